@@ -1,0 +1,9 @@
+from .checkpoint.base import Checkpoint as Checkpoint
+from .checkpoint.opening import open_checkpoint as open_checkpoint
+from .checkpoint.tensor_info import TensorInfo as TensorInfo
+from .errors import PruneGuiError as PruneGuiError
+from .recipe.exporting import export as export
+from .recipe.recipe import Recipe as Recipe
+from .recipe.resolution import Resolution as Resolution
+from .recipe.resolution import resolve as resolve
+from .recipe.step import Step as Step

@@ -1,0 +1,8 @@
+"""Files <-> named, lazy tensors; the tree of modules; atomic writing.
+
+The names below load their modules on first use, so that importing the package costs nothing.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

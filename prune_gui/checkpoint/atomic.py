@@ -1,0 +1,102 @@
+"""Replacing a file as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from prune_gui.errors import CheckpointError
+
+TEMPORARY_SUFFIX: Final = ".prune-gui-tmp"
+
+
+@contextmanager
+def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
+    """Give the path of a new, empty file to fill; once all went well it takes the target's place.
+
+    It lies in the folder of the target, so that the last step is a rename. If anything is raised
+    meanwhile it is removed, and the target is as it was. What is open or mapped from an old target
+    stays readable (POSIX).
+
+    Args:
+        target: the file to make or to replace.
+        nbytes: about how much will be written; checked against the free space.
+        overwrite: whether an existing target may be replaced.
+
+    Raises:
+        CheckpointError: the target may not or cannot be written.
+    """
+    folder = target.parent
+    _check(target, folder, nbytes, overwrite=overwrite)
+    temporary = folder / f".{target.name[:48]}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    try:
+        temporary.open("xb").close()
+        try:
+            yield temporary
+            _check_target(target, overwrite=overwrite)
+            if target.exists():
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        _flush_folder(folder)
+    except OSError as error:
+        raise CheckpointError(_explain(error, target)) from error
+
+
+def flush(file: BinaryIO) -> None:
+    """Wait until what was written to a file is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _check(target: Path, folder: Path, nbytes: int, *, overwrite: bool) -> None:
+    try:
+        if not folder.is_dir():
+            raise CheckpointError(f"{target} cannot be written: there is no folder {folder}.")
+        _check_target(target, overwrite=overwrite)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise CheckpointError(_explain(error, target)) from error
+    if free < nbytes:
+        raise CheckpointError(
+            f"{target.name} needs {nbytes:,} bytes, and {folder} has {free:,} left. "
+            "Make room, or save it elsewhere."
+        )
+
+
+def _check_target(target: Path, *, overwrite: bool) -> None:
+    if target.is_dir():
+        raise CheckpointError(f"{target} is a folder. Give the name of a file to write.")
+    if target.exists() and not overwrite:
+        raise CheckpointError(
+            f"{target} exists already. Choose another name, or allow overwriting it."
+        )
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename last through a power cut, where the file system offers that."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _explain(error: OSError, target: Path) -> str:
+    if error.errno == errno.ENOSPC:
+        return f"{target} was not written: the disk is full. Make room, or save it elsewhere."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{target} was not written: no permission. Save it elsewhere."
+    return f"{target} was not written: {error.strerror or error}."

@@ -1,0 +1,119 @@
+"""What every open checkpoint offers, whatever its format."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import torch
+
+Format = Literal["safetensors", "torch"]
+
+CHUNK_ENTRIES: Final = 1 << 20
+
+
+class Checkpoint(ABC):
+    """An open checkpoint: what it holds, and its values on demand. A context manager.
+
+    Attributes:
+        path: the file.
+        format: how it is stored.
+        tensors: the parameters by name, in file order. The two members of a reparametrized pair are
+            one parameter, tied tensors are one with aliases.
+        raw: the tensors by the file's own keys, in file order, before any were folded into one.
+        keys: the keys of `raw`.
+        metadata: the strings that the file carries.
+        warnings: what a person should know about the file, one sentence each.
+    """
+
+    format: Format
+
+    def __init__(
+        self,
+        path: Path,
+        raw: Mapping[str, RawTensor],
+        metadata: Mapping[str, str],
+        warnings: tuple[str, ...] = (),
+    ) -> None:
+        found, remarks = parameters(raw)
+        self.path = path
+        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(found)
+        self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
+        self.keys = tuple(raw)
+        self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata))
+        self.warnings = (*warnings, *remarks)
+
+    def read(self, name: str) -> torch.Tensor:
+        """Return the values of a parameter; of a pair, the original ones.
+
+        The tensor is to be read, not written to: it may share memory with what later reads see.
+        The file itself is out of reach of any write.
+
+        Raises:
+            CheckpointError: no such parameter, or its values cannot be read.
+        """
+        info = self._info(name)
+        return self.read_key(info.pair[0] if info.pair else info.name)
+
+    def read_mask(self, name: str) -> torch.Tensor | None:
+        """Return the mask of a reparametrized pair as torch.bool, True where kept; else None.
+
+        Raises:
+            CheckpointError: no such parameter, or its mask holds values other than 0 and 1.
+        """
+        pair = self._info(name).pair
+        if pair is None:
+            return None
+        import torch
+
+        stored = self.read_key(pair[1])
+        if stored.dtype == torch.bool:
+            stored = stored.view(torch.uint8)
+        mask = torch.empty(stored.shape, dtype=torch.bool)
+        values, kept = stored.reshape(-1), mask.reshape(-1)
+        for start in range(0, values.numel(), CHUNK_ENTRIES):
+            part = values[start : start + CHUNK_ENTRIES].to(torch.float64)
+            if not bool(((part == 0) | (part == 1)).all()):
+                raise CheckpointError(
+                    f"{self.path.name}: the mask {pair[1]!r} holds values other than 0 and 1. "
+                    "Make it 0 where pruned and 1 where kept, and save the checkpoint again."
+                )
+            kept[start : start + CHUNK_ENTRIES] = part == 1
+        return mask
+
+    @abstractmethod
+    def read_key(self, key: str) -> torch.Tensor:
+        """Return the tensor stored under a raw key of the file; see `read`.
+
+        Raises:
+            CheckpointError: no such key, or its values cannot be read.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the file. Tensors that were read stay valid; nothing more can be read."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _info(self, name: str) -> TensorInfo:
+        info = self.tensors.get(name)
+        if info is None:
+            raise CheckpointError(f"{self.path.name} has no parameter {name!r}.")
+        return info

@@ -1,0 +1,110 @@
+"""What is to be written, and where in the file each tensor goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.digest import pieces
+from prune_gui.checkpoint.parameters import MASK, ORIGINAL
+from prune_gui.checkpoint.tensor_info import size_in_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tensor to write.
+
+    Attributes:
+        name: its key in the file. If it is the name of a tied parameter (or that with `_orig` or
+            `_mask` appended), it stands for the aliases too.
+        dtype: see `ENTRY_BITS`.
+        shape: its shape.
+        chunks: called for the values: flat contiguous CPU tensors of this dtype that follow each
+            other in row-major order (packed dtypes: of bytes). May be called more than once.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    chunks: Callable[[], Iterator[torch.Tensor]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all chunks together."""
+        return size_in_bytes(self.shape, self.dtype)
+
+    def octets(self) -> Iterator[memoryview]:
+        """Yield the bytes of all chunks, a few megabytes at a time."""
+        done = 0
+        for chunk in self.chunks():
+            for piece in pieces(chunk):
+                done += len(piece)
+                yield piece
+        if done != self.nbytes:
+            raise ValueError(f"the chunks of {self.name!r} have {done} bytes, not {self.nbytes}")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An entry under one key of the new file.
+
+    Attributes:
+        position: where it goes; the index of the tensor in the old file that it stands for.
+        key: its key in the new file.
+        entry: its values.
+    """
+
+    position: float
+    key: str
+    entry: Entry
+
+
+def place(entries: Sequence[Entry], like: Checkpoint | None) -> list[Placed]:
+    """Give every entry its keys, aliases included, in the order of `like`.
+
+    Entries that stand for no tensor of `like` stay behind the one that they were given after.
+    """
+    given = {entry.name for entry in entries}
+    if len(given) < len(entries):
+        raise ValueError("two entries have the same name")
+    positions = {key: index for index, key in enumerate(like.keys)} if like else {}
+    placed = []
+    position = -1
+    for entry in entries:
+        aliases = [name for name in _aliases(entry.name, like) if name not in given]
+        for key in (entry.name, *aliases):
+            at = _position(key, positions)
+            if key == entry.name:
+                position = at = position if at is None else at
+            placed.append(Placed(position if at is None else at, key, entry))
+    placed.sort(key=lambda item: item.position)
+    return placed
+
+
+def _aliases(name: str, like: Checkpoint | None) -> list[str]:
+    if like is None:
+        return []
+    if name in like.tensors:
+        return list(like.tensors[name].aliases)
+    for suffix in (ORIGINAL, MASK):
+        info = like.tensors.get(name.removesuffix(suffix))
+        if name.endswith(suffix) and info is not None:
+            return [alias + suffix for alias in info.aliases]
+    return []
+
+
+def _position(key: str, positions: dict[str, int]) -> int | None:
+    """Return the index of the old tensor that becomes `key`: itself, half of a pair, or its sum."""
+    old = (
+        key,
+        key.removesuffix(ORIGINAL),
+        key.removesuffix(MASK),
+        key + ORIGINAL,
+        key + MASK,
+    )
+    return next((positions[name] for name in old if name in positions), None)

@@ -1,0 +1,213 @@
+"""The header of a safetensors file, checked completely before anything in it is believed.
+
+The format (https://huggingface.co/docs/safetensors): eight bytes with the length N of the header as
+an unsigned little-endian integer, N bytes of JSON, and the data of all tensors without holes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, Final, NoReturn
+
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS, size_in_bytes
+from prune_gui.errors import CheckpointError
+
+LENGTH_BYTES: Final = 8
+MAX_HEADER_BYTES: Final = 100_000_000
+METADATA_KEY: Final = "__metadata__"
+SIZE_LIMIT: Final = 1 << 63
+"""Sizes, and products of sizes in bits, stay below this, which torch counts up to."""
+MAX_DIMS: Final = 64
+MAX_MESSAGE: Final = 400
+
+DTYPES: Final = {
+    "F64": "float64",
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F6_E2M3": "float6_e2m3",
+    "F6_E3M2": "float6_e3m2",
+    "F4": "float4_e2m1",
+    "C64": "complex64",
+    "I64": "int64",
+    "I32": "int32",
+    "I16": "int16",
+    "I8": "int8",
+    "U64": "uint64",
+    "U32": "uint32",
+    "U16": "uint16",
+    "U8": "uint8",
+    "BOOL": "bool",
+}
+CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where one tensor lies: bytes `start` to `stop` of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+def read_header(file: BinaryIO, size: int, name: str) -> tuple[dict[str, Region], dict[str, str]]:
+    """Read and check the header of a file of `size` bytes; `name` is for messages.
+
+    Returns:
+        The region of every tensor, in the order of the header, and the metadata.
+
+    Raises:
+        CheckpointError: the header breaks a rule of the format.
+    """
+    try:
+        header, data_start = _parse(file, size)
+        metadata = _metadata(header.pop(METADATA_KEY, None))
+        regions = {key: _region(key, entry, data_start) for key, entry in header.items()}
+        _check_cover(regions, data_start, size)
+    except _HeaderError as problem:
+        raise CheckpointError(
+            f"{name} is not a valid safetensors file: {str(problem)[:MAX_MESSAGE]}. "
+            "Get the file again, or save it again with safetensors."
+        ) from None
+    return regions, metadata
+
+
+def header_bytes(
+    tensors: Iterable[tuple[str, str, tuple[int, ...]]], metadata: Mapping[str, str]
+) -> bytes:
+    """Return length and header for tensors (key, dtype, shape) whose data follow in this order.
+
+    The header is padded with spaces, so that the data start at a multiple of eight.
+    """
+    header: dict[str, object] = {METADATA_KEY: dict(metadata)} if metadata else {}
+    position = 0
+    for key, dtype, shape in tensors:
+        stop = position + size_in_bytes(shape, dtype)
+        header[key] = {"dtype": CODES[dtype], "shape": shape, "data_offsets": (position, stop)}
+        position = stop
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+class _HeaderError(Exception):
+    """What is wrong with a header, as the end of a sentence."""
+
+
+def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], int]:
+    if size < LENGTH_BYTES:
+        raise _HeaderError("it is too short")
+    length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    if length > size - LENGTH_BYTES:
+        raise _HeaderError(
+            f"its header claims {length:,} bytes, and the file has {size:,} (a partial download?)"
+        )
+    if length > MAX_HEADER_BYTES:
+        raise _HeaderError(
+            f"its header of {length:,} bytes is over the limit of {MAX_HEADER_BYTES:,}"
+        )
+    try:
+        header = json.loads(
+            file.read(length).decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_int=_whole_number,
+            parse_constant=_refuse_constant,
+        )
+    except UnicodeDecodeError:
+        raise _HeaderError("its header is not UTF-8 text") from None
+    except (ValueError, RecursionError):
+        raise _HeaderError("its header is not JSON") from None
+    if not isinstance(header, dict):
+        raise _HeaderError("its header is not a JSON object")
+    return header, LENGTH_BYTES + length
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _HeaderError(f"{twice!r} appears twice")
+    return unique
+
+
+def _whole_number(digits: str) -> int:
+    """Read a number as the format means it: unsigned, not -0 either, and not out of reach."""
+    if digits.startswith("-") or len(digits) > len(str(SIZE_LIMIT)) or int(digits) >= SIZE_LIMIT:
+        raise _HeaderError(f"{digits[:40]} is no size")
+    return int(digits)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise _HeaderError(f"{constant} is no size")
+
+
+def _metadata(entry: object) -> dict[str, str]:
+    if entry is None:
+        return {}
+    if not isinstance(entry, dict):
+        raise _HeaderError("its metadata is not a JSON object")
+    for key, value in entry.items():
+        if not isinstance(value, str):
+            raise _HeaderError(f"its metadata {key!r} is not text")
+        _check_text(key)
+        _check_text(value)
+    return entry
+
+
+def _check_text(text: str) -> None:
+    """Refuse lone surrogates: JSON can spell them, UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _HeaderError(f"{text[:80]!r} is not valid text") from None
+
+
+def _region(key: str, entry: object, data_start: int) -> Region:
+    _check_text(key)
+    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+        raise _HeaderError(f"{key!r} does not have exactly a dtype, a shape and data offsets")
+    code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = DTYPES.get(code) if isinstance(code, str) else None
+    if dtype is None:
+        raise _HeaderError(f"{key!r} has the unknown dtype {code!r}")
+    if not _are_sizes(shape):
+        raise _HeaderError(f"{key!r} has the impossible shape {shape!r}")
+    if not _are_sizes(offsets) or len(offsets) != 2:
+        raise _HeaderError(f"{key!r} has the impossible data offsets {offsets!r}")
+    start, stop = offsets
+    if len(shape) > MAX_DIMS or math.prod(max(length, 1) for length in shape) >= SIZE_LIMIT // 128:
+        raise _HeaderError(f"{key!r} has the impossible shape {shape!r}")
+    if (stop - start) * 8 != math.prod(shape) * ENTRY_BITS[dtype]:
+        raise _HeaderError(
+            f"{key!r} of shape {shape!r} and dtype {code} does not fit its {stop - start:,} bytes"
+        )
+    return Region(dtype, tuple(shape), data_start + start, data_start + stop)
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) is int for item in value)
+
+
+def _check_cover(regions: Mapping[str, Region], data_start: int, size: int) -> None:
+    """Check that the tensors follow each other, without overlap or hole, to the end of the file."""
+    position = data_start
+    for key, region in sorted(regions.items(), key=lambda item: (item[1].start, item[1].stop)):
+        if region.start != position:
+            raise _HeaderError(f"{key!r} does not start where the tensor before it ends")
+        position = region.stop
+    if position != size:
+        raise _HeaderError(
+            f"its tensors end at byte {position:,}, and the file at byte {size:,}"
+            " (a partial download?)"
+        )

@@ -1,0 +1,61 @@
+"""Writing safetensors files as a stream: never more than a chunk in memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from prune_gui.checkpoint.atomic import flush
+from prune_gui.checkpoint.entries import Placed
+from prune_gui.checkpoint.safetensors_header import (
+    CODES,
+    LENGTH_BYTES,
+    MAX_HEADER_BYTES,
+    METADATA_KEY,
+    header_bytes,
+)
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+
+
+def write_safetensors(
+    path: Path, placed: Sequence[Placed], metadata: Mapping[str, str], monitor: Monitor
+) -> dict[str, int]:
+    """Fill the file at `path`, data in the order of the header, and return a CRC-32 by key.
+
+    Raises:
+        CheckpointError: a tensor cannot be stored in this format.
+        Cancelled: the monitor says so.
+    """
+    for item in placed:
+        if item.entry.dtype not in CODES:
+            raise CheckpointError(
+                f"{item.key!r} has the dtype {item.entry.dtype}, which safetensors cannot store. "
+                "Save as .pt instead."
+            )
+        if item.key == METADATA_KEY:
+            raise CheckpointError(
+                f"safetensors cannot store a tensor named {METADATA_KEY!r}. Save as .pt instead."
+            )
+    header = header_bytes(
+        ((item.key, item.entry.dtype, item.entry.shape) for item in placed), metadata
+    )
+    if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
+        raise CheckpointError(
+            f"The names and the metadata take {len(header):,} bytes, more than safetensors can "
+            "store. Save as .pt instead."
+        )
+    monitor.expect(sum(item.entry.nbytes for item in placed))
+    checksums = {}
+    with path.open("wb") as file:
+        file.write(header)
+        for item in placed:
+            checksum = 0
+            for piece in item.entry.octets():
+                file.write(piece)
+                checksum = zlib.crc32(piece, checksum)
+                monitor.advance(len(piece))
+            checksums[item.key] = checksum
+        flush(file)
+    return checksums

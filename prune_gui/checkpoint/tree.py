@@ -1,0 +1,87 @@
+"""The tree of modules that dotted parameter names spell out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from prune_gui.checkpoint.tensor_info import TensorInfo
+
+MAX_DEPTH: Final = 64
+"""Parts of a name beyond this depth stay together, so that no file can make an endless chain."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleNode:
+    """A module, or a parameter, or (rarely) both.
+
+    Attributes:
+        name: the last part of the path.
+        path: the dotted path from the root; "" at the root.
+        tensor: the parameter of exactly this path, if there is one.
+        below: the parameters under this node, itself not included, in file order.
+        depth: 0 at the root.
+    """
+
+    name: str
+    path: str
+    tensor: TensorInfo | None
+    below: tuple[TensorInfo, ...]
+    depth: int
+
+    @cached_property
+    def children(self) -> tuple[ModuleNode, ...]:
+        """The next level: by number if all its names are numbers, else in file order.
+
+        Made when first asked for, so that a tree of 100,000 parameters costs what is opened of it.
+        """
+        start = len(self.path) + 1 if self.depth else 0
+        last_level = self.depth == MAX_DEPTH - 1
+        groups: dict[str, list[TensorInfo]] = {}
+        for tensor in self.below:
+            end = -1 if last_level else tensor.name.find(".", start)
+            part = tensor.name[start:] if end < 0 else tensor.name[start:end]
+            groups.setdefault(part, []).append(tensor)
+        names = list(groups)
+        if all(name.isascii() and name.isdigit() for name in names):
+            names.sort(key=_by_number)
+        return tuple(self._child(name, groups[name]) for name in names)
+
+    def _child(self, name: str, tensors: list[TensorInfo]) -> ModuleNode:
+        path = f"{self.path}.{name}" if self.depth else name
+        if len(tensors) == 1 and tensors[0].name == path:  # by far the most common
+            return ModuleNode(name, path, tensors[0], (), self.depth + 1)
+        own = next((tensor for tensor in tensors if tensor.name == path), None)
+        below = tuple(tensor for tensor in tensors if tensor is not own)
+        return ModuleNode(name, path, own, below, self.depth + 1)
+
+    @property
+    def tensors(self) -> tuple[TensorInfo, ...]:
+        """The parameters at and below this node."""
+        return self.below if self.tensor is None else (self.tensor, *self.below)
+
+    @cached_property
+    def numel(self) -> int:
+        """Entries of the parameters at and below this node."""
+        return sum(tensor.numel for tensor in self.tensors)
+
+    def walk(self) -> Iterator[ModuleNode]:
+        """Yield this node and all below it, each before its children."""
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(reversed(node.children))
+
+
+def module_tree(tensors: Iterable[TensorInfo]) -> ModuleNode:
+    """Return the root of the tree of `tensors`, whose names must differ."""
+    return ModuleNode("", "", None, tuple(tensors), 0)
+
+
+def _by_number(digits: str) -> tuple[int, str, int]:
+    """Order digits by value without converting them: `int` refuses more than a few thousand."""
+    significant = digits.lstrip("0")
+    return len(significant), significant, len(digits)

@@ -1,0 +1,107 @@
+"""Writing a checkpoint: all of it, verified, or nothing."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from prune_gui.checkpoint.atomic import replacing
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.digest import pieces
+from prune_gui.checkpoint.entries import Entry, Placed, place
+from prune_gui.checkpoint.opening import KNOWN_SUFFIXES, SUFFIXES, open_checkpoint
+from prune_gui.checkpoint.safetensors_writer import write_safetensors
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+
+
+def write_checkpoint(
+    out: Path,
+    entries: Sequence[Entry],
+    *,
+    like: Checkpoint | None,
+    metadata: Mapping[str, str],
+    overwrite: bool = False,
+    monitor: Monitor,
+) -> None:
+    """Write a checkpoint in the format that the suffix of `out` names.
+
+    The file is written beside `out`, flushed, opened again and compared with what was meant, and
+    only then takes the place of `out`: until then, and after any error, `out` is as it was.
+
+    Args:
+        out: the file to write; `.safetensors`, or `.pt`, `.pth`, `.bin`, `.ckpt` for torch's.
+        entries: the tensors to write, in order. Aliases are filled in; special tensors (see
+            `TensorInfo`) need no entry, a torch file keeps them.
+        like: the checkpoint whose order, ties and (torch) surroundings the new file keeps. None
+            writes just the entries.
+        metadata: all of the metadata to write.
+        overwrite: whether an existing `out` may be replaced, be it the file of `like` itself.
+        monitor: counts bytes: those written, and those read back.
+
+    Raises:
+        CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
+        Cancelled: the monitor says so.
+    """
+    form = SUFFIXES.get(out.suffix.lower())
+    if form is None:
+        raise CheckpointError(
+            f"{out.name} does not say which format to write. "
+            f"End its name in one of {KNOWN_SUFFIXES}."
+        )
+    placed = place(entries, like)
+    nbytes = sum(item.entry.nbytes for item in placed)
+    with replacing(out, nbytes=nbytes, overwrite=overwrite) as temporary:
+        if form == "safetensors":
+            _check_nothing_special(out, placed, like)
+            checksums = write_safetensors(temporary, placed, metadata, monitor)
+        else:
+            from prune_gui.checkpoint.torch_file import TorchCheckpoint
+            from prune_gui.checkpoint.torch_writer import write_torch
+
+            model = like if isinstance(like, TorchCheckpoint) else None
+            checksums = write_torch(temporary, placed, model, metadata, monitor)
+        _verify(temporary, out, placed, checksums, metadata, monitor)
+
+
+def _check_nothing_special(out: Path, placed: Sequence[Placed], like: Checkpoint | None) -> None:
+    if like is None:
+        return
+    written = {item.key for item in placed}
+    for key, tensor in like.raw.items():
+        if tensor.special is not None and key not in written:
+            raise CheckpointError(
+                f"{key!r} ({tensor.special}) cannot be stored in {out.name}: safetensors holds "
+                "plain dense tensors only. Save as .pt instead."
+            )
+
+
+def _verify(
+    written: Path,
+    out: Path,
+    placed: Sequence[Placed],
+    checksums: Mapping[str, int],
+    metadata: Mapping[str, str],
+    monitor: Monitor,
+) -> None:
+    """Compare names, dtypes, shapes, metadata and the checksum of every tensor with the file."""
+    monitor.expect(sum(item.entry.nbytes for item in placed))
+    with open_checkpoint(written) as checkpoint:
+        keys = [key for key in checkpoint.keys if key in checksums]
+        faithful = keys == [item.key for item in placed] and checkpoint.metadata == metadata
+        for item in placed if faithful else ():
+            raw, entry = checkpoint.raw[item.key], item.entry
+            faithful = (raw.dtype, raw.shape) == (entry.dtype, entry.shape)
+            checksum = 0
+            for piece in pieces(checkpoint.read_key(item.key).reshape(-1)):
+                checksum = zlib.crc32(piece, checksum)
+                monitor.advance(len(piece))
+            if not faithful or checksum != checksums[item.key]:
+                faithful = False
+                break
+    if not faithful:
+        raise CheckpointError(
+            f"{out} was not written: read back, the new file differs from what was meant. "
+            "The disk or the memory may be faulty."
+        )

@@ -1,0 +1,57 @@
+"""How long work reports its progress, and learns that it should stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from prune_gui.errors import Cancelled
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total), both in bytes; the total may grow as more work is found."""
+
+
+class CancelFlag(Protocol):
+    """Anything that can be asked whether to stop; a `threading.Event` is one."""
+
+    def is_set(self) -> bool:
+        """Tell whether to stop."""
+
+
+class Monitor:
+    """Adds up the work done by any number of threads and reports it.
+
+    Args:
+        progress: never called from two threads at once.
+        cancel: asked at every `advance`; once it is set, `advance` raises.
+    """
+
+    def __init__(
+        self,
+        progress: Progress | None = None,
+        cancel: CancelFlag | None = None,
+    ) -> None:
+        self._progress = progress
+        self._cancel = cancel
+        self._lock = threading.Lock()
+        self._done = 0
+        self._total = 0
+
+    def expect(self, amount: int) -> None:
+        """Announce `amount` more bytes of work."""
+        with self._lock:
+            self._total += amount
+
+    def advance(self, amount: int = 0) -> None:
+        """Count `amount` bytes as done.
+
+        Raises:
+            Cancelled: the work should stop here.
+        """
+        if self._cancel is not None and self._cancel.is_set():
+            raise Cancelled
+        with self._lock:
+            self._done += amount
+            if self._progress is not None:
+                self._progress(self._done, max(self._total, self._done))

@@ -1,0 +1,75 @@
+"""How much to prune: from what a person asked for to a number of units."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Literal
+
+Amount = int | float
+"""A whole number of units, or a share in [0, 1]. 1 is one unit, 1.0 is all of them."""
+
+AmountOf = Literal["remaining", "total", "reach"]
+"""What a share is a share of, see `units_to_prune`."""
+
+
+def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
+    """Return how many more units (entries or channels) a step prunes.
+
+    Args:
+        amount: a share in [0, 1], or a whole number of units.
+        amount_of: ``"remaining"``: a share of what is left, as torch has it; ``"total"``: a share
+            of all units, on top of what is pruned; ``"reach"``: go on until that share, or that
+            number, of all units is pruned, and do nothing if it already is. Under the first two
+            a whole number means that many more units.
+        remaining: units not yet pruned.
+        total: all units.
+
+    Raises:
+        TypeError: `amount` is not a number.
+        ValueError: `amount` is out of range, or asks for more units than remain.
+    """
+    _validate_pruning_amount_init(amount)
+    units = _compute_nparams_toprune(amount, remaining if amount_of == "remaining" else total)
+    if amount_of == "reach":
+        units = max(0, units - (total - remaining))
+    _validate_pruning_amount(units, remaining)
+    return units
+
+
+def _validate_pruning_amount_init(amount: Amount) -> None:
+    """Check an amount before it is known of how many units.
+
+    Unlike torch, this refuses NaN, and True and False, at once.
+
+    Raises:
+        TypeError: `amount` is not a real number.
+        ValueError: `amount` is a share outside [0, 1], or a negative number of units.
+    """
+    if isinstance(amount, bool) or not isinstance(amount, numbers.Real):
+        raise TypeError(f"amount={amount!r} is not a number; use a share in [0, 1] or an integer.")
+    if isinstance(amount, numbers.Integral):
+        if amount < 0:
+            raise ValueError(f"amount={amount} is negative; a number of units starts at 0.")
+    elif math.isnan(amount) or not 0 <= amount <= 1:
+        raise ValueError(
+            f"amount={amount} is no share; use a float in [0, 1], or an integer for a number "
+            "of units."
+        )
+
+
+def _validate_pruning_amount(amount: Amount, tensor_size: int) -> None:
+    """Check that there are as many units as `amount` wants, if it is a whole number.
+
+    Raises:
+        ValueError: there are fewer.
+    """
+    if isinstance(amount, numbers.Integral) and amount > tensor_size:
+        raise ValueError(f"Cannot prune {amount} units: only {tensor_size} remain.")
+
+
+def _compute_nparams_toprune(amount: Amount, tensor_size: int) -> int:
+    """Return `amount` as a number of units; a share is rounded, half to even."""
+    if isinstance(amount, numbers.Integral):
+        return int(amount)
+    return round(float(amount) * tensor_size)

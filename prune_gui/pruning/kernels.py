@@ -1,0 +1,145 @@
+"""Compiled loops over raw bits. They hold no lock of Python's, so threads run them side by side.
+
+A *key* is ``bits & magnitude``: the bit pattern of an IEEE number without its sign, read as an
+unsigned integer, which orders as the absolute value does (IEEE 754-2019, 5.10), NaN above infinity.
+``alive`` is None, or a boolean array: entries where it is False do not count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.unsignedinteger[Any]]
+    Alive = NDArray[np.bool_] | None
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _compiled(function: F) -> F:
+    return cast("F", numba.njit(nogil=True, cache=True)(function))
+
+
+@_compiled
+def count_digits(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    shift: np.unsignedinteger[Any],
+    digit: np.unsignedinteger[Any],
+    counts: NDArray[np.int64],
+) -> None:
+    """Add to ``counts`` how often each value of ``(key >> shift) & digit`` occurs."""
+    for i in range(bits.size):
+        if alive is None or alive[i]:
+            counts[((bits[i] & magnitude) >> shift) & digit] += 1
+
+
+@_compiled
+def count_digits_below(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    shift: np.unsignedinteger[Any],
+    digit: np.unsignedinteger[Any],
+    above: np.unsignedinteger[Any],
+    prefix: np.unsignedinteger[Any],
+    counts: NDArray[np.int64],
+) -> None:
+    """Do as `count_digits`, for the keys with ``key >> above == prefix`` alone."""
+    for i in range(bits.size):
+        key = bits[i] & magnitude
+        if key >> above == prefix and (alive is None or alive[i]):
+            counts[(key >> shift) & digit] += 1
+
+
+@_compiled
+def find_tie(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    threshold: np.unsignedinteger[Any],
+    ordinal: int,
+) -> tuple[int, int]:
+    """Return the position of the ``ordinal``-th (from 1) key equal to ``threshold``.
+
+    Returns (position, 0), or (-1, how many were passed) where there are fewer.
+    """
+    seen = 0
+    for i in range(bits.size):
+        if bits[i] & magnitude == threshold and (alive is None or alive[i]):
+            seen += 1
+            if seen == ordinal:
+                return i, 0
+    return -1, seen
+
+
+@_compiled
+def mark_below(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    threshold: np.unsignedinteger[Any],
+    last_tie: int,
+    out: NDArray[np.bool_],
+) -> None:
+    """Set ``out`` where the key is below ``threshold``, or equal to it up to ``last_tie``."""
+    ties = min(max(last_tie + 1, 0), bits.size)
+    for i in range(ties):
+        out[i] = bits[i] & magnitude <= threshold
+    for i in range(ties, bits.size):
+        out[i] = bits[i] & magnitude < threshold
+
+
+@_compiled
+def mark_channels(
+    pruned: NDArray[np.bool_], inner: int, start: int, out: NDArray[np.bool_]
+) -> None:
+    """Set ``out`` where the channel of an entry is pruned.
+
+    A channel's entries come in runs of ``inner``; ``start`` is the flat index of ``out[0]``.
+    """
+    place = start % inner
+    channel = start // inner % pruned.size
+    for i in range(out.size):
+        out[i] = pruned[channel]
+        place += 1
+        if place == inner:
+            place = 0
+            channel = channel + 1 if channel + 1 < pruned.size else 0
+
+
+@_compiled
+def count_channels(
+    marked: NDArray[np.bool_], inner: int, start: int, counts: NDArray[np.int64]
+) -> None:
+    """Add to ``counts`` how many entries of each channel are marked; as `mark_channels`."""
+    place = start % inner
+    channel = start // inner % counts.size
+    for i in range(marked.size):
+        counts[channel] += marked[i]
+        place += 1
+        if place == inner:
+            place = 0
+            channel = channel + 1 if channel + 1 < counts.size else 0
+
+
+@_compiled
+def fill_random_bits(stream: np.uint64, start: np.uint64, out: NDArray[np.uint32]) -> None:
+    """Fill ``out`` with 32 random bits for each of the indices from ``start`` on.
+
+    The upper half of SplitMix64's output at that place of its sequence (Steele, Lea and Flood,
+    "Fast splittable pseudorandom number generators", 2014), so that any stretch can be made alone.
+    """
+    for i in range(out.size):
+        z = stream + (start + np.uint64(i) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+        out[i] = np.uint32(z >> np.uint64(32))

@@ -1,0 +1,145 @@
+"""What an unstructured step ranks: one unsigned integer per entry, any stretch of it on demand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from prune_gui.pruning import kernels
+
+Bits = NDArray[np.unsignedinteger[Any]]
+Alive = Callable[[int, int], NDArray[np.bool_]]
+"""From flat indices [start, stop) to a boolean array, False where already pruned."""
+
+_UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {
+    1: np.uint8,
+    2: np.uint16,
+    4: np.uint32,
+    8: np.uint64,
+}
+
+# Types whose bits, without the sign, order as |value| does. Others are widened to float32 first.
+_ORDERED = frozenset(
+    {
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    }
+)
+
+
+class KeySource(Protocol):
+    """One key per entry of a tensor, in row-major order: ``bits(...) & magnitude``."""
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+
+    @property
+    def width(self) -> int:
+        """Bytes per key: 1, 2, 4 or 8."""
+
+    @property
+    def magnitude(self) -> int:
+        """Which of the bits make the key."""
+
+    @property
+    def first_non_finite(self) -> int | None:
+        """The least key that stands for infinity or NaN; None if every key is a plain number."""
+
+    def bits(self, start: int, stop: int) -> Bits:
+        """Return the raw bits of the flat entries [start, stop)."""
+
+
+def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
+    """Return the narrowest type in which values of all `dtypes` compare exactly."""
+    if len(dtypes) == 1 and dtypes <= _ORDERED:
+        return next(iter(dtypes))
+    return torch.float64 if torch.float64 in dtypes else torch.float32
+
+
+def raw_bits(tensor: torch.Tensor) -> Bits:
+    """Return a contiguous CPU tensor's memory as unsigned integers of the same width; no copy."""
+    width = tensor.element_size()
+    signed = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[width]
+    bits: Bits = tensor.view(signed).numpy().view(_UNSIGNED[width])
+    return bits
+
+
+@dataclass(frozen=True)
+class TensorKeys:
+    """Ranks the entries of a tensor by absolute value.
+
+    Attributes:
+        read: gives the tensor (any shape and strides, on the CPU); called for each stretch, so it
+            should not load anything twice.
+        size: its number of entries.
+        dtype: the type in which its values are compared, see `ranking_dtype`.
+    """
+
+    read: Callable[[], torch.Tensor]
+    size: int
+    dtype: torch.dtype
+
+    @property
+    def width(self) -> int:
+        """Bytes per key."""
+        return self.dtype.itemsize
+
+    @property
+    def magnitude(self) -> int:
+        """All bits but the sign."""
+        return (1 << (8 * self.width - 1)) - 1
+
+    @property
+    def first_non_finite(self) -> int | None:
+        """The bits of infinity, or of NaN where the type has no infinity."""
+        odd = float("nan") if self.dtype is torch.float8_e4m3fn else float("inf")
+        return int(raw_bits(torch.tensor([odd], dtype=self.dtype))[0]) & self.magnitude
+
+    def bits(self, start: int, stop: int) -> Bits:
+        """Return the raw bits of the flat entries [start, stop)."""
+        flat = self.read().detach().reshape(-1)
+        return raw_bits(flat[start:stop].to(self.dtype))
+
+
+@dataclass(frozen=True)
+class RandomKeys:
+    """Ranks entries at random: a key is a hash of the seed, a label and the flat index.
+
+    Equal keys are cut at the lowest index, so the chance of an entry depends on its place by at
+    most 2^-32.
+
+    Attributes:
+        seed: any integer.
+        label: what tells this tensor from others under the same seed: its name.
+        size: number of entries.
+    """
+
+    seed: int
+    label: str
+    size: int
+    width: int = 4
+    magnitude: int = 0xFFFFFFFF
+    first_non_finite: int | None = None
+
+    @property
+    def stream(self) -> np.uint64:
+        """Where in the generator's space this seed and label begin."""
+        name = f"{self.seed}\0{self.label}".encode()
+        return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little"))
+
+    def bits(self, start: int, stop: int) -> Bits:
+        """Return 32 random bits for each of the flat entries [start, stop)."""
+        out = np.empty(stop - start, np.uint32)
+        kernels.fill_random_bits(self.stream, np.uint64(start), out)
+        return out

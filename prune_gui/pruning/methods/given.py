@@ -1,0 +1,71 @@
+"""Methods that rank nothing: a mask made elsewhere, and none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods.base import Decision, Method, Target
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+
+
+class Identity(Method):
+    """Prune nothing, but make the parameter a pruned one: a mask of ones."""
+
+    name: ClassVar[str] = "identity"
+    title: ClassVar[str] = "Identity"
+    unit: ClassVar[Literal["entry", "channel"]] = "entry"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Decide to prune nothing."""
+        return [Decision(None, 0) for _ in targets]
+
+
+class CustomFromMask(Method):
+    """Prune where a mask from a file is 0. The new mask is the old one times the one given."""
+
+    name: ClassVar[str] = "custom_from_mask"
+    title: ClassVar[str] = "Custom mask from a file"
+    unit: ClassVar[Literal["entry", "channel"]] = "entry"
+
+    mask: Annotated[
+        str,
+        Field(
+            description="A file of masks, one tensor of 0 and 1 per parameter name.",
+            json_schema_extra={"format": "path"},
+        ),
+    ]
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune where the mask is 0; every value of it is looked at here, once."""
+        return [self._decide(target, monitor) for target in targets]
+
+    def _decide(self, target: Target, monitor: Monitor) -> Decision:
+        import torch
+
+        from prune_gui.pruning.parallel import chunks
+        from prune_gui.pruning.predicate import GivenMask
+
+        read = target.read_from(self.mask, "mask")
+        predicate = GivenMask(read)
+        flat = read().reshape(-1)
+        monitor.expect(flat.nbytes)
+        pruned = 0
+        for start, stop in chunks(flat.numel()):
+            part = flat[start:stop].to(torch.float64)
+            if not bool(((part == 0) | (part == 1)).all()):
+                raise RecipeError(
+                    f"{self.mask}: the mask of {target.name} holds values other than 0 and 1. "
+                    "Make it boolean first, for example with `mask != 0`."
+                )
+            zeros = predicate.prunes(start, stop)
+            if target.alive is not None:
+                zeros &= target.alive(start, stop)
+            pruned += int(zeros.sum())
+            monitor.advance((stop - start) * flat.element_size())
+        return Decision(predicate, pruned)

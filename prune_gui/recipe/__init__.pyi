@@ -1,0 +1,11 @@
+from .exporting import FORMS as FORMS
+from .exporting import Form as Form
+from .exporting import export as export
+from .patterns import patterns_for as patterns_for
+from .recipe import Recipe as Recipe
+from .resolution import Outcome as Outcome
+from .resolution import Resolution as Resolution
+from .resolution import begin as begin
+from .resolution import resolve as resolve
+from .selector import select as select
+from .step import Step as Step

@@ -1,0 +1,131 @@
+"""Writing what a resolution decided, as a checkpoint that other programs load."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from prune_gui.checkpoint import Entry, TensorInfo, fingerprint, write_checkpoint
+from prune_gui.errors import RecipeError
+from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.pruning.keys import raw_bits
+from prune_gui.pruning.parallel import chunks
+from prune_gui.recipe import stack
+from prune_gui.recipe.resolution import Resolution
+
+Form = Literal["finalized", "reparametrized", "masks"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+
+def export(
+    resolution: Resolution,
+    out: str | os.PathLike[str],
+    form: Form = "finalized",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    cancel: CancelFlag | None = None,
+) -> None:
+    """Write the pruned checkpoint; the file appears whole, or not at all.
+
+    Args:
+        resolution: what to prune.
+        out: where to; the suffix (``.safetensors``, ``.pt``, ...) says which kind of file.
+        form: ``finalized``: same keys, order and types, pruned entries exactly +0.
+            ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
+            `torch.nn.utils.prune` keeps them. ``masks``: a boolean tensor per pruned parameter.
+        overwrite: whether an existing file may be replaced.
+        progress: called with (done, total) in bytes.
+        cancel: for example a `threading.Event`.
+
+    Raises:
+        RecipeError: there is nothing to write in this form.
+        CheckpointError: the file cannot be written; what was there before is untouched.
+        Cancelled: `cancel` was set; what was there before is untouched.
+    """
+    write(resolution, Path(out), form, overwrite=overwrite, monitor=Monitor(progress, cancel))
+
+
+def write(
+    resolution: Resolution, out: Path, form: Form, *, overwrite: bool, monitor: Monitor
+) -> None:
+    """Do as `export`, reporting to a monitor."""
+    checkpoint = resolution.checkpoint
+    entries = list(_FORMS[form](resolution))
+    if not entries:
+        raise RecipeError("There are no masks to write: no step is for any parameter.")
+    metadata = {
+        **checkpoint.metadata,
+        "prune_gui.version": version("prune-gui"),
+        "prune_gui.form": form,
+        "prune_gui.recipe": resolution.recipe.to_yaml(),
+        "prune_gui.input": fingerprint(checkpoint.path, monitor),
+    }
+    write_checkpoint(
+        out, entries, like=checkpoint, metadata=metadata, overwrite=overwrite, monitor=monitor
+    )
+
+
+def _finalized(resolution: Resolution) -> Iterator[Entry]:
+    for info in _dense(resolution):
+        values = _pruned if info.name in resolution.layers else _original
+        yield Entry(info.name, info.dtype, info.shape, partial(values, resolution, info))
+
+
+def _reparametrized(resolution: Resolution) -> Iterator[Entry]:
+    for info in _dense(resolution):
+        original = partial(_original, resolution, info)
+        mask = partial(_mask, resolution, info, info.dtype)
+        if info.name in resolution.layers:
+            yield Entry(f"{info.name}_orig", info.dtype, info.shape, original)
+            yield Entry(f"{info.name}_mask", info.dtype, info.shape, mask)
+        else:
+            yield Entry(info.name, info.dtype, info.shape, original)
+
+
+def _masks(resolution: Resolution) -> Iterator[Entry]:
+    for info in _dense(resolution):
+        if info.name in resolution.layers:
+            mask = partial(_mask, resolution, info, "bool")
+            yield Entry(info.name, "bool", info.shape, mask)
+
+
+_FORMS: dict[Form, Callable[[Resolution], Iterator[Entry]]] = {
+    "finalized": _finalized,
+    "reparametrized": _reparametrized,
+    "masks": _masks,
+}
+
+
+def _dense(resolution: Resolution) -> Iterator[TensorInfo]:
+    """Yield the parameters to write; a torch file keeps special ones by itself."""
+    for info in resolution.checkpoint.tensors.values():
+        if info.special is None:
+            yield info
+
+
+def _original(resolution: Resolution, info: TensorInfo) -> Iterator[torch.Tensor]:
+    flat = resolution.checkpoint.read(info.name).reshape(-1)
+    for start, stop in chunks(flat.numel()):
+        yield flat[start:stop]
+
+
+def _pruned(resolution: Resolution, info: TensorInfo) -> Iterator[torch.Tensor]:
+    """Yield the weights with pruned entries set to +0: all bits zero in every float type."""
+    flat = resolution.checkpoint.read(info.name).reshape(-1)
+    layers = resolution.layers[info.name]
+    for start, stop in chunks(flat.numel()):
+        part = flat[start:stop].clone()
+        raw_bits(part)[~stack.kept(layers, start, stop)] = 0
+        yield part
+
+
+def _mask(resolution: Resolution, info: TensorInfo, dtype: str) -> Iterator[torch.Tensor]:
+    layers = resolution.layers[info.name]
+    for start, stop in chunks(info.numel):
+        yield torch.from_numpy(stack.kept(layers, start, stop)).to(getattr(torch, dtype))

@@ -1,0 +1,56 @@
+"""One decision of the user: a method, and the parameters it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
+
+from prune_gui.pruning.methods import METHODS, Method
+
+Pattern = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Step(BaseModel):
+    """A method, its parameters, and its targets. In a recipe the three are one flat mapping.
+
+    Attributes:
+        method: with its parameters; given flat, ``method`` is the name and the rest stand beside.
+        targets: shell globs over parameter names; ``!`` excludes (see `select`).
+        enabled: a step that is switched off keeps its place and prunes nothing.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: SerializeAsAny[Method]
+    targets: Annotated[tuple[Pattern, ...], Field(min_length=1)]
+    enabled: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_flat(cls, value: object) -> object:
+        if not isinstance(value, Mapping) or isinstance(value.get("method"), Method):
+            return value
+        own = {key: value[key] for key in value if key in ("targets", "enabled")}
+        parameters = {key: value[key] for key in value if key not in ("method", *own)}
+        name = value.get("method")
+        if not isinstance(name, str) or name not in METHODS:
+            raise ValueError(f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}")
+        return {"method": METHODS[name].model_validate(parameters), **own}
+
+    @model_serializer(mode="plain")
+    def _to_flat(self) -> dict[str, Any]:
+        flat: dict[str, Any] = {"method": self.method.name, "targets": list(self.targets)}
+        flat |= self.method.model_dump(mode="json")
+        if not self.enabled:
+            flat["enabled"] = False
+        return {key: value for key, value in flat.items() if value is not None}

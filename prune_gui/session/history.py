@@ -1,0 +1,64 @@
+"""Undo and redo: a list of recipes, each with what made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prune_gui.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A recipe as it stood after one act of the user."""
+
+    label: str
+    recipe: Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Every recipe of a session. Immutable; nothing is forgotten until a new act replaces redo.
+
+    Attributes:
+        moments: in time order; never empty.
+        position: which of them is now.
+    """
+
+    moments: tuple[Moment, ...]
+    position: int = 0
+
+    @classmethod
+    def begin(cls, recipe: Recipe, label: str = "Open") -> History:
+        """Return a history that knows one recipe."""
+        return cls((Moment(label, recipe),))
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe as it is now."""
+        return self.moments[self.position].recipe
+
+    @property
+    def undo_label(self) -> str | None:
+        """What undo would undo; None if there is nothing."""
+        return self.moments[self.position].label if self.position else None
+
+    @property
+    def redo_label(self) -> str | None:
+        """What redo would do again; None if there is nothing."""
+        ahead = self.moments[self.position + 1 :]
+        return ahead[0].label if ahead else None
+
+    def act(self, label: str, recipe: Recipe) -> History:
+        """Return the history after an act that made `recipe`; an act without effect is none."""
+        if recipe == self.recipe:
+            return self
+        past = self.moments[: self.position + 1]
+        return History((*past, Moment(label, recipe)), len(past))
+
+    def undo(self) -> History:
+        """Return the history one act back; itself at the beginning."""
+        return History(self.moments, max(self.position - 1, 0))
+
+    def redo(self) -> History:
+        """Return the history one act forward; itself at the end."""
+        return History(self.moments, min(self.position + 1, len(self.moments) - 1))

@@ -1,0 +1,29 @@
+"""The log file: what went wrong, in full, for whoever mends it."""
+
+from __future__ import annotations
+
+import logging
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from platformdirs import user_log_path
+
+BYTES = 1_000_000
+
+
+def start_log() -> Path | None:
+    """Write what the program logs to a file that never grows large, and return its path.
+
+    Returns None where there is nowhere to write it; the program works all the same.
+    """
+    path = user_log_path("prune-gui", appauthor=False) / "prune-gui.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = RotatingFileHandler(path, maxBytes=BYTES, backupCount=1, encoding="utf-8")
+    except OSError:
+        return None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    return path

@@ -1,0 +1,98 @@
+"""The open document and everything a user does to it; the one place where it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.recipe import Recipe, Step
+from prune_gui.session.history import History
+from prune_gui.session.resolver import Resolver
+
+
+class Session:
+    """An open checkpoint and the recipe being made for it.
+
+    Attributes:
+        checkpoint: open for as long as the session is.
+        resolver: for the engine's thread only.
+        history: every recipe so far.
+        recipe_path: the file the recipe was read from or last saved to, if any.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, recipe: Recipe | None = None, recipe_path: Path | None = None
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.resolver = Resolver(checkpoint)
+        self.history = History.begin(recipe or Recipe())
+        self.recipe_path = recipe_path
+        self._saved = self.recipe
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe as it is now."""
+        return self.history.recipe
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the recipe as it is now."""
+        return self.recipe.steps
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the recipe differs from what was opened or last saved."""
+        return self.recipe != self._saved
+
+    def mark_saved(self, recipe: Recipe, path: Path | None = None) -> None:
+        """Note that `recipe` has been saved, to `path` if it went to a recipe file."""
+        self._saved = recipe
+        self.recipe_path = path or self.recipe_path
+
+    def use_recipe(self, recipe: Recipe, path: Path) -> None:
+        """Take the steps of a recipe file in place of the ones there are."""
+        self.history = self.history.act("Open recipe", recipe)
+        self.mark_saved(recipe, path)
+
+    def add(self, step: Step) -> None:
+        """Append a step."""
+        self._act(f"Add {step.method.title}", (*self.steps, step))
+
+    def replace(self, index: int, step: Step) -> None:
+        """Put `step` in the place of another."""
+        steps = list(self.steps)
+        steps[index] = step
+        self._act(f"Edit step {index + 1}", steps)
+
+    def switch(self, index: int, *, enabled: bool) -> None:
+        """Switch a step on or off; it keeps its place."""
+        steps = list(self.steps)
+        steps[index] = steps[index].model_copy(update={"enabled": enabled})
+        self._act(f"Switch {'on' if enabled else 'off'} step {index + 1}", steps)
+
+    def move(self, index: int, to: int) -> None:
+        """Move a step so that it becomes number `to` (from 0)."""
+        steps = list(self.steps)
+        steps.insert(to, steps.pop(index))
+        self._act(f"Move step {index + 1} to {to + 1}", steps)
+
+    def duplicate(self, index: int) -> None:
+        """Put a copy of a step behind it."""
+        steps = [*self.steps[: index + 1], *self.steps[index:]]
+        self._act(f"Duplicate step {index + 1}", steps)
+
+    def remove(self, index: int) -> None:
+        """Take a step out."""
+        self._act(f"Remove step {index + 1}", [*self.steps[:index], *self.steps[index + 1 :]])
+
+    def undo(self) -> None:
+        """Go back one act."""
+        self.history = self.history.undo()
+
+    def redo(self) -> None:
+        """Go forward one act."""
+        self.history = self.history.redo()
+
+    def _act(self, label: str, steps: Sequence[Step]) -> None:
+        self.history = self.history.act(label, self.recipe.with_steps(tuple(steps)))

@@ -1,0 +1,14 @@
+"""One engine thread: jobs, progress, cancel, latest-wins. No Qt."""
+
+from prune_gui.worker.engine import (
+    Dropped,
+    Engine,
+    Event,
+    Failed,
+    Finished,
+    Job,
+    Progressed,
+    Started,
+)
+
+__all__ = ["Dropped", "Engine", "Event", "Failed", "Finished", "Job", "Progressed", "Started"]

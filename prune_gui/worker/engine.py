@@ -1,0 +1,185 @@
+"""One thread that does the work, one job after another. It knows nothing of windows."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.monitor import Monitor
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 0.4
+"""Seconds for which a job may still run once a newer one of its lane waits. Without it, a slider
+that moves faster than previews are made would never show one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something for the engine to do.
+
+    Attributes:
+        title: for a person, while it runs: "Saving model.safetensors".
+        work: does it, and returns what is to be shown.
+        lane: a newer job of the same lane takes the place of an older one that waits, and after
+            some patience stops one that runs: the latest wins. None: every job counts.
+        urgent: goes ahead of waiting jobs that are not.
+    """
+
+    title: str
+    work: Callable[[Monitor], object]
+    lane: str | None = None
+    urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What became of the job with this ticket."""
+
+    ticket: int
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Started(Event):
+    """It runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed(Event):
+    """It has done so many of so many bytes."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Event):
+    """It is done."""
+
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Event):
+    """It ended with an error: one that input can cause, or a fault of the program."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped(Event):
+    """It was cancelled, or a newer job of its lane took its place."""
+
+
+class _Run:
+    """A job that waits or runs, and the flag that stops it."""
+
+    def __init__(self, ticket: int, job: Job) -> None:
+        self.ticket = ticket
+        self.job = job
+        self.cancelled = False
+        self.superseded = False
+        self.started = 0.0
+
+    def is_set(self) -> bool:
+        late = self.superseded and time.monotonic() - self.started > PATIENCE
+        return self.cancelled or late
+
+
+class Engine:
+    """Runs jobs on one thread of its own, in the order of submission.
+
+    Args:
+        notify: told of every event, on whichever thread it happens; must return at once.
+    """
+
+    def __init__(self, notify: Callable[[Event], None]) -> None:
+        self._notify = notify
+        self._tickets = count(1)
+        self._waiting: deque[_Run] = deque()
+        self._running: _Run | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._serve, name="prune-gui-engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> int:
+        """Queue a job and return its ticket."""
+        run = _Run(next(self._tickets), job)
+        dropped: list[_Run] = []
+        with self._changed:
+            if job.lane is not None:
+                dropped = [other for other in self._waiting if other.job.lane == job.lane]
+                for other in dropped:
+                    self._waiting.remove(other)
+                if self._running and self._running.job.lane == job.lane:
+                    self._running.superseded = True
+            urgent = sum(other.job.urgent for other in self._waiting)
+            self._waiting.insert(urgent if job.urgent else len(self._waiting), run)
+            self._changed.notify()
+        for other in dropped:
+            self._notify(Dropped(other.ticket, other.job))
+        return run.ticket
+
+    def cancel(self, ticket: int) -> None:
+        """Stop a job: one that waits is dropped, one that runs stops at its next step."""
+        with self._changed:
+            if self._running and self._running.ticket == ticket:
+                self._running.cancelled = True
+            waiting = [run for run in self._waiting if run.ticket == ticket]
+            for run in waiting:
+                self._waiting.remove(run)
+        for run in waiting:
+            self._notify(Dropped(run.ticket, run.job))
+
+    def close(self) -> None:
+        """Drop every job and wait for the thread to end. Nothing is notified any more."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            if self._running:
+                self._running.cancelled = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while run := self._next():
+            self._tell(Started(run.ticket, run.job))
+            self._tell(self._do(run))
+
+    def _next(self) -> _Run | None:
+        with self._changed:
+            self._running = None
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            if self._closed:
+                return None
+            self._running = self._waiting.popleft()
+            self._running.started = time.monotonic()
+            return self._running
+
+    def _do(self, run: _Run) -> Event:
+        def progress(done: int, total: int) -> None:
+            self._tell(Progressed(run.ticket, run.job, done, total))
+
+        try:
+            return Finished(run.ticket, run.job, run.job.work(Monitor(progress, run)))
+        except Cancelled:
+            return Dropped(run.ticket, run.job)
+        except PruneGuiError as error:
+            log.info("%s: %s", run.job.title, error)
+            return Failed(run.ticket, run.job, error)
+        except Exception as error:
+            # The thread must outlive a fault in any job; the log has it, and the window says so.
+            log.exception("%s failed", run.job.title)
+            return Failed(run.ticket, run.job, error)
+
+    def _tell(self, event: Event) -> None:
+        if not self._closed:
+            self._notify(event)

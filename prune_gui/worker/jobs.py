@@ -1,0 +1,133 @@
+"""The jobs of the application: what each does on the engine's thread, and what it returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import RecipeError, StepError
+from prune_gui.recipe import Recipe
+from prune_gui.session import Session
+from prune_gui.worker.engine import Job
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Form, Resolution, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A step that is looked at before it is one.
+
+    Attributes:
+        step: what it would be.
+        replaces: the index of the step whose place it would take; None if it comes after them all.
+    """
+
+    step: Step
+    replaces: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a recipe and the draft beside it come to.
+
+    Attributes:
+        recipe: that was resolved.
+        resolution: of its steps, or of those before the first that cannot be carried out.
+        error: why that step cannot be.
+        draft: the step being drafted.
+        preview: of the recipe with the draft in its place, or of the steps before the first that
+            cannot be carried out then; None without a draft, or if that one cannot be.
+        draft_error: why the draft, or a step that follows it, cannot be.
+    """
+
+    recipe: Recipe
+    resolution: Resolution
+    error: StepError | None
+    draft: Draft | None
+    preview: Resolution | None
+    draft_error: str | None
+
+    @property
+    def draft_number(self) -> int | None:
+        """The number that the draft has in `preview`; None if there is no preview."""
+        if self.draft is None or self.preview is None:
+            return None
+        return _place(self.draft, self.recipe) + 1
+
+
+def open_job(path: Path, recipe_path: Path | None = None) -> Job:
+    """Open a checkpoint, and a recipe for it; returns a `Session`."""
+
+    def work(monitor: Monitor) -> Session:
+        monitor.advance()
+        recipe = Recipe.load(recipe_path) if recipe_path else None
+        return Session(open_checkpoint(path), recipe, recipe_path)
+
+    return Job(f"Opening {path.name}", work)
+
+
+def resolve_job(session: Session, draft: Draft | None) -> Job:
+    """Resolve the session's recipe as it is now, and a draft after it; returns `Resolved`."""
+    return Job("Resolving", partial(_resolve, session, session.recipe, draft), lane="resolve")
+
+
+def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
+    error = None
+    try:
+        resolution = session.resolver.resolve(recipe, monitor)
+    except StepError as problem:
+        error = problem
+        before = recipe.with_steps(recipe.steps[: problem.step - 1])
+        resolution = session.resolver.resolve(before, monitor)
+    if draft is None:
+        return Resolved(recipe, resolution, error, None, None, None)
+    place = _place(draft, recipe)
+    preview = session.resolver.after(place)
+    if preview is None:
+        reason = f"Step {error.step} has to be mended first." if error else "The step is gone."
+        return Resolved(recipe, resolution, error, draft, None, reason)
+    try:
+        preview = preview.then(draft.step, monitor)
+    except RecipeError as problem:
+        reason = problem.reason if isinstance(problem, StepError) else str(problem)
+        return Resolved(recipe, resolution, error, draft, None, reason)
+    try:
+        for step in recipe.steps[place + 1 :]:
+            preview = preview.then(step, monitor)
+    except StepError as problem:
+        return Resolved(recipe, resolution, error, draft, preview, str(problem))
+    return Resolved(recipe, resolution, error, draft, preview, None)
+
+
+def _place(draft: Draft, recipe: Recipe) -> int:
+    return len(recipe.steps) if draft.replaces is None else draft.replaces
+
+
+def export_job(session: Session, out: Path, form: Form, *, overwrite: bool) -> Job:
+    """Resolve the session's recipe as it is now and write it to `out`; returns `out`."""
+    recipe = session.recipe
+
+    def work(monitor: Monitor) -> Path:
+        from prune_gui.recipe.exporting import write
+
+        resolution = session.resolver.resolve(recipe, monitor)
+        write(resolution, out, form, overwrite=overwrite, monitor=monitor)
+        return out
+
+    return Job(f"Saving {out.name}", work)
+
+
+def warm_up_job() -> Job:
+    """Load the libraries that everything else needs, while the user looks at the window."""
+
+    def work(monitor: Monitor) -> None:
+        from prune_gui.worker.warm_up import warm_up
+
+        warm_up()
+
+    return Job("Starting the engine", work)

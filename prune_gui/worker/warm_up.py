@@ -1,0 +1,38 @@
+"""Loading torch and the compiled loops behind a window that stays alive."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def warm_up() -> None:
+    """Import torch and compile, or load from the cache, every loop over bits."""
+    if sys.platform != "win32":
+        _load_without_the_lock("torch", "lib/libtorch_cpu.*")
+        _load_without_the_lock("llvmlite", "binding/libllvmlite.*")
+    import torch
+
+    from prune_gui.pruning.selection import smallest
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+        smallest(torch.ones(2, dtype=dtype), 1)
+
+
+def _load_without_the_lock(package: str, pattern: str) -> None:
+    """Load a package's large shared library before the package is imported.
+
+    An import holds Python's lock while the system links the library, a quarter of a second for
+    torch, in which no other thread and so no window moves. A call through ctypes holds no lock.
+    """
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return
+    libc = ctypes.CDLL(None)
+    libc.dlopen.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    libc.dlopen.restype = ctypes.c_void_p
+    for library in Path(spec.submodule_search_locations[0]).glob(pattern):
+        libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)

@@ -1,0 +1,107 @@
+"""The demo network, and the images that it is measured on.
+
+Needs scikit-learn (``pip install "prune-gui[demo]"``), which ships the 1797 images of handwritten
+digits; nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+from torch import nn
+
+TEST_IMAGES = 500
+
+
+class Digits(NamedTuple):
+    """Images, float32 of shape (count, 1, 8, 8) in [0, 1], and their digits, int64 of (count,)."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+
+
+class DigitsCNN(nn.Module):
+    """Three convolutions and a classifier of two layers: 89,658 parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            OrderedDict(
+                conv1=nn.Conv2d(1, 16, 3, padding=1, bias=False),
+                bn1=nn.BatchNorm2d(16),
+                act1=nn.ReLU(),
+                conv2=nn.Conv2d(16, 32, 3, padding=1, bias=False),
+                bn2=nn.BatchNorm2d(32),
+                act2=nn.ReLU(),
+                pool=nn.MaxPool2d(2),
+                conv3=nn.Conv2d(32, 64, 3, padding=1, bias=False),
+                bn3=nn.BatchNorm2d(64),
+                act3=nn.ReLU(),
+            )
+        )
+        self.classifier = nn.Sequential(
+            OrderedDict(
+                flatten=nn.Flatten(),
+                hidden=nn.Linear(64 * 4 * 4, 64),
+                act=nn.ReLU(),
+                output=nn.Linear(64, 10),
+            )
+        )
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return a score for each digit, of shape (count, 10)."""
+        scores: torch.Tensor = self.classifier(self.features(images))
+        return scores
+
+
+def digits() -> tuple[Digits, Digits]:
+    """Return the images to train on, and those kept apart to measure accuracy on."""
+    values, labels = load_digits(return_X_y=True)
+    images = torch.tensor(values / 16, dtype=torch.float32).view(-1, 1, 8, 8)
+    shuffled = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
+    every = Digits(images[shuffled], torch.tensor(labels)[shuffled])
+    return (
+        Digits(every.images[:-TEST_IMAGES], every.labels[:-TEST_IMAGES]),
+        Digits(every.images[-TEST_IMAGES:], every.labels[-TEST_IMAGES:]),
+    )
+
+
+@torch.no_grad()
+def accuracy(network: nn.Module, test: Digits) -> float:
+    """Return the share of `test` that the network names rightly."""
+    named = network.eval()(test.images).argmax(dim=1)
+    return float((named == test.labels).double().mean())
+
+
+def load(path: Path) -> DigitsCNN:
+    """Rebuild the network from any export of it but one of masks alone.
+
+    Raises:
+        RuntimeError: the file lacks a tensor of the network, or holds one too many.
+    """
+    read = load_file if path.suffix == ".safetensors" else _load_pickled
+    network = DigitsCNN()
+    network.load_state_dict(_joined(read(path)))
+    return network
+
+
+def _load_pickled(path: Path) -> dict[str, torch.Tensor]:
+    tensors: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return tensors
+
+
+def _joined(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Put ``X`` in place of each pair ``X_orig`` and ``X_mask``."""
+    joined = {}
+    for name, tensor in tensors.items():
+        plain = name.removesuffix("_orig")
+        if name.endswith("_mask"):
+            continue
+        joined[plain] = tensor if plain == name else tensor * tensors[f"{plain}_mask"]
+    return joined

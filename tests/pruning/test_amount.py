@@ -1,0 +1,96 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.utils import prune as reference
+
+from prune_gui.pruning.amount import (
+    _compute_nparams_toprune,
+    _validate_pruning_amount,
+    _validate_pruning_amount_init,
+    units_to_prune,
+)
+
+shares = st.floats(0, 1)
+sizes = st.integers(0, 10**12)
+
+
+@given(shares, sizes)
+def test_a_share_is_the_number_of_units_that_torch_prunes(share, size):
+    assert _compute_nparams_toprune(share, size) == reference._compute_nparams_toprune(share, size)
+
+
+def test_half_of_an_odd_number_is_rounded_to_even():
+    assert [_compute_nparams_toprune(0.5, n) for n in (1, 3, 5, 7, 9, 11)] == [0, 2, 2, 4, 4, 6]
+
+
+def test_one_is_a_unit_and_one_point_zero_is_everything():
+    assert _compute_nparams_toprune(1, 9) == 1
+    assert _compute_nparams_toprune(1.0, 9) == 9
+
+
+@pytest.mark.parametrize("amount", [1.1, -0.1, math.inf, -1, math.nan])
+def test_an_amount_out_of_range_is_refused(amount):
+    with pytest.raises(ValueError, match="amount="):
+        _validate_pruning_amount_init(amount)
+
+
+@pytest.mark.parametrize("amount", ["0.5", None, True, False, 0.5j])
+def test_what_is_no_amount_is_refused(amount):
+    with pytest.raises(TypeError, match="amount="):
+        _validate_pruning_amount_init(amount)
+
+
+def test_torch_lets_nan_and_true_pass():
+    reference._validate_pruning_amount_init(math.nan)
+    reference._validate_pruning_amount_init(True)
+
+
+@pytest.mark.parametrize("amount", [np.int64(3), np.float32(0.25), np.float64(0.25)])
+def test_numbers_of_numpy_are_amounts(amount):
+    _validate_pruning_amount_init(amount)
+    assert _compute_nparams_toprune(amount, 12) == 3
+
+
+def test_more_units_than_there_are_is_an_error_that_says_both_numbers():
+    with pytest.raises(ValueError, match=r"20.*19"):
+        _validate_pruning_amount(20, 19)
+
+
+@given(shares, st.integers(0, 1000), st.integers(0, 1000))
+def test_a_share_of_the_remaining_units_never_exceeds_them(share, remaining, pruned):
+    units = units_to_prune(share, "remaining", remaining=remaining, total=remaining + pruned)
+    assert units == round(share * remaining) <= remaining
+
+
+@pytest.mark.parametrize(
+    ("amount", "amount_of", "expected"),
+    [
+        (0.5, "remaining", 30),
+        (0.5, "total", 50),
+        (0.5, "reach", 10),
+        (0.25, "reach", 0),
+        (1.0, "reach", 60),
+        (7, "remaining", 7),
+        (7, "total", 7),
+        (47, "reach", 7),
+        (7, "reach", 0),
+    ],
+)
+def test_what_a_share_and_a_number_mean_where_40_of_100_are_pruned(amount, amount_of, expected):
+    assert units_to_prune(amount, amount_of, remaining=60, total=100) == expected
+
+
+@pytest.mark.parametrize(("amount", "amount_of"), [(61, "remaining"), (0.61, "total")])
+def test_asking_for_more_than_remains_says_both_numbers(amount, amount_of):
+    with pytest.raises(ValueError, match=r"61.*60"):
+        units_to_prune(amount, amount_of, remaining=60, total=100)
+
+
+@given(shares, st.integers(0, 1000), st.integers(0, 1000))
+def test_reaching_a_share_twice_does_nothing_the_second_time(share, remaining, pruned):
+    total = remaining + pruned
+    first = units_to_prune(share, "reach", remaining=remaining, total=total)
+    assert units_to_prune(share, "reach", remaining=remaining - first, total=total) == 0

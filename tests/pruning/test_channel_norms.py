@@ -1,0 +1,137 @@
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import norms
+from prune_gui.pruning.norms import channel_norms
+
+ORDERS = [0, 0.5, 1, 2, 3, -1, math.inf, -math.inf]
+tensors = arrays.arrays(
+    np.float32,
+    arrays.array_shapes(min_dims=2, max_dims=4, max_side=6),
+    elements=st.floats(0.125, 8, width=32) | st.floats(-8, -0.125, width=32),
+).map(torch.from_numpy)
+
+
+def plain(t, n, dim):
+    others = [d for d in range(t.dim()) if d != dim % t.dim()]
+    return torch.linalg.vector_norm(t.double(), n, others)
+
+
+@given(tensors, st.sampled_from(ORDERS), st.data())
+def test_the_norm_is_the_p_norm_over_all_other_dimensions(t, n, data):
+    dim = data.draw(st.integers(-t.dim(), t.dim() - 1))
+    found = channel_norms(t, n, dim)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), plain(t, n, dim), rtol=1e-5, atol=0)
+
+
+@given(tensors, st.sampled_from(ORDERS), st.integers(1, 40), st.data())
+def test_the_size_of_the_pieces_does_not_matter(t, n, piece, data):
+    dim = data.draw(st.integers(0, t.dim() - 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(norms, "PIECE", piece)
+        found = channel_norms(t, n, dim)
+    torch.testing.assert_close(found.double(), plain(t, n, dim), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3])
+def test_transposed_and_channels_last_tensors_are_read_where_they_lie(dim):
+    t = torch.randn(4, 6, 5, 3)
+    last = t.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(channel_norms(last, 2, dim), channel_norms(t, 2, dim))
+    swapped = t.transpose(0, dim)
+    torch.testing.assert_close(channel_norms(swapped, 1, 0), channel_norms(t, 1, dim))
+
+
+def test_long_channels_lying_side_by_side():
+    t = torch.randn(3, 5, 1000)
+    for dim in range(3):
+        torch.testing.assert_close(channel_norms(t, 2, dim).double(), plain(t, 2, dim))
+
+
+def test_half_precision_norms_neither_overflow_nor_coincide():
+    t = torch.full((2, 256), 6e4, dtype=torch.float16)
+    assert torch.norm(t, 2, dim=1).isinf().all()
+    assert channel_norms(t, 2, 0).tolist() == pytest.approx([9.6e5] * 2, rel=1e-2)
+    b = torch.randn(1000, 64).bfloat16()
+    assert torch.norm(b, 2, dim=1).unique().numel() < 200
+    assert channel_norms(b, 2, 0).unique().numel() > 950
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_float8_is_widened(dtype):
+    t = torch.tensor([[3.0, -4.0], [6.0, 8.0]]).to(dtype)
+    assert channel_norms(t, 2, 0).tolist() == [5.0, 10.0]
+
+
+def test_double_precision_stays_double():
+    t = torch.tensor([[1.0, 1e-12], [1.0, 0.0]], dtype=torch.float64)
+    one, other = channel_norms(t, 1, 0)
+    assert one.dtype == torch.float64
+    assert one > other
+
+
+def test_nan_makes_the_norm_nan_and_nothing_else():
+    t = torch.ones(3, 4)
+    t[1, 2] = math.nan
+    for n in (0.5, 1, 2, math.inf, -math.inf):
+        assert channel_norms(t, n, 0).isnan().tolist() == [False, True, False]
+
+
+def test_fro_is_the_2_norm_of_any_number_of_dimensions_where_torch_gives_up():
+    t = torch.randn(3, 4, 5, 2)
+    with pytest.raises(RuntimeError):
+        torch.norm(t, "fro", dim=[0, 2, 3])
+    torch.testing.assert_close(channel_norms(t, "fro", 1), channel_norms(t, 2, 1))
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_nuc_is_torchs_where_a_channel_is_a_matrix(dim):
+    t = torch.randn(3, 4, 5)
+    others = [d for d in range(3) if d != dim % 3]
+    torch.testing.assert_close(channel_norms(t, "nuc", dim), torch.norm(t, "nuc", dim=others))
+
+
+def test_nuc_of_a_channel_with_nan_is_nan():
+    t = torch.randn(3, 4, 5)
+    t[1, 0, 0] = math.nan
+    assert channel_norms(t, "nuc", 0).isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 4), (3, 4, 5, 6)])
+def test_nuc_elsewhere_is_an_error_that_says_what_to_use(shape):
+    with pytest.raises(ValueError, match="'fro'"):
+        channel_norms(torch.ones(shape), "nuc", 0)
+
+
+@pytest.mark.parametrize("n", ["max", None, math.nan, True])
+def test_what_is_no_norm_is_refused(n):
+    with pytest.raises(ValueError, match="not a norm"):
+        channel_norms(torch.ones(2, 2), n, 0)
+
+
+def test_each_entry_of_a_vector_is_a_channel():
+    assert channel_norms(torch.tensor([-3.0, 0.0, 2.0]), 2, 0).tolist() == [3.0, 0.0, 2.0]
+
+
+def test_channels_without_entries_have_norm_zero():
+    assert channel_norms(torch.ones(3, 0), 2, 0).tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("n", [2, "nuc"])
+def test_progress_is_told_and_cancelling_works(n):
+    t, told, cancel = torch.ones(4, 5, 6), [], threading.Event()
+    channel_norms(t, n, 0, monitor=Monitor(lambda done, total: told.append((done, total))))
+    assert told[-1] == (t.nbytes, t.nbytes)
+    cancel.set()
+    with pytest.raises(Cancelled):
+        channel_norms(t, n, 0, monitor=Monitor(cancel=cancel))

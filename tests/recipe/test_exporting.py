@@ -1,0 +1,172 @@
+"""What other programs find in an exported file."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.utils import prune as torch_prune
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError, RecipeError
+from prune_gui.recipe import Recipe, export, resolve
+
+HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5, "scope": "global"}
+FLOATS = [
+    torch.float64, torch.float32, torch.float16, torch.bfloat16,
+    torch.float8_e4m3fn, torch.float8_e5m2,
+]  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A small network's file, its keys in no particular order."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Linear(8, 3))
+    tensors = {key: tensor.contiguous() for key, tensor in network.state_dict().items()}
+    save_file(tensors, tmp_path / "model.safetensors", {"format": "pt", "author": "somebody"})
+    return tmp_path / "model.safetensors"
+
+
+def written(source, out, *steps, form="finalized", **options):
+    with open_checkpoint(source) as checkpoint:
+        resolution = resolve(Recipe(steps=steps or [HALF]), checkpoint)
+        export(resolution, out, form, **options)
+        return resolution, {name: resolution.mask(name) for name in resolution.layers}
+
+
+def octets(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def test_finalized_keeps_keys_order_types_and_metadata_and_every_other_byte(model, tmp_path):
+    _, masks = written(model, tmp_path / "out.safetensors")
+    before, after = load_file(model), load_file(tmp_path / "out.safetensors")
+    with safe_open(model, "pt") as old, safe_open(tmp_path / "out.safetensors", "pt") as new:
+        assert list(old.offset_keys()) == list(new.offset_keys())
+        assert new.metadata()["author"] == "somebody"
+        assert Recipe.from_yaml(new.metadata()["prune_gui.recipe"]) == Recipe(steps=[HALF])
+        assert new.metadata()["prune_gui.input"].startswith("sha256:")
+    assert set(masks) == {"0.weight", "1.weight", "2.weight"}
+    for key, tensor in before.items():
+        expected = torch.where(masks[key], tensor, 0.0) if key in masks else tensor
+        assert octets(after[key]) == octets(expected)
+
+
+@given(
+    npst.arrays("float32", st.integers(1, 40), elements=st.floats(width=32)),
+    st.sampled_from(FLOATS),
+    st.floats(0, 1),
+)
+def test_pruned_entries_are_plus_zero_and_kept_ones_keep_their_bits(
+    tmp_path_factory, values, dtype, amount
+):
+    folder = tmp_path_factory.mktemp("zeros")
+    tensor = torch.from_numpy(values).to(dtype)
+    save_file({"w": tensor}, folder / "in.safetensors")
+    step = {"method": "l1_unstructured", "targets": ["w"], "amount": amount}
+    _, masks = written(folder / "in.safetensors", folder / "out.safetensors", step)
+    after = load_file(folder / "out.safetensors")["w"]
+    size = dtype.itemsize
+    for index, kept in enumerate(masks["w"].tolist()):
+        place = slice(index * size, (index + 1) * size)
+        assert octets(after)[place] == (octets(tensor)[place] if kept else bytes(size))
+
+
+def test_reparametrized_loads_into_a_module_that_torch_prepared(model, tmp_path):
+    written(model, tmp_path / "final.safetensors")
+    written(model, tmp_path / "out.safetensors", form="reparametrized")
+    network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Linear(8, 3))
+    for module in network:
+        torch_prune.identity(module, "weight")
+    network.load_state_dict(load_file(tmp_path / "out.safetensors"))
+    for module in network:
+        torch_prune.remove(module, "weight")
+    for key, tensor in load_file(tmp_path / "final.safetensors").items():
+        assert torch.equal(network.state_dict()[key], tensor)
+
+
+def test_reparametrized_opens_again_as_pruned_and_goes_on_from_there(model, tmp_path):
+    first, masks = written(model, tmp_path / "pair.safetensors", form="reparametrized")
+    again, more = written(tmp_path / "pair.safetensors", tmp_path / "out.safetensors")
+    assert (first.total[0], again.total[0]) == (50, 75)
+    after = load_file(tmp_path / "out.safetensors")
+    assert set(after) == set(load_file(model))
+    for name, mask in masks.items():
+        assert not (more[name] & ~mask).any()
+        assert torch.equal(after[name] != 0, more[name])
+
+
+def test_masks_are_boolean_and_of_pruned_parameters_alone(model, tmp_path):
+    _, masks = written(model, tmp_path / "masks.safetensors", form="masks")
+    found = load_file(tmp_path / "masks.safetensors")
+    assert found.keys() == masks.keys()
+    assert all(torch.equal(found[name], masks[name]) for name in masks)
+    step = {"method": "custom_from_mask", "targets": ["*.weight"]}
+    _, same = written(
+        model, tmp_path / "o.safetensors", {**step, "mask": str(tmp_path / "masks.safetensors")}
+    )
+    assert all(torch.equal(same[name], masks[name]) for name in masks)
+
+
+def test_no_masks_are_refused_rather_than_written_empty(model, tmp_path):
+    off = {**HALF, "enabled": False}
+    with pytest.raises(RecipeError, match="no masks"):
+        written(model, tmp_path / "masks.safetensors", off, form="masks")
+    assert not (tmp_path / "masks.safetensors").exists()
+
+
+def test_a_torch_file_keeps_its_neighbours_its_ties_and_its_parameters(tmp_path):
+    weight = nn.Parameter(torch.arange(6.0).view(2, 3))
+    state = OrderedDict([("a.weight", weight), ("n", torch.tensor(3)), ("b.weight", weight)])
+    torch.save({"epoch": 7, "state_dict": state, "optimizer": {"lr": 0.1}}, tmp_path / "in.pt")
+    written(tmp_path / "in.pt", tmp_path / "out.pt")
+    after = torch.load(tmp_path / "out.pt", weights_only=True)
+    assert (after["epoch"], after["optimizer"]) == (7, {"lr": 0.1})
+    assert list(after["state_dict"]) == ["a.weight", "n", "b.weight"]
+    found = after["state_dict"]["a.weight"]
+    assert found.tolist() == [[0, 0, 0], [3, 4, 5]]
+    assert found.data_ptr() == after["state_dict"]["b.weight"].data_ptr()
+    assert torch.equal(weight, torch.arange(6.0).view(2, 3))
+
+
+def test_an_existing_file_is_replaced_only_if_asked_and_never_half(model, tmp_path):
+    out = tmp_path / "out.safetensors"
+    out.write_text("old")
+    with pytest.raises(CheckpointError, match="exists already"):
+        written(model, out)
+    stop = threading.Event()
+    with pytest.raises(Cancelled):
+        written(model, out, overwrite=True, cancel=stop, progress=lambda done, total: stop.set())
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "model.safetensors",
+        "out.safetensors",
+    ]
+    written(model, out, overwrite=True)
+    assert load_file(out)
+
+
+def test_the_input_itself_may_be_the_output(model):
+    before = load_file(model)
+    before = {name: tensor.clone() for name, tensor in before.items()}
+    _, masks = written(model, model, overwrite=True)
+    after = load_file(model)
+    assert all(torch.equal(after[n], torch.where(masks[n], before[n], 0.0)) for n in masks)
+
+
+def test_the_same_recipe_writes_the_same_bytes(model, tmp_path):
+    for name in ("one", "two"):
+        written(model, tmp_path / f"{name}.safetensors")
+        written(model, tmp_path / f"{name}.pt")
+    for suffix in ("safetensors", "pt"):
+        one, two = (tmp_path / f"{name}.{suffix}" for name in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()

@@ -1,0 +1,122 @@
+"""The file form of recipes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Recipe, Step
+
+DESIGNED = """
+version: 1
+start: dense
+steps:
+  - method: l1_unstructured
+    targets: ["encoder.layer.*.weight"]
+    scope: global
+    amount: 0.5
+    amount_of: remaining
+  - method: ln_structured
+    targets: ["encoder.layer.*.output.dense.weight"]
+    amount: 8
+    n: inf
+    dim: 0
+    enabled: true
+    importance: scores.safetensors
+  - method: random_unstructured
+    targets: ["*", "!*.bias"]
+    seed: 3
+    enabled: false
+"""
+
+amounts = st.floats(0, 1) | st.integers(0, 10**9)
+patterns = st.lists(st.text(min_size=1, max_size=9), min_size=1, max_size=3)
+steps = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "method": st.just("l1_unstructured"),
+            "targets": patterns,
+            "amount": amounts,
+            "scope": st.sampled_from(["local", "global"]),
+            "enabled": st.booleans(),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "method": st.just("ln_structured"),
+            "targets": patterns,
+            "amount": amounts,
+            "n": st.sampled_from([0, 0.5, 2, "inf", "-inf", "fro", "nuc"]),
+            "dim": st.integers(-4, 4),
+        }
+    ),
+    st.fixed_dictionaries(
+        {"method": st.just("custom_from_mask"), "targets": patterns, "mask": st.text()}
+    ),
+)
+
+
+@given(st.lists(steps, max_size=5), st.sampled_from(["dense", "zeros"]))
+def test_a_recipe_survives_its_file(flat_steps, start):
+    recipe = Recipe(start=start, steps=flat_steps)
+    assert Recipe.from_yaml(recipe.to_yaml()) == recipe
+
+
+def test_the_designed_form_is_read():
+    recipe = Recipe.from_yaml(DESIGNED)
+    first, second, third = recipe.steps
+    assert first.method == METHODS["l1_unstructured"](amount=0.5, scope="global")
+    assert second.method.model_dump()["n"] == "inf"
+    assert third.targets == ("*", "!*.bias")
+    assert [step.enabled for step in recipe.steps] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[1, 2", "line 1"),
+        ("just words", "recipe.yaml"),
+        ("version: 2", "version"),
+        ("steps: [{method: l2, targets: [a]}]", "step 1.*'l2' is unknown.*l1_unstructured"),
+        ("steps: [{method: identity}]", "step 1, targets"),
+        ("steps: [{method: identity, targets: []}]", "step 1, targets"),
+        ("steps: [{method: identity, targets: ['']}]", "step 1, targets"),
+        ("steps: [{method: l1_unstructured, targets: [a], amount: 1.5}]", "step 1, amount.*share"),
+        ("steps: [{method: l1_unstructured, targets: [a], colour: red}]", "step 1, colour"),
+        ("steps: [{method: l1_unstructured, targets: [a], scope: everywhere}]", "step 1, scope"),
+        ("steps: [3]", "step 1"),
+        ("folder: /tmp", "folder"),
+        ("a: &a [*a]", "recipe.yaml"),
+        ("!!python/object/apply:os.system ['true']", "recipe.yaml"),
+        ("[" * 5000, "recipe.yaml"),
+    ],
+)
+def test_what_is_no_recipe_is_refused_in_one_line_that_says_where(text, says):
+    with pytest.raises(RecipeError, match=says) as caught:
+        Recipe.from_yaml(text, source="recipe.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_files_beside_the_recipe_are_found_there(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(DESIGNED)
+    recipe = Recipe.load(path)
+    assert recipe.locate("scores.safetensors") == tmp_path / "scores.safetensors"
+    assert recipe.with_steps(()).locate("x") == tmp_path / "x"
+
+
+def test_a_missing_recipe_is_named(tmp_path):
+    with pytest.raises(RecipeError, match=r"nowhere\.yaml"):
+        Recipe.load(tmp_path / "nowhere.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecipeError, match="UTF-8"):
+        Recipe.load(tmp_path / "bytes.yaml")
+
+
+def test_too_many_steps_are_refused():
+    step = Step(method=METHODS["identity"](), targets=("*",))
+    with pytest.raises(RecipeError, match="at most 250"):
+        Recipe().with_steps((step,) * 251)

@@ -1,0 +1,223 @@
+"""Recipes made definite, against torch's own stack on modules with the same weights."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn.utils import prune as torch_prune
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
+from prune_gui.recipe import Recipe, Resolution, resolve
+from prune_gui.recipe.stack import IN_FILE
+
+SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (4, 5)}
+
+
+def weights(seed: int = 0) -> dict[str, torch.Tensor]:
+    """Entries that all differ in absolute value, across tensors too."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(1000, generator=generator) + 1.0
+    tensors, at = {}, 0
+    for name, shape in SHAPES.items():
+        count = torch.Size(shape).numel()
+        tensors[name] = order[at : at + count].view(shape).clone()
+        at += count
+    return tensors
+
+
+@pytest.fixture
+def resolved():
+    """Return what saves tensors, opens them, and resolves steps on them; closed in the end."""
+    with ExitStack() as opened:
+
+        def resolve_steps(
+            folder: Path, tensors: dict[str, torch.Tensor], *steps: dict, **rest: str
+        ) -> Resolution:
+            path = folder / "model.safetensors"
+            save_file(tensors, path)
+            checkpoint = opened.enter_context(open_checkpoint(path))
+            return resolve(Recipe(steps=steps, **rest), checkpoint)
+
+        yield resolve_steps
+
+
+every = st.sampled_from(["*", "fc.*", "conv.weight"])
+l1 = st.fixed_dictionaries(
+    {
+        "method": st.just("l1_unstructured"),
+        "targets": st.tuples(every),
+        "amount": st.floats(0, 1),
+        "scope": st.sampled_from(["local", "global"]),
+    }
+)
+ln = st.fixed_dictionaries(
+    {
+        "method": st.just("ln_structured"),
+        "targets": st.tuples(every),
+        "amount": st.floats(0, 1),
+        "n": st.sampled_from([1, 2]),
+        "dim": st.sampled_from([0, 1]),
+    }
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(l1 | ln, max_size=4), st.integers(0, 999))
+def test_a_stack_of_steps_makes_the_masks_that_torch_makes(resolved, tmp_path_factory, steps, seed):
+    tensors = weights(seed)
+    resolution = resolved(tmp_path_factory.mktemp("stack"), tensors, *steps)
+    model = {name: nn.Module() for name in tensors}
+    for name, module in model.items():
+        module.weight = nn.Parameter(tensors[name].clone())
+    for step in steps:
+        [pattern] = step["targets"]
+        chosen = [m for n, m in model.items() if pattern == "*" or n.startswith(pattern[:3])]
+        if step.get("scope") == "global":
+            for module in chosen:  # torch forgets the earlier masks of hooks unless it owns them
+                torch_prune.identity(module, "weight")
+            torch_prune.global_unstructured(
+                [(module, "weight") for module in chosen],
+                torch_prune.L1Unstructured,
+                amount=step["amount"],
+            )
+        for module in chosen if step.get("scope") != "global" else ():
+            if step["method"] == "l1_unstructured":
+                torch_prune.l1_unstructured(module, "weight", step["amount"])
+            else:
+                torch_prune.ln_structured(module, "weight", step["amount"], step["n"], step["dim"])
+    for name, module in model.items():
+        theirs = getattr(module, "weight_mask", torch.ones(SHAPES[name])).bool()
+        mask = resolution.mask(name)
+        assert torch.equal(mask, theirs)
+        assert resolution.counts[name] == (int((~mask).sum()), mask.numel())
+
+
+def test_every_entry_knows_the_first_step_that_pruned_it(resolved, tmp_path):
+    resolution = resolved(
+        tmp_path,
+        {"w": torch.tensor([[1.0, 2.0], [3.0, 4.0]])},
+        {"method": "l1_unstructured", "targets": ["w"], "amount": 1},
+        {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5, "enabled": False},
+        {"method": "ln_structured", "targets": ["w"], "amount": 1},
+    )
+    assert resolution.pruned_by("w").tolist() == [[1, 3], [0, 0]]
+    assert resolution.mask("w").dtype == torch.bool
+    assert [dict(outcome.pruned) for outcome in resolution.outcomes] == [{"w": 1}, {}, {"w": 1}]
+    assert resolution.total == (2, 4)
+
+
+def test_zeros_in_the_file_count_as_pruned_if_the_recipe_says_so(resolved, tmp_path):
+    tensors = {"w": torch.tensor([0.0, -0.0, 1.0, 2.0]), "b": torch.tensor([0.0, 1.0])}
+    step = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
+    dense = resolved(tmp_path, tensors, step)
+    assert dense.pruned_by("w").tolist() == [1, 1, 0, 0]
+    again = resolved(tmp_path, tensors, step, start="zeros")
+    assert again.pruned_by("w").tolist() == [IN_FILE, IN_FILE, 1, 0]
+    assert again.counts == {"w": (3, 4), "b": (1, 2)}
+
+
+def test_a_reparametrized_pair_is_one_parameter_pruned_in_the_file(resolved, tmp_path):
+    resolution = resolved(
+        tmp_path,
+        {"w_orig": torch.tensor([1.0, 2.0, 3.0, 4.0]), "w_mask": torch.tensor([1.0, 0, 0, 1])},
+        {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5},
+    )
+    assert resolution.pruned_by("w").tolist() == [1, IN_FILE, IN_FILE, 0]
+
+
+def test_a_pair_whose_mask_is_none_is_refused_by_name(resolved, tmp_path):
+    with pytest.raises(CheckpointError, match="w_mask"):
+        resolved(tmp_path, {"w_orig": torch.ones(2), "w_mask": torch.tensor([0.5, 1.0])})
+
+
+def test_scores_and_masks_are_read_beside_the_recipe(tmp_path):
+    save_file({"w": torch.tensor([3.0, -1.0, 2.0])}, tmp_path / "scores.safetensors")
+    save_file({"w": torch.tensor([True, True, False])}, tmp_path / "masks.safetensors")
+    (tmp_path / "recipe.yaml").write_text(
+        "steps:\n"
+        "- {method: l1_unstructured, targets: [w], amount: 1, importance: scores.safetensors}\n"
+        "- {method: custom_from_mask, targets: [w], mask: masks.safetensors}\n"
+    )
+    save_file({"w": torch.tensor([0.1, 9.0, 9.0])}, tmp_path / "model.safetensors")
+    recipe = Recipe.load(tmp_path / "recipe.yaml")
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        resolution = resolve(recipe, checkpoint)
+        assert resolution.pruned_by("w").tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("companion", "says"),
+    [
+        (None, "scores.safetensors"),
+        ({"v": torch.ones(2)}, "no tensor named w"),
+        ({"w": torch.ones(3)}, r"shape \[3\].*\[2\]"),
+        ({"w": torch.ones(2, dtype=torch.int32)}, "integer"),
+    ],
+)
+def test_scores_that_do_not_fit_are_refused_with_the_step_and_the_file(
+    resolved, tmp_path, companion, says
+):
+    if companion:
+        save_file(companion, tmp_path / "scores.safetensors")
+    step = {
+        "method": "l1_unstructured",
+        "targets": ["w"],
+        "importance": str(tmp_path / "scores.safetensors"),
+    }
+    with pytest.raises(StepError, match=says) as caught:
+        resolved(tmp_path, {"w": torch.ones(2)}, step)
+    assert caught.value.step == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        ({"method": "identity", "targets": ["x*"]}, "no parameter matches x"),
+        ({"method": "identity", "targets": ["steps"]}, "steps cannot be pruned: integer"),
+        ({"method": "l1_unstructured", "targets": ["b"], "amount": 4}, "b: Cannot prune 4.* 3 "),
+        ({"method": "ln_structured", "targets": ["*"], "amount": 0.5}, r"b has shape \[3\]"),
+        ({"method": "ln_structured", "targets": ["w"], "n": "nuc", "dim": 5}, "dim 5"),
+    ],
+)
+def test_a_step_that_cannot_be_carried_out_says_which_parameter_and_why(
+    resolved, tmp_path, step, says
+):
+    tensors = {"w": torch.ones(2, 2), "b": torch.ones(3), "steps": torch.tensor([1, 2])}
+    with pytest.raises(StepError, match=says) as caught:
+        resolved(tmp_path, tensors, {"method": "identity", "targets": ["w"]}, step)
+    assert caught.value.step == 2
+    assert str(caught.value).startswith("Step 2: ")
+
+
+def test_a_pattern_without_a_match_is_noted_when_another_has_one(resolved, tmp_path):
+    step = {"method": "identity", "targets": ["w", "typo.*"]}
+    resolution = resolved(tmp_path, {"w": torch.ones(2)}, step)
+    assert "typo.*" in resolution.outcomes[0].notes
+
+
+def test_an_unknown_parameter_is_named(resolved, tmp_path):
+    with pytest.raises(RecipeError, match="nothing"):
+        resolved(tmp_path, {"w": torch.ones(2)}).mask("nothing")
+
+
+def test_resolving_can_be_cancelled_and_reports_progress(tmp_path):
+    save_file(weights(), tmp_path / "model.safetensors")
+    recipe = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "scope": "global"}])
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        seen: list[tuple[int, int]] = []
+        resolve(recipe, checkpoint, progress=lambda *amounts: seen.append(amounts))
+        assert seen == sorted(seen)
+        assert seen[-1][0] == seen[-1][1] > 0
+        stop = threading.Event()
+        stop.set()
+        with pytest.raises(Cancelled):
+            resolve(recipe, checkpoint, cancel=stop)

@@ -1,0 +1,105 @@
+"""The open document and what a user does to it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import StepError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe.resolution import Resolution
+from prune_gui.session import Session
+
+
+def step(amount: int, targets: str = "w") -> Step:
+    return Step(method=METHODS["l1_unstructured"](amount=amount), targets=(targets,))
+
+
+@pytest.fixture
+def session(tmp_path):
+    save_file({"w": torch.arange(8.0)}, tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        yield Session(checkpoint)
+
+
+def amounts(session: Session) -> list[object]:
+    return [each.method.model_dump()["amount"] for each in session.steps]
+
+
+def test_every_edit_is_one_undo_named_after_it(session):
+    session.add(step(1))
+    session.add(step(2))
+    session.move(1, 0)
+    session.switch(0, enabled=False)
+    session.replace(1, step(3))
+    session.remove(0)
+    assert amounts(session) == [3]
+    labels = []
+    while session.history.undo_label:
+        labels.append(session.history.undo_label)
+        session.undo()
+    assert labels == [
+        "Remove step 1",
+        "Edit step 2",
+        "Switch off step 1",
+        "Move step 2 to 1",
+        "Add L1 unstructured",
+        "Add L1 unstructured",
+    ]
+    assert session.steps == ()
+    session.redo()
+    assert amounts(session) == [1]
+
+
+def test_unsaved_is_what_differs_from_the_last_save(session, tmp_path):
+    assert not session.unsaved
+    session.add(step(1))
+    assert session.unsaved
+    session.mark_saved(session.recipe, tmp_path / "recipe.yaml")
+    assert not session.unsaved
+    session.undo()
+    assert session.unsaved
+    session.redo()
+    assert not session.unsaved
+    assert session.recipe_path == tmp_path / "recipe.yaml"
+
+
+def test_a_recipe_file_takes_the_place_of_the_steps_and_can_be_undone(session, tmp_path):
+    session.add(step(1))
+    session.use_recipe(Recipe(steps=(step(5),)), tmp_path / "other.yaml")
+    assert amounts(session) == [5]
+    assert not session.unsaved
+    session.undo()
+    assert amounts(session) == [1]
+
+
+def test_an_edit_redoes_only_the_steps_from_it_on(session, monkeypatch):
+    done = []
+    then = Resolution.then
+    monkeypatch.setattr(
+        Resolution, "then", lambda self, one, monitor: done.append(one) or then(self, one, monitor)
+    )
+    for amount in (1, 2, 3):
+        session.add(step(amount))
+    session.resolver.resolve(session.recipe, Monitor())
+    done.clear()
+    session.replace(1, step(4))
+    resolution = session.resolver.resolve(session.recipe, Monitor())
+    assert done == [step(4), step(3)]
+    assert resolution.pruned_by("w").tolist() == [1, 2, 2, 2, 2, 3, 3, 3]
+    done.clear()
+    session.resolver.resolve(session.recipe, Monitor())
+    assert done == []
+
+
+def test_a_step_that_fails_keeps_what_was_resolved_before_it(session):
+    session.add(step(1))
+    session.add(step(100))
+    with pytest.raises(StepError):
+        session.resolver.resolve(session.recipe, Monitor())
+    session.remove(1)
+    assert session.resolver.resolve(session.recipe, Monitor()).counts == {"w": (1, 8)}

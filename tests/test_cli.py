@@ -1,0 +1,161 @@
+"""The command line, as a user calls it: another process, its exit code and its two streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.pruning.methods import METHODS
+from prune_gui.resources import resource
+
+RECIPE = 'steps: [{method: l1_unstructured, targets: ["*.weight"], amount: 0.5, scope: global}]\n'
+
+
+def prune_gui(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=100, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    return tmp_path / "recipe.yaml"
+
+
+def test_apply_prunes_and_says_what_it_wrote(demo_checkpoint, recipe, tmp_path):
+    out = tmp_path / "out.safetensors"
+    done = prune_gui("apply", recipe, demo_checkpoint, "-o", out)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert str(out) in done.stdout
+    zeros = sum(int((t == 0).sum()) for n, t in load_file(out).items() if n.endswith(".weight"))
+    assert f"{zeros:,}" in done.stdout
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+def test_apply_prints_one_json_object_and_nothing_else(demo_checkpoint, recipe, tmp_path, form):
+    out = tmp_path / "out.safetensors"
+    done = prune_gui("apply", recipe, demo_checkpoint, "-o", out, "--form", form, "--json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert said["files"] == [{"path": str(out), "form": form, "bytes": out.stat().st_size}]
+    assert (
+        said["pruned"]
+        == said["steps"][0]["pruned"]
+        == sum(each["pruned"] for each in said["parameters"].values())
+    )
+
+
+def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
+    tensors = {
+        "layer.weight": torch.tensor([[0.0, 1.0], [2.0, 0.0]]),
+        "layer.bias": torch.ones(2),
+        "steps": torch.tensor(3),
+    }
+    save_file(tensors, tmp_path / "model.safetensors")
+    text = prune_gui("inspect", tmp_path / "model.safetensors")
+    assert text.returncode == 0
+    assert "50.0%" in text.stdout
+    assert "integer" in text.stdout
+    said = json.loads(prune_gui("inspect", tmp_path / "model.safetensors", "--json").stdout)
+    assert {each["name"]: each["zeros"] for each in said["tensors"]} == {
+        "layer.weight": 2, "layer.bias": 0, "steps": None,
+    }  # fmt: skip
+    assert (said["parameters"], said["zeros"]) == (6, 2)
+
+
+def test_methods_lists_every_method_with_its_parameters():
+    text = prune_gui("methods").stdout
+    said = json.loads(prune_gui("methods", "--json").stdout)
+    assert said.keys() == METHODS.keys()
+    for name, method in METHODS.items():
+        assert name in text
+        assert said[name]["properties"].keys() == method.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["apply"], 2, "RECIPE"),
+        (["apply", "{recipe}", "{demo}"], 2, "--out"),
+        (["apply", "{recipe}", "{demo}", "-o", "{out}", "--form", "huge"], 2, "huge"),
+        (["inspect", "--colour"], 2, "--colour"),
+        (["apply", "nowhere.yaml", "{demo}", "-o", "{out}"], 1, "nowhere.yaml"),
+        (["apply", "{recipe}", "nowhere.pt", "-o", "{out}"], 1, "nowhere.pt"),
+        (["apply", "{recipe}", "{recipe}", "-o", "{out}"], 1, "recipe.yaml"),
+        (["apply", "{recipe}", "{demo}", "-o", "{recipe}"], 1, "recipe.yaml"),
+        (["apply", "{recipe}", "{demo}", "-o", "/nowhere/out.safetensors"], 1, "/nowhere"),
+        (["inspect", "nowhere.pt"], 1, "nowhere.pt"),
+    ],
+)
+def test_what_is_wrong_is_one_line_on_standard_error(
+    demo_checkpoint, recipe, tmp_path, arguments, code, says
+):
+    names = {"recipe": recipe, "demo": demo_checkpoint, "out": tmp_path / "out.safetensors"}
+    done = prune_gui(*[argument.format(**names) for argument in arguments])
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    if code == 1:
+        assert done.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is a signal on POSIX alone")
+def test_interrupting_leaves_no_file_and_exits_with_130(recipe, tmp_path):
+    save_file({"large.weight": torch.zeros(1 << 26)}, tmp_path / "large.safetensors")
+    before = sorted(tmp_path.iterdir())
+    arguments = ["apply", recipe, tmp_path / "large.safetensors", "-o", tmp_path / "o.safetensors"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while running.poll() is None and sorted(tmp_path.iterdir()) == before:
+        time.sleep(0.01)  # until it has begun to write
+    running.send_signal(signal.SIGINT)
+    _, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_the_demo_without_a_display_says_so_and_does_the_job(tmp_path):
+    hidden = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
+    environment = {key: value for key, value in os.environ.items() if key not in hidden}
+    done = prune_gui("demo", cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no display" in done.stdout
+    files = sorted(tmp_path.glob("prune-gui-demo/*"))
+    assert len(files) == 2
+    for path in files:
+        assert str(path.relative_to(tmp_path)) in done.stdout
+    assert "Sparsity" in done.stdout
+
+
+def test_importing_the_package_and_asking_for_help_loads_neither_torch_nor_qt():
+    program = (
+        "import sys, prune_gui, prune_gui.pruning.methods, prune_gui.cli\n"
+        "print(prune_gui.Recipe, *sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "torch" not in loaded
+    assert "numba" not in loaded
+    assert "PySide6" not in loaded
+
+
+def test_the_shipped_files_are_where_the_program_looks():
+    for name in ("digits_cnn.safetensors", "digits_cnn.yaml"):
+        assert resource("demo", name).is_file()

@@ -1,0 +1,156 @@
+"""The engine's promises: order, cancel, latest wins, and that it outlives any job."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.monitor import Monitor
+from prune_gui.worker import (
+    Dropped,
+    Engine,
+    Event,
+    Failed,
+    Finished,
+    Job,
+    Progressed,
+    Started,
+    engine,
+)
+
+
+class Told:
+    """The events of an engine, in order, each waited for."""
+
+    def __init__(self) -> None:
+        self.events: queue.Queue[Event] = queue.Queue()
+
+    def until(self, kind: type[Event], ticket: int) -> Event:
+        while True:
+            event = self.events.get(timeout=10)
+            if isinstance(event, kind) and event.ticket == ticket:
+                return event
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def running(told):
+    worker = Engine(told.events.put)
+    yield worker
+    worker.close()
+
+
+class Gate:
+    """A job that waits until it is let through, asking its monitor all the while."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+
+    def __call__(self, monitor: Monitor) -> str:
+        while not self.open.wait(0.002):
+            monitor.advance(1)
+        return "through"
+
+
+def test_jobs_run_one_after_another_and_report(running, told):
+    def work(monitor: Monitor) -> int:
+        monitor.expect(10)
+        monitor.advance(4)
+        return 42
+
+    ticket = running.submit(Job("answer", work))
+    kinds = [told.events.get(timeout=10) for _ in range(3)]
+    assert [type(event) for event in kinds] == [Started, Progressed, Finished]
+    assert (kinds[1].done, kinds[1].total) == (4, 10)
+    assert kinds[2].result == 42
+    assert kinds[2].ticket == ticket
+
+
+def test_a_running_job_stops_when_cancelled_and_the_next_one_runs(running, told):
+    first = running.submit(Job("long", Gate()))
+    told.until(Started, first)
+    running.cancel(first)
+    told.until(Dropped, first)
+    second = running.submit(Job("next", lambda monitor: "ran"))
+    assert told.until(Finished, second).result == "ran"
+
+
+def test_a_waiting_job_that_is_cancelled_never_runs(running, told):
+    gate = Gate()
+    first = running.submit(Job("long", gate))
+    ran = []
+    second = running.submit(Job("second", lambda monitor: ran.append(1)))
+    running.cancel(second)
+    told.until(Dropped, second)
+    gate.open.set()
+    last = running.submit(Job("last", lambda monitor: None))
+    told.until(Finished, last)
+    assert first
+    assert not ran
+
+
+def test_of_a_lane_the_latest_wins_and_a_short_job_is_let_finish(running, told):
+    gate = Gate()
+    first = running.submit(Job("one", gate, lane="view"))
+    told.until(Started, first)
+    second = running.submit(Job("two", lambda monitor: "two", lane="view"))
+    third = running.submit(Job("three", lambda monitor: "three", lane="view"))
+    told.until(Dropped, second)
+    gate.open.set()
+    assert told.until(Finished, first).result == "through"
+    assert told.until(Finished, third).result == "three"
+
+
+def test_a_job_whose_time_has_passed_makes_way_for_the_newer_of_its_lane(
+    running, told, monkeypatch
+):
+    monkeypatch.setattr(engine, "PATIENCE", 0.01)
+    first = running.submit(Job("endless", Gate(), lane="view"))
+    told.until(Started, first)
+    second = running.submit(Job("newer", lambda monitor: None, lane="view"))
+    told.until(Dropped, first)
+    told.until(Finished, second)
+
+
+def test_an_urgent_job_goes_ahead_of_those_that_wait(running, told):
+    gate = Gate()
+    running.submit(Job("long", gate))
+    order = []
+    last = running.submit(Job("saving", lambda monitor: order.append("saving")))
+    running.submit(Job("drawing", lambda monitor: order.append("drawing"), urgent=True))
+    gate.open.set()
+    told.until(Finished, last)
+    assert order == ["drawing", "saving"]
+
+
+def test_an_error_that_input_caused_is_told_as_it_is(running, told):
+    def work(monitor: Monitor) -> None:
+        raise PruneGuiError("no such file")
+
+    event = told.until(Failed, running.submit(Job("open", work)))
+    assert str(event.error) == "no such file"
+
+
+def test_a_fault_is_told_and_logged_with_its_trace_and_the_engine_goes_on(running, told, caplog):
+    ticket = running.submit(Job("faulty", lambda monitor: 1 / 0))
+    assert isinstance(told.until(Failed, ticket).error, ZeroDivisionError)
+    assert "ZeroDivisionError" in caplog.text
+    told.until(Finished, running.submit(Job("next", lambda monitor: None)))
+
+
+def test_closing_ends_the_thread_during_a_job_and_tells_nothing_more(told):
+    worker = Engine(told.events.put)
+    ticket = worker.submit(Job("endless", Gate()))
+    worker.submit(Job("never", lambda monitor: None))
+    told.until(Started, ticket)
+    worker.close()
+    assert not [t for t in threading.enumerate() if t.name == "prune-gui-engine"]
+    left = [told.events.get_nowait() for _ in range(told.events.qsize())]
+    assert not [event for event in left if isinstance(event, Finished | Dropped | Failed)]

@@ -133,8 +133,9 @@ def demo(out: Path) -> int:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PruneGuiError(f"{out} cannot be made: {error.strerror}.") from error
-    outputs = {
-        out / f"digits_cnn-{form}.safetensors": form for form in ("finalized", "reparametrized")
+    outputs: dict[Path, Form] = {
+        out / "digits_cnn-finalized.safetensors": "finalized",
+        out / "digits_cnn-reparametrized.safetensors": "reparametrized",
     }
     _apply(recipe, checkpoint, outputs, overwrite=True, as_json=False)
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.digest import pieces
 from prune_gui.checkpoint.parameters import MASK, ORIGINAL
-from prune_gui.checkpoint.tensor_info import size_in_bytes
+from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -41,12 +41,17 @@ class Entry:
     def octets(self) -> Iterator[memoryview]:
         """Yield the bytes of all chunks, a few megabytes at a time."""
         done = 0
+        stored = "uint8" if self.dtype in PACKED_DTYPES else self.dtype
         for chunk in self.chunks():
+            if str(chunk.dtype) != f"torch.{stored}":
+                raise ValueError(f"a chunk of {self.name!r} is {chunk.dtype}, not {stored}")
             for piece in pieces(chunk):
                 done += len(piece)
+                if done > self.nbytes:
+                    break
                 yield piece
         if done != self.nbytes:
-            raise ValueError(f"the chunks of {self.name!r} have {done} bytes, not {self.nbytes}")
+            raise ValueError(f"the chunks of {self.name!r} do not have {self.nbytes} bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Placed:
         entry: its values.
     """
 
-    position: float
+    position: int
     key: str
     entry: Entry
 
@@ -77,11 +82,12 @@ def place(entries: Sequence[Entry], like: Checkpoint | None) -> list[Placed]:
     position = -1
     for entry in entries:
         aliases = [name for name in _aliases(entry.name, like) if name not in given]
-        for key in (entry.name, *aliases):
-            at = _position(key, positions)
-            if key == entry.name:
-                position = at = position if at is None else at
-            placed.append(Placed(position if at is None else at, key, entry))
+        position = _position(entry.name, positions, otherwise=position)
+        placed.append(Placed(position, entry.name, entry))
+        placed.extend(
+            Placed(_position(alias, positions, otherwise=position), alias, entry)
+            for alias in aliases
+        )
     placed.sort(key=lambda item: item.position)
     return placed
 
@@ -98,8 +104,8 @@ def _aliases(name: str, like: Checkpoint | None) -> list[str]:
     return []
 
 
-def _position(key: str, positions: dict[str, int]) -> int | None:
-    """Return the index of the old tensor that becomes `key`: itself, half of a pair, or its sum."""
+def _position(key: str, positions: dict[str, int], *, otherwise: int) -> int:
+    """Return the index of the old tensor that becomes `key`: itself, half of a pair, or both."""
     old = (
         key,
         key.removesuffix(ORIGINAL),
@@ -107,4 +113,4 @@ def _position(key: str, positions: dict[str, int]) -> int | None:
         key + ORIGINAL,
         key + MASK,
     )
-    return next((positions[name] for name in old if name in positions), None)
+    return next((positions[name] for name in old if name in positions), otherwise)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import replace
+from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.tensor_info import TensorInfo
 
@@ -12,8 +12,7 @@ ORIGINAL: Final = "_orig"
 MASK: Final = "_mask"
 
 
-@dataclass(frozen=True, slots=True)
-class RawTensor:
+class RawTensor(NamedTuple):
     """One tensor as the file stores it.
 
     Attributes:
@@ -39,33 +38,35 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
         The parameters by name, in the order in which the file first mentions them, and sentences
         about what a person would not expect.
     """
-    members: dict[str, tuple[str, str] | None] = {}
+    found: dict[str, TensorInfo] = {}
+    owners: dict[Hashable, str] = {}  # of views, the names that came first
+    aliases: dict[str, list[str]] = {}
     remarks: list[str] = []
-    for key in raw:
-        name, pair = _pair(key, raw, remarks) or (key, None)
-        members.setdefault(name, pair)
-
-    names: dict[Hashable, list[str]] = {}  # of each distinct parameter, the first one counts
-    for name, pair in members.items():
-        names.setdefault(_identity(name, pair, raw), []).append(name)
-
-    found = {}
-    for name, *aliases in names.values():
-        pair = members[name]
-        shown = raw[pair[0] if pair else name]
-        found[name] = TensorInfo(
-            name, shown.shape, shown.dtype, tuple(aliases), pair, shown.special
-        )
+    for key, tensor in raw.items():
+        pair = _pair(key, raw, remarks)
+        name = pair[0].removesuffix(ORIGINAL) if pair else key
+        if name in found:
+            continue
+        shown = raw[pair[0]] if pair else tensor
+        if shown.view is not None:
+            view = (shown.view, raw[pair[1]].view) if pair else shown.view
+            owner = owners.setdefault(view, name)
+            if owner != name:
+                aliases.setdefault(owner, []).append(name)
+                continue
+        found[name] = TensorInfo(name, shown.shape, shown.dtype, (), pair, shown.special)
+    for owner, names in aliases.items():
+        found[owner] = replace(found[owner], aliases=tuple(dict.fromkeys(names)))
     return found, remarks
 
 
-def _pair(
-    key: str, raw: Mapping[str, RawTensor], remarks: list[str]
-) -> tuple[str, tuple[str, str]] | None:
-    """Return the name and the keys of the pair that `key` belongs to, if it does."""
+def _pair(key: str, raw: Mapping[str, RawTensor], remarks: list[str]) -> tuple[str, str] | None:
+    """Return the keys of the pair that `key` belongs to, if it does."""
+    if not key.endswith((ORIGINAL, MASK)):
+        return None
     name = key.removesuffix(ORIGINAL) if key.endswith(ORIGINAL) else key.removesuffix(MASK)
     original, mask = raw.get(name + ORIGINAL), raw.get(name + MASK)
-    if name == key or original is None or mask is None:
+    if original is None or mask is None:
         return None
     if name in raw:
         problem = f"{name!r} exists too"
@@ -74,15 +75,9 @@ def _pair(
     elif original.special or mask.special:
         problem = f"they are not both dense ({original.special or mask.special})"
     else:
-        return name, (name + ORIGINAL, name + MASK)
+        return name + ORIGINAL, name + MASK
     if key.endswith(ORIGINAL):
         remarks.append(
             f"{name + ORIGINAL!r} and {name + MASK!r} are shown as two tensors, because {problem}."
         )
     return None
-
-
-def _identity(name: str, pair: tuple[str, str] | None, raw: Mapping[str, RawTensor]) -> Hashable:
-    """Return what two names share exactly if they are one parameter."""
-    views = [raw[key].view for key in pair or (name,)]
-    return name if None in views else tuple(views)

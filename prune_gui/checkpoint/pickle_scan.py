@@ -8,9 +8,14 @@ may call is not decided here; `torch.load(weights_only=True)` does that.
 from __future__ import annotations
 
 import pickletools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final, cast
+
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS
+
+MAX_STRING_BYTES: Final = 1 << 28
 
 STORAGE_ITEMSIZE: Final = {
     "DoubleStorage": 8,
@@ -82,10 +87,28 @@ def scan(file: BinaryIO, check: Callable[[Storage], None]) -> None:
     """
     machine = _Machine(check)
     try:
-        for opcode, argument, _ in pickletools.genops(file):
-            machine.step(opcode, argument)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of odd escapes in damaged names
+            for opcode, argument, _ in pickletools.genops(cast("IO[bytes]", _BoundedReader(file))):
+                machine.step(opcode, argument)
     except (ValueError, LookupError, OverflowError, RecursionError) as error:
         raise FalseClaimError("its pickle is damaged") from error
+
+
+class _BoundedReader:
+    """The file as `pickletools` reads it, which would ask for any length that an opcode names."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.tell = file.tell
+
+    def read(self, length: int) -> bytes:
+        if length > MAX_STRING_BYTES:
+            raise FalseClaimError(f"its pickle claims a string of {length:,} bytes")
+        return self._file.read(length)
+
+    def readline(self) -> bytes:
+        return self._file.readline(MAX_STRING_BYTES)
 
 
 class _Machine:
@@ -238,8 +261,6 @@ def _are_sizes(values: tuple[object, ...]) -> bool:
 
 
 def _itemsize(path: str) -> int:
-    from prune_gui.checkpoint.tensor_info import ENTRY_BITS
-
     bits = ENTRY_BITS.get(path.rpartition(".")[2])
     if bits is None:
         raise FalseClaimError(f"it holds a tensor of unknown dtype {path}")

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.safetensors_header import Region, read_header
+from prune_gui.checkpoint.safetensors_header import read_header
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
 
@@ -31,12 +30,9 @@ class SafetensorsCheckpoint(Checkpoint):
         self._file = path.open("rb")
         try:
             self._state = _state(self._file.fileno())
-            self._regions, metadata = read_header(self._file, self._state[0], path.name)
-            raw = {
-                key: RawTensor(region.shape, region.dtype) for key, region in self._regions.items()
-            }
-            remarks = () if raw else (f"{path.name} holds no tensors.",)
-            super().__init__(path, raw, metadata, remarks)
+            tensors, self._spans, metadata = read_header(self._file, self._state[0], path.name)
+            remarks = () if tensors else (f"{path.name} holds no tensors.",)
+            super().__init__(path, tensors, metadata, remarks)
         except BaseException:
             self._file.close()
             raise
@@ -45,26 +41,25 @@ class SafetensorsCheckpoint(Checkpoint):
         """Return a tensor; entries of 4 or 6 bits, which torch cannot address, as flat uint8."""
         import torch
 
-        region = self._regions.get(key)
-        if region is None:
+        raw = self.raw.get(key)
+        if raw is None:
             raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
-        if region.dtype in PACKED_DTYPES:
-            return self._bytes(region)
-        dtype = getattr(torch, region.dtype, None)
+        start, stop = self._spans[key]
+        if raw.dtype in PACKED_DTYPES:
+            return self._bytes(start, stop)
+        dtype = getattr(torch, raw.dtype, None)
         if dtype is None:
             raise CheckpointError(
                 f"{self.path.name}: this version of torch ({torch.__version__}) does not know the "
-                f"dtype {region.dtype} of {key!r}. Install a newer one."
+                f"dtype {raw.dtype} of {key!r}. Install a newer one."
             )
-        if region.start == region.stop:
-            return torch.empty(region.shape, dtype=dtype)
-        flat = self._bytes(region)
-        if region.start % dtype.itemsize:
+        flat = self._bytes(start, stop)
+        if start % dtype.itemsize:
             flat = flat.clone()  # kernels may rely on aligned entries, which a copy has
-        return flat.view(dtype).reshape(region.shape)
+        return flat.view(dtype).reshape(raw.shape)
 
-    def _bytes(self, region: Region) -> torch.Tensor:
-        """Return a region of the file as a flat uint8 tensor."""
+    def _bytes(self, start: int, stop: int) -> torch.Tensor:
+        """Return a span of the file as a flat uint8 tensor."""
         import torch
 
         if self._file.closed:
@@ -74,13 +69,13 @@ class SafetensorsCheckpoint(Checkpoint):
                 f"{self.path.name} was changed by another program since it was opened. "
                 "Open it again."
             )
-        if region.start == region.stop:
+        if start == stop:
             return torch.empty(0, dtype=torch.uint8)
-        page_start = region.start - region.start % mmap.ALLOCATIONGRANULARITY
+        page_start = start - start % mmap.ALLOCATIONGRANULARITY
         try:
             pages = mmap.mmap(
                 self._file.fileno(),
-                region.stop - page_start,
+                stop - page_start,
                 offset=page_start,
                 access=mmap.ACCESS_COPY,
             )
@@ -89,10 +84,7 @@ class SafetensorsCheckpoint(Checkpoint):
                 f"{self.path.name} cannot be mapped into memory: {error.strerror}."
             ) from error
         return torch.frombuffer(
-            pages,
-            dtype=torch.uint8,
-            count=region.stop - region.start,
-            offset=region.start - page_start,
+            pages, dtype=torch.uint8, count=stop - start, offset=start - page_start
         )
 
     def close(self) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import BinaryIO, Final, NoReturn
+from reprlib import repr as short
+from typing import BinaryIO, Final, NamedTuple, NoReturn
 
+from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS, size_in_bytes
 from prune_gui.errors import CheckpointError
 
@@ -20,6 +22,7 @@ MAX_HEADER_BYTES: Final = 100_000_000
 METADATA_KEY: Final = "__metadata__"
 SIZE_LIMIT: Final = 1 << 63
 """Sizes, and products of sizes in bits, stay below this, which torch counts up to."""
+FIELDS: Final = {"dtype", "shape", "data_offsets"}
 MAX_DIMS: Final = 64
 MAX_MESSAGE: Final = 400
 
@@ -50,36 +53,40 @@ DTYPES: Final = {
 CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Where one tensor lies: bytes `start` to `stop` of the file."""
+class Header(NamedTuple):
+    """What a header says.
 
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
+    Attributes:
+        tensors: in the order of the header.
+        spans: the bytes of the file that each tensor takes, as (start, stop).
+        metadata: the strings under `__metadata__`.
+    """
+
+    tensors: dict[str, RawTensor]
+    spans: dict[str, tuple[int, int]]
+    metadata: dict[str, str]
 
 
-def read_header(file: BinaryIO, size: int, name: str) -> tuple[dict[str, Region], dict[str, str]]:
+def read_header(file: BinaryIO, size: int, name: str) -> Header:
     """Read and check the header of a file of `size` bytes; `name` is for messages.
-
-    Returns:
-        The region of every tensor, in the order of the header, and the metadata.
 
     Raises:
         CheckpointError: the header breaks a rule of the format.
     """
+    header = Header({}, {}, {})
     try:
-        header, data_start = _parse(file, size)
-        metadata = _metadata(header.pop(METADATA_KEY, None))
-        regions = {key: _region(key, entry, data_start) for key, entry in header.items()}
-        _check_cover(regions, data_start, size)
+        entries, data_start = _parse(file, size)
+        header.metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
+        for key, entry in entries.items():
+            header.tensors[key], (start, stop) = _tensor(key, entry)
+            header.spans[key] = data_start + start, data_start + stop
+        _check_cover(header.spans, data_start, size)
     except _HeaderError as problem:
         raise CheckpointError(
             f"{name} is not a valid safetensors file: {str(problem)[:MAX_MESSAGE]}. "
             "Get the file again, or save it again with safetensors."
         ) from None
-    return regions, metadata
+    return header
 
 
 def header_bytes(
@@ -117,10 +124,11 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], int]:
             f"its header of {length:,} bytes is over the limit of {MAX_HEADER_BYTES:,}"
         )
     try:
+        text = file.read(length).decode("utf-8")
         header = json.loads(
-            file.read(length).decode("utf-8"),
+            text,
             object_pairs_hook=_without_duplicates,
-            parse_int=_whole_number,
+            parse_int=_not_minus_zero if "-0" in text else None,  # costs time on long headers
             parse_constant=_refuse_constant,
         )
     except UnicodeDecodeError:
@@ -135,16 +143,15 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], int]:
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _HeaderError(f"{twice!r} appears twice")
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _HeaderError(f"{twice!r} appears more than once")
     return unique
 
 
-def _whole_number(digits: str) -> int:
-    """Read a number as the format means it: unsigned, not -0 either, and not out of reach."""
-    if digits.startswith("-") or len(digits) > len(str(SIZE_LIMIT)) or int(digits) >= SIZE_LIMIT:
-        raise _HeaderError(f"{digits[:40]} is no size")
+def _not_minus_zero(digits: str) -> int:
+    """Read a number; refuse the one that is not unsigned and does not show it as an int."""
+    if digits == "-0":
+        raise _HeaderError("-0 is no size")
     return int(digits)
 
 
@@ -173,39 +180,48 @@ def _check_text(text: str) -> None:
         raise _HeaderError(f"{text[:80]!r} is not valid text") from None
 
 
-def _region(key: str, entry: object, data_start: int) -> Region:
+def _tensor(key: str, entry: object) -> tuple[RawTensor, tuple[int, int]]:
+    """Return a tensor and its data offsets, if they agree with each other."""
     _check_text(key)
-    if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
+    if not isinstance(entry, dict) or entry.keys() != FIELDS:
         raise _HeaderError(f"{key!r} does not have exactly a dtype, a shape and data offsets")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
-        raise _HeaderError(f"{key!r} has the unknown dtype {code!r}")
-    if not _are_sizes(shape):
-        raise _HeaderError(f"{key!r} has the impossible shape {shape!r}")
-    if not _are_sizes(offsets) or len(offsets) != 2:
-        raise _HeaderError(f"{key!r} has the impossible data offsets {offsets!r}")
-    start, stop = offsets
-    if len(shape) > MAX_DIMS or math.prod(max(length, 1) for length in shape) >= SIZE_LIMIT // 128:
-        raise _HeaderError(f"{key!r} has the impossible shape {shape!r}")
-    if (stop - start) * 8 != math.prod(shape) * ENTRY_BITS[dtype]:
+        raise _HeaderError(f"{key!r} has the unknown dtype {short(code)}")
+    if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
+        raise _HeaderError(f"{key!r} has no list for its shape or no pair of data offsets")
+    bits = ENTRY_BITS[dtype]
+    if not (_are_sizes(shape + offsets) and _is_within_reach(shape, bits)):
         raise _HeaderError(
-            f"{key!r} of shape {shape!r} and dtype {code} does not fit its {stop - start:,} bytes"
+            f"{key!r} has the impossible shape {short(shape)} or data offsets {short(offsets)}"
         )
-    return Region(dtype, tuple(shape), data_start + start, data_start + stop)
+    start, stop = offsets
+    if (stop - start) * 8 != math.prod(shape) * bits:
+        raise _HeaderError(
+            f"{key!r} of shape {short(shape)} and dtype {code} does not fit its "
+            f"{stop - start:,} bytes"
+        )
+    return RawTensor(tuple(shape), dtype), (start, stop)
 
 
-def _are_sizes(value: object) -> bool:
-    return isinstance(value, list) and all(type(item) is int for item in value)
+def _are_sizes(values: list[int]) -> bool:
+    """Tell whether what JSON gave as sizes are such; `True` and `1.0` are not."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < SIZE_LIMIT
 
 
-def _check_cover(regions: Mapping[str, Region], data_start: int, size: int) -> None:
+def _is_within_reach(shape: list[int], bits: int) -> bool:
+    """Tell whether torch can count the entries, and the strides of a tensor without any."""
+    return len(shape) <= MAX_DIMS and math.prod(filter(None, shape)) * bits < SIZE_LIMIT
+
+
+def _check_cover(spans: Mapping[str, tuple[int, int]], data_start: int, size: int) -> None:
     """Check that the tensors follow each other, without overlap or hole, to the end of the file."""
     position = data_start
-    for key, region in sorted(regions.items(), key=lambda item: (item[1].start, item[1].stop)):
-        if region.start != position:
+    for (start, stop), key in sorted((span, key) for key, span in spans.items()):
+        if start != position:
             raise _HeaderError(f"{key!r} does not start where the tensor before it ends")
-        position = region.stop
+        position = stop
     if position != size:
         raise _HeaderError(
             f"its tensors end at byte {position:,}, and the file at byte {size:,}"

@@ -88,6 +88,12 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
         raise FalseClaimError("its archive has two records of the same name")
     if any(record.flag_bits & ENCRYPTED for record in records.values()):
         raise FalseClaimError("its archive is encrypted")
+    size = path.stat().st_size
+    for name, record in records.items():
+        if record.header_offset + record.compress_size > size or (
+            record.compress_type == zipfile.ZIP_STORED and record.compress_size != record.file_size
+        ):
+            raise FalseClaimError(f"its record {name!r} claims more than the file holds")
 
     def check(storage: Storage) -> None:
         record = records.get(f"data/{storage.key}")
@@ -138,8 +144,12 @@ def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
         )
     file.seek(0)
     storages: dict[str, int] = {}
+
+    def note(storage: Storage) -> None:
+        storages[storage.key] = max(storage.nbytes, storages.get(storage.key, 0))
+
     for _ in range(LEGACY_PICKLES):
-        scan(file, lambda storage: storages.update({storage.key: storage.nbytes}))
+        scan(file, note)
     behind = path.stat().st_size - file.tell()
     claimed = sum(LEGACY_COUNT_BYTES + nbytes for nbytes in storages.values())
     if claimed > behind:

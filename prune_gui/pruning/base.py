@@ -118,6 +118,8 @@ class BasePruningMethod(ABC):
             method = PruningContainer(*earlier, method)
         scores = tensor.scores(importance_scores)
         tensor.store(method.compute_mask(scores, default_mask=tensor.mask()), method)
+        if isinstance(tensor.hook, BasePruningMethod):
+            tensor.hook._pruned = None  # it lives on in the container, which holds the new one
         return method
 
     def prune(

@@ -74,11 +74,18 @@ def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> T
     Raises:
         AttributeError: a structured method does not say along which `dim`.
         IndexError: that is no dimension of `t`.
-        ValueError: the method's `PRUNING_TYPE` is unknown.
+        ValueError: the method's `PRUNING_TYPE` is unknown, or its mask is of a wrong shape.
     """
-    shown = _shown(method, default_mask)
+    index = _shown(method, default_mask)
+    shown = t[index]
+    part = method.compute_mask(shown, default_mask=default_mask[index])
+    if part.shape != shown.shape:
+        raise ValueError(
+            f"{type(method).__name__} was shown scores of shape {tuple(shown.shape)}, "
+            f"but returned a mask of shape {tuple(part.shape)}."
+        )
     mask = default_mask.to(t.dtype, copy=True)
-    mask[shown] = method.compute_mask(t[shown], default_mask=default_mask[shown]).to(t.dtype)
+    mask[index] = part.to(t.dtype)
     return mask
 
 

@@ -28,7 +28,7 @@ def keep(t: Tensor, mask: Tensor) -> Tensor:
 
 def on_top(mask: Tensor, kept: Tensor) -> Tensor:
     """Return a mask without what is False in `kept`, in its own dtype; `kept` may broadcast."""
-    return mask * kept.to(mask.dtype)
+    return kept.expand(mask.shape).to(mask.dtype, copy=True).mul_(mask)
 
 
 def is_binary(mask: Tensor) -> bool:

@@ -119,12 +119,17 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
         A boolean tensor of the same shape, True at the k smallest. Of equal scores the lower flat
         index goes first; NaN ranks above infinity, infinity above every number.
     """
-    size = scores.numel()
-    keys = TensorKeys(lambda: scores, size, ranking_dtype({scores.dtype}))
-    if size == 0:
-        return torch.zeros(scores.shape, dtype=torch.bool)
+    contiguous = scores.contiguous()
+    keys = TensorKeys(lambda: contiguous, scores.numel(), ranking_dtype({scores.dtype}))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
-    return torch.from_numpy(mark(keys, cut, 0, size)).view(scores.shape)
+    marked = np.empty(keys.size, np.bool_)
+
+    def fill(stretch: tuple[int, int]) -> None:
+        marked[slice(*stretch)] = mark(keys, cut, *stretch)
+
+    for _ in parallel.run(fill, parallel.chunks(keys.size)):
+        pass
+    return torch.from_numpy(marked).view(scores.shape)
 
 
 def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:

@@ -67,7 +67,12 @@ def write(
         "prune_gui.input": fingerprint(checkpoint.path, monitor),
     }
     write_checkpoint(
-        out, entries, like=checkpoint, metadata=metadata, overwrite=overwrite, monitor=monitor
+        out,
+        entries,
+        like=None if form == "masks" else checkpoint,
+        metadata=metadata,
+        overwrite=overwrite,
+        monitor=monitor,
     )
 
 

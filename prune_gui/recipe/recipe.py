@@ -75,7 +75,7 @@ class Recipe(BaseModel):
         return recipe
 
     def to_yaml(self) -> str:
-        """Return the recipe as YAML; `from_yaml` gives an equal recipe back."""
+        """Return the recipe as YAML; `from_yaml`, told the same folder, gives an equal one back."""
         return yaml.safe_dump(
             self.model_dump(mode="json"),
             sort_keys=False,

@@ -146,7 +146,7 @@ class Resolution:
                 else f"no parameter matches {', '.join(step.targets)}"
             )
             raise RecipeError(f"{reason}. Change the targets of the step.")
-        idle = [p for p in step.targets if not select([p.removeprefix("!")], every)]
+        idle = [p for p in step.targets if not (p.startswith("!") or select([p], every))]
         return chosen, dict.fromkeys(idle, "matches no parameter")
 
     def _target(self, info: TensorInfo) -> Target:

@@ -117,6 +117,16 @@ def test_masks_are_boolean_and_of_pruned_parameters_alone(model, tmp_path):
     assert all(torch.equal(same[name], masks[name]) for name in masks)
 
 
+def test_masks_of_a_torch_file_are_alone_in_theirs(tmp_path):
+    state = {"a.weight": torch.arange(4.0), "b.bias": torch.ones(1)}
+    torch.save({"epoch": 7, "state_dict": state}, tmp_path / "in.pt")
+    written(tmp_path / "in.pt", tmp_path / "masks.pt", form="masks")
+    found = torch.load(tmp_path / "masks.pt", weights_only=True)
+    assert {name: mask.tolist() for name, mask in found.items()} == {
+        "a.weight": [False, False, True, True]
+    }
+
+
 def test_no_masks_are_refused_rather_than_written_empty(model, tmp_path):
     off = {**HALF, "enabled": False}
     with pytest.raises(RecipeError, match="no masks"):

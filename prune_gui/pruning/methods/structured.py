@@ -55,7 +55,7 @@ class _Channels(Method):
     amount_of: Of = "remaining"
 
     @abstractmethod
-    def _ranks(self, target: Target, dim: int) -> NDArray[np.floating[Any]]:
+    def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
         """Return one number per channel along `dim`; the least go first, NaN last."""
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
@@ -81,7 +81,7 @@ class _Channels(Method):
             total=channels,
             of=f"{target.name}, channels along dimension {dim}",
         )
-        ranks = self._ranks(target, dim)
+        ranks = self._ranks(target, dim, monitor)
         order = np.argsort(ranks, stable=True)
         pruned = np.zeros(channels, np.bool_)
         pruned[order[there[order] > 0][:k]] = True
@@ -103,7 +103,7 @@ class LnStructured(_Channels):
     n: Norm = 2
     importance: Importance = None
 
-    def _ranks(self, target: Target, dim: int) -> NDArray[np.floating[Any]]:
+    def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
         import torch
 
         from prune_gui.pruning.norms import channel_norms
@@ -113,7 +113,9 @@ class LnStructured(_Channels):
             alive = torch.from_numpy(target.alive(0, scores.numel())).view(scores.shape)
             scores = torch.where(alive, scores, torch.zeros((), dtype=scores.dtype))
         try:
-            norms: NDArray[np.floating[Any]] = channel_norms(scores, self.n, dim).numpy()
+            norms: NDArray[np.floating[Any]] = channel_norms(
+                scores, self.n, dim, monitor=monitor
+            ).numpy()
         except ValueError as error:
             raise RecipeError(f"{target.name}: {error}") from error
         return norms
@@ -127,7 +129,7 @@ class RandomStructured(_Channels):
 
     seed: Seed = 0
 
-    def _ranks(self, target: Target, dim: int) -> NDArray[np.floating[Any]]:
+    def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
         import numpy as np
 
         from prune_gui.pruning.keys import RandomKeys

@@ -1,0 +1,73 @@
+"""Small checkpoints, and what it takes to write one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from prune_gui.checkpoint import Checkpoint, Entry
+
+DTYPES = (
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.complex64,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+)
+
+
+@pytest.fixture
+def every_dtype() -> dict[str, torch.Tensor]:
+    """Return a tensor of each dtype, an empty one, and a 0-d one."""
+    generator = torch.Generator().manual_seed(0)
+    tensors = {
+        str(dtype).removeprefix("torch."): (torch.rand(3, 5, generator=generator) * 9).to(dtype)
+        for dtype in DTYPES
+    }
+    return tensors | {"empty": torch.zeros(0, 4), "scalar": torch.tensor(1.5)}
+
+
+@pytest.fixture
+def unchanged() -> Callable[[Checkpoint], list[Entry]]:
+    """Return a function that gives the entries that write a checkpoint as it is."""
+
+    def entries(checkpoint: Checkpoint) -> list[Entry]:
+        return [
+            entry(checkpoint, key)
+            for info in checkpoint.tensors.values()
+            if info.special is None
+            for key in info.pair or (info.name,)
+        ]
+
+    def entry(checkpoint: Checkpoint, key: str) -> Entry:
+        def chunks() -> Iterator[torch.Tensor]:
+            flat = checkpoint.read_key(key).reshape(-1)
+            yield from flat.split(max(7, flat.numel() // 3))
+
+        raw = checkpoint.raw[key]
+        return Entry(key, raw.dtype, raw.shape, chunks)
+
+    return entries
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[object], Path]:
+    """Return a function that saves anything with torch.save and gives the path."""
+
+    def save(content: object, name: str = "model.pt", **options: object) -> Path:
+        path = tmp_path / name
+        torch.save(content, path, **options)
+        return path
+
+    return save

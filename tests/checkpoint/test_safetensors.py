@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError
+
+ENTRY = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
+
+
+def write(path: Path, header: object, body: bytes = b"ab") -> Path:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    return path
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    same_kind = a.dtype == b.dtype and a.shape == b.shape
+    return same_kind and a.reshape(-1).view(torch.uint8).equal(b.reshape(-1).view(torch.uint8))
+
+
+def test_every_dtype_reads_as_safetensors_reads_it(tmp_path, every_dtype):
+    path = tmp_path / "m.safetensors"
+    safetensors.torch.save_file(every_dtype, path, metadata={"format": "pt", "é": "ü"})
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.format == "safetensors"
+        assert checkpoint.metadata == {"format": "pt", "é": "ü"}
+        assert sorted(checkpoint.tensors) == sorted(every_dtype)
+        assert list(checkpoint.tensors) == list(checkpoint.keys)
+        for name, tensor in every_dtype.items():
+            info = checkpoint.tensors[name]
+            assert info.shape == tuple(tensor.shape)
+            assert f"torch.{info.dtype}" == str(tensor.dtype)
+            assert same_bits(checkpoint.read(name), tensor)
+
+
+def test_opening_and_importing_need_no_torch(tmp_path):
+    path = write(tmp_path / "m.safetensors", {"a": ENTRY})
+    script = (
+        "import sys, prune_gui.checkpoint as c\n"
+        "assert not [name for name in sys.modules if name.startswith('prune_gui.checkpoint.')]\n"
+        "opened = c.open_checkpoint(sys.argv[1])\n"
+        "c.module_tree(opened.tensors.values()).children\n"
+        "c.write_checkpoint, c.Entry, c.fingerprint\n"
+        "print('torch' in sys.modules, 'numpy' in sys.modules, *opened.tensors)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, path], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == ["False", "False", "a"]
+
+
+def test_a_write_to_what_was_read_never_reaches_the_file(tmp_path):
+    path = tmp_path / "m.safetensors"
+    safetensors.torch.save_file({"a": torch.ones(5000)}, path)
+    before = path.read_bytes()
+    with open_checkpoint(path) as checkpoint:
+        checkpoint.read("a").zero_()
+        assert checkpoint.read("a").sum() == 5000
+    assert path.read_bytes() == before
+
+
+def test_a_tensor_outlives_its_checkpoint(tmp_path):
+    path = tmp_path / "m.safetensors"
+    safetensors.torch.save_file({"a": torch.arange(5000.0)}, path)
+    with open_checkpoint(path) as checkpoint:
+        tensor = checkpoint.read("a")
+    assert tensor[-1] == 4999
+    with pytest.raises(CheckpointError, match="closed"):
+        checkpoint.read("a")
+
+
+def test_entries_that_lie_unaligned_are_read_right_and_aligned(tmp_path):
+    body = b"x" + struct.pack("<3d", 1, 2, 3)
+    header = {
+        "a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+        "b": {"dtype": "F64", "shape": [3], "data_offsets": [1, 25]},
+    }
+    with open_checkpoint(write(tmp_path / "m.safetensors", header, body)) as checkpoint:
+        tensor = checkpoint.read("b")
+    assert tensor.tolist() == [1, 2, 3]
+    assert tensor.data_ptr() % 8 == 0
+
+
+def test_packed_entries_are_shown_and_read_as_bytes(tmp_path):
+    header = {"a": {"dtype": "F4", "shape": [2, 2], "data_offsets": [0, 2]}}
+    with open_checkpoint(write(tmp_path / "m.safetensors", header)) as checkpoint:
+        assert checkpoint.tensors["a"].not_prunable == "packed"
+        assert bytes(checkpoint.read("a").tolist()) == b"ab"
+
+
+def test_a_file_changed_meanwhile_is_not_read(tmp_path):
+    path = write(tmp_path / "m.safetensors", {"a": ENTRY})
+    with open_checkpoint(path) as checkpoint:
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(CheckpointError, match="changed by another program"):
+            checkpoint.read("a")
+
+
+def test_a_pair_reads_as_original_and_mask(tmp_path):
+    path = tmp_path / "m.safetensors"
+    mask = torch.tensor([1.0, 0.0, 1.0])
+    safetensors.torch.save_file({"w_orig": torch.ones(3), "w_mask": mask, "b": torch.ones(2)}, path)
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.read("w").tolist() == [1, 1, 1]
+        assert checkpoint.read_mask("w").tolist() == [True, False, True]
+        assert checkpoint.read_mask("b") is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8])
+@pytest.mark.parametrize("bad", [2.0, -1.0])
+def test_a_mask_that_is_not_0_or_1_is_refused(tmp_path, dtype, bad):
+    mask = torch.tensor([1.0, bad, 0.0]).to(dtype)
+    path = tmp_path / "m.safetensors"
+    safetensors.torch.save_file({"w_orig": torch.ones(3), "w_mask": mask}, path)
+    with open_checkpoint(path) as checkpoint, pytest.raises(CheckpointError, match="'w_mask'"):
+        checkpoint.read_mask("w")
+
+
+BROKEN = {
+    "'a' appears more than once": b'{"a":%b,"a":%b}' % ((json.dumps(ENTRY).encode(),) * 2),
+    "is not a JSON object": b'["{"]',
+    "is not JSON": b'{"a":' + b"[" * 100_000,
+    "not UTF-8": b'{"\xff":1}',
+    "unknown dtype 'F3'": {"a": ENTRY | {"dtype": "F3"}},
+    "impossible shape ['x']": {"a": ENTRY | {"shape": ["x"]}},
+    "impossible shape [-1]": {"a": ENTRY | {"shape": [-1]}},
+    "-0 is no size": b'{"a":{"dtype":"U8","shape":[-0],"data_offsets":[0,0]}}',
+    "impossible shape [9223372036854775808]": {"a": ENTRY | {"shape": [2**63]}},
+    "is not JSON.": b'{"a":{"dtype":"U8","shape":[' + b"9" * 6000 + b'],"data_offsets":[0,2]}}',
+    "NaN is no size": b'{"a":{"dtype":"U8","shape":[NaN],"data_offsets":[0,0]}}',
+    "impossible shape [True, 2]": {"a": ENTRY | {"shape": [True, 2]}},
+    "impossible shape [2.0]": {"a": ENTRY | {"shape": [2.0]}},
+    "no pair of data offsets": {"a": ENTRY | {"data_offsets": [0, 1, 2]}},
+    "does not fit its 2 bytes": {"a": ENTRY | {"shape": [3]}},
+    "does not fit its -2 bytes": {"a": ENTRY | {"data_offsets": [2, 0]}},
+    "tensors end": {},
+    "tensors end at byte": {"a": ENTRY | {"shape": [1], "data_offsets": [0, 1]}},
+    "does not start where": {"a": ENTRY, "b": ENTRY},
+    "metadata 'k' is not text": {"__metadata__": {"k": 1}, "a": ENTRY},
+    "metadata is not a JSON object": {"__metadata__": [], "a": ENTRY},
+    "is not valid text": {"\ud800": ENTRY},
+    "exactly a dtype": {"a": {"dtype": "U8", "shape": [2]}},
+}
+
+
+@pytest.mark.parametrize("problem", BROKEN)
+def test_a_broken_header_is_one_clear_line(tmp_path, problem):
+    path = write(tmp_path / "m.safetensors", BROKEN[problem])
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(path)
+    message = str(caught.value)
+    assert problem in message
+    assert message.startswith("m.safetensors is not a valid safetensors file: ")
+    assert len(message.splitlines()) == 1
+    assert len(message) < 600
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 3, 2**33, 2**64 - 1])
+def test_a_lying_length_is_refused(tmp_path, length):
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(struct.pack("<Q", length) + b'{"a":1}')
+    with pytest.raises(CheckpointError, match="not a valid safetensors file"):
+        open_checkpoint(path)
+
+
+MODEL = {
+    "__metadata__": {"k": "v"},
+    "a": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]},
+    "b": {"dtype": "U8", "shape": [], "data_offsets": [8, 9]},
+    "c": {"dtype": "I64", "shape": [0], "data_offsets": [9, 9]},
+}
+TEXT = json.dumps(MODEL).encode()
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(TEXT) + 7), st.sampled_from(b'\x00\xff 019-"[]{},:aefuFUI8\\')
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+@example([(8, 0)])
+def test_any_change_of_the_header_is_refused_or_read_as_safetensors_reads_it(tmp_path, changes):
+    octets = bytearray(struct.pack("<Q", len(TEXT)) + TEXT + bytes(range(9)))
+    for position, value in changes:
+        octets[position] = value
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(octets)
+    try:
+        checkpoint = open_checkpoint(path)
+    except CheckpointError:
+        return
+    with checkpoint, safetensors.safe_open(path, "pt") as other:
+        assert set(checkpoint.keys) == set(other.keys())
+        assert dict(checkpoint.metadata) == (other.metadata() or {})
+        for key in checkpoint.keys:
+            assert same_bits(checkpoint.read_key(key), other.get_tensor(key))

@@ -1,0 +1,252 @@
+"""What holds of every method: the reparametrization, its hook, and calls that fail."""
+
+import copy
+import io
+import math
+import pickle
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+PRUNED_WEIGHT = ["bias", "weight_orig", "weight_mask"]
+
+
+class Failing(pruning.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        default_mask.zero_()
+        raise RuntimeError("no mask today")
+
+
+class Constant(pruning.BasePruningMethod):
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask):
+        self.mask = mask
+
+    def compute_mask(self, t, default_mask):
+        return self.mask
+
+
+class FailingLate(Constant):
+    def apply_mask(self, module):
+        raise RuntimeError("cannot apply")
+
+
+def state(module):
+    """Everything that a call could change, by identity and by value."""
+    return (
+        {name: (id(p), p.detach().clone()) for name, p in module.named_parameters()},
+        {name: (id(b), b.clone()) for name, b in module.named_buffers()},
+        list(module._forward_pre_hooks.items()),
+        sorted(vars(module)),
+        [len(hook) for hook in module._forward_pre_hooks.values() if hasattr(hook, "__len__")],
+    )
+
+
+def assert_unchanged(module, before):
+    torch.testing.assert_close(state(module)[:2], before[:2], rtol=0, atol=0, equal_nan=True)
+    assert state(module)[2:] == before[2:]
+
+
+def test_a_pruned_parameter_is_a_parameter_a_buffer_and_a_hook():
+    layer = nn.Linear(4, 3)
+    weight = layer.weight
+    hook = pruning.L1Unstructured.apply(layer, "weight", 5)
+    assert list(layer.state_dict()) == PRUNED_WEIGHT
+    assert layer.weight_orig is weight
+    assert layer.weight_mask.dtype == weight.dtype
+    assert list(layer._forward_pre_hooks.values()) == [hook]
+
+
+def test_pruned_entries_are_plus_zero_whatever_they_were():
+    values = torch.tensor([[-1.0, math.nan, -math.inf, math.inf], [1.0, -2.0, 3.0, -4.0]])
+    mask = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
+    ours, theirs = nn.Linear(4, 2), nn.Linear(4, 2)
+    for layer, package in ((ours, pruning), (theirs, reference)):
+        layer.weight = nn.Parameter(values.clone())
+        package.custom_from_mask(layer, "weight", mask)
+        package.remove(layer, "weight")
+    assert torch.equal(ours.weight[0], torch.zeros(4))
+    assert not ours.weight[0].signbit().any()
+    assert torch.equal(ours.weight[1], values[1])
+    assert theirs.weight[0, 0].signbit()
+    assert theirs.weight[0, 1:].isnan().all()
+
+
+def test_gradients_reach_the_kept_entries_alone_also_beside_nan():
+    layer = nn.Linear(3, 1, bias=False)
+    layer.weight = nn.Parameter(torch.tensor([[math.nan, 2.0, 3.0]]))
+    pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1, 1]]))
+    layer(torch.tensor([[5.0, 6.0, 7.0]])).sum().backward()
+    assert layer.weight_orig.grad.tolist() == [[0.0, 6.0, 7.0]]
+
+
+def test_every_forward_pass_uses_the_parameter_as_it_is_by_then():
+    layer = pruning.custom_from_mask(nn.Linear(2, 1, bias=False), "weight", torch.tensor([[0, 1]]))
+    with torch.no_grad():
+        layer.weight_orig.fill_(7.0)
+    assert layer(torch.ones(1, 2)).item() == 7.0
+
+
+def test_a_step_ranks_the_parameter_and_not_the_attribute_of_the_last_pass():
+    for package, expected in ((pruning, [1, 0, 1, 0]), (reference, [0, 0, 1, 1])):
+        layer = nn.Linear(4, 1)
+        layer.weight = nn.Parameter(torch.tensor([[2.0, 1.0, 3.0, 4.0]]))
+        package.l1_unstructured(layer, "weight", 1)
+        with torch.no_grad():
+            layer.weight_orig.copy_(torch.tensor([[4.0, 1.0, 3.0, 2.0]]))
+        package.l1_unstructured(layer, "weight", 1)
+        assert layer.weight_mask.tolist() == [expected]
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda layer: Failing.apply(layer, "weight"), RuntimeError),
+        (lambda layer: pruning.l1_unstructured(layer, "weight", 1000), ValueError),
+        (lambda layer: pruning.l1_unstructured(layer, "weight", math.nan), ValueError),
+        (lambda layer: pruning.ln_structured(layer, "weight", 1, 2, dim=2), IndexError),
+        (lambda layer: pruning.ln_structured(layer, "weight", 1, "nuc", dim=0), ValueError),
+        (lambda layer: pruning.custom_from_mask(layer, "weight", torch.ones(3)), AssertionError),
+        (lambda layer: Constant.apply(layer, "weight", torch.ones(3)), ValueError),
+        (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError),
+    ],
+)
+def test_a_call_that_fails_leaves_the_module_as_it_was(call, error, times):
+    layer = nn.Linear(4, 3)
+    for _ in range(times):
+        pruning.l1_unstructured(layer, "weight", 2)
+    before = state(layer)
+    with pytest.raises(error):
+        call(layer)
+    assert_unchanged(layer, before)
+
+
+def test_a_mask_that_cannot_be_applied_leaves_the_module_as_it_was():
+    layer = nn.Linear(4, 3)
+    before = state(layer)
+    with pytest.raises(RuntimeError, match="cannot apply"):
+        FailingLate.apply(layer, "weight", torch.zeros(3, 4))
+    assert_unchanged(layer, before)
+
+
+def test_torch_leaves_the_module_broken_by_a_second_call_that_fails():
+    layer = reference.l1_unstructured(nn.Linear(4, 3), "weight", 2)
+    with pytest.raises(ValueError, match="amount"):
+        reference.l1_unstructured(layer, "weight", 1000)
+    assert not reference.is_pruned(layer)
+
+
+def test_a_bias_that_is_none_is_refused_and_stays():
+    layer = nn.Linear(4, 3, bias=False)
+    before = state(layer)
+    with pytest.raises(ValueError, match="'bias'"):
+        pruning.l1_unstructured(layer, "bias", 1)
+    assert_unchanged(layer, before)
+    assert layer.bias is None
+    with pytest.raises(TypeError):
+        reference.l1_unstructured(layer, "bias", 1)
+    assert "bias" not in layer._parameters
+
+
+def test_what_is_no_parameter_is_refused():
+    norm = nn.BatchNorm1d(3)
+    with pytest.raises(TypeError, match="running_mean"):
+        pruning.identity(norm, "running_mean")
+    with pytest.raises(AttributeError, match="nothing"):
+        pruning.identity(norm, "nothing")
+
+
+@pytest.mark.parametrize("taken", ["weight_orig", "weight_mask"])
+def test_a_name_that_is_taken_is_not_overwritten(taken):
+    layer = nn.Linear(4, 3)
+    setattr(layer, taken, "mine")
+    before = state(layer)
+    with pytest.raises(KeyError, match=taken):
+        pruning.l1_unstructured(layer, "weight", 1)
+    assert_unchanged(layer, before)
+
+
+def test_scores_of_another_shape_are_refused():
+    layer = nn.Linear(4, 3)
+    with pytest.raises(AssertionError, match="importance_scores"):
+        pruning.l1_unstructured(layer, "weight", 1, importance_scores=torch.ones(4, 3))
+    with pytest.raises(AssertionError, match="importance_scores"):
+        pruning.L1Unstructured(1).prune(torch.ones(3), importance_scores=torch.ones(4))
+
+
+@pytest.mark.parametrize("after_a_pass", [False, True])
+def test_a_pruned_module_can_be_copied_though_torchs_cannot(after_a_pass):
+    def pruned(package):
+        layer = package.l1_unstructured(nn.Linear(4, 3, bias=False), "weight", 5)
+        if after_a_pass:
+            layer(torch.ones(1, 4))
+        return layer
+
+    with pytest.raises(RuntimeError, match="deepcopy"):
+        copy.deepcopy(pruned(reference))
+    layer = pruned(pruning)
+    twin = copy.deepcopy(layer)
+    assert twin.weight_orig is not layer.weight_orig
+    assert torch.equal(twin.weight, layer.weight)
+    with torch.no_grad():
+        twin.weight_orig.mul_(2)
+    assert torch.equal(twin(torch.ones(1, 4)), 2 * layer(torch.ones(1, 4)))
+    pruning.remove(pruning.l1_unstructured(twin, "weight", 2), "weight")
+    assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
+
+
+def test_a_pruned_recurrent_module_can_be_copied_and_run():
+    lstm = pruning.l1_unstructured(nn.LSTM(4, 3), "weight_hh_l0", 0.5)
+    x = torch.randn(2, 1, 4)
+    assert torch.equal(copy.deepcopy(lstm)(x)[0], lstm(x)[0])
+
+
+def test_pickle_and_state_dict_go_round():
+    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
+    twin = pickle.loads(pickle.dumps(layer))
+    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other = pruning.identity(nn.Linear(4, 3), "weight")
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+
+
+def test_transposed_and_channels_last_parameters_keep_their_memory_order():
+    layer = nn.Linear(4, 3)
+    layer.weight = nn.Parameter(torch.randn(4, 3).T)
+    with pytest.raises(RuntimeError, match="view"):
+        reference.l1_unstructured(copy.deepcopy(layer), "weight", 2)
+    conv = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+    for module in (layer, conv):
+        weight, stride = module.weight.detach().clone(), module.weight.stride()
+        pruning.l1_unstructured(module, "weight", 0.25)
+        pruning.random_unstructured(module, "weight", 0.25)
+        pruning.ln_structured(module, "weight", 1, 2, dim=1)
+        assert module.weight.stride() == module.weight_mask.stride() == stride
+        assert torch.equal(module.weight, weight * module.weight_mask)
+
+
+def test_a_method_that_has_pruned_nothing_says_so():
+    method = pruning.L1Unstructured(1)
+    for call in (method.apply_mask, method.remove):
+        with pytest.raises(AssertionError, match="L1Unstructured"):
+            call(nn.Linear(2, 2))
+
+
+def test_prune_gives_a_pruned_copy_of_any_tensor():
+    t = torch.tensor([-1.0, 2.0, -math.inf, 0.5])
+    pruned = pruning.L1Unstructured(2).prune(t, default_mask=torch.tensor([1, 1, 0, 1]))
+    assert pruned.tolist() == [0.0, 2.0, 0.0, 0.0]
+    assert not pruned.signbit().any()
+    with pytest.raises(ValueError, match="0 and 1"):
+        pruning.Identity().prune(t, default_mask=torch.full((4,), 0.5))

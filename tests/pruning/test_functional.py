@@ -1,0 +1,84 @@
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+
+def test_every_function_returns_the_module_it_changed():
+    layer = nn.Linear(6, 5)
+    assert pruning.identity(layer, "weight") is layer
+    assert pruning.random_unstructured(layer, "weight", 1) is layer
+    assert pruning.l1_unstructured(layer, "weight", 1) is layer
+    assert pruning.random_structured(layer, "weight", 1, 0) is layer
+    assert pruning.ln_structured(layer, "weight", 1, 2, 0) is layer
+    assert pruning.custom_from_mask(layer, "weight", torch.ones(5, 6)) is layer
+    assert pruning.remove(layer, "weight") is layer
+
+
+def test_remove_gives_back_the_same_parameter_pruned():
+    layer = nn.Linear(4, 3)
+    weight, before = layer.weight, layer.weight.detach().clone()
+    optimiser = torch.optim.SGD(layer.parameters(), lr=1.0)
+    pruning.l1_unstructured(layer, "weight", 5)
+    mask = layer.weight_mask.clone()
+    pruning.remove(layer, "weight")
+    assert layer.weight is weight
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
+    assert torch.equal(layer.weight, before * mask)
+    assert not layer._forward_pre_hooks
+    assert any(weight is p for group in optimiser.param_groups for p in group["params"])
+
+
+def test_remove_uses_the_parameter_and_the_mask_as_they_are_by_then():
+    layer = pruning.custom_from_mask(nn.Linear(2, 1), "weight", torch.tensor([[0, 1]]))
+    with torch.no_grad():
+        layer.weight_orig.copy_(torch.tensor([[3.0, 4.0]]))
+    assert pruning.remove(layer, "weight").weight.tolist() == [[0.0, 4.0]]
+
+
+def test_remove_leaves_other_parameters_pruned():
+    layer = nn.Linear(4, 3)
+    for name in ("weight", "bias"):
+        pruning.l1_unstructured(layer, name, 1)
+    pruning.remove(layer, "weight")
+    assert pruning.is_pruned(layer)
+    assert list(layer.state_dict()) == ["bias_orig", "weight", "bias_mask"]
+
+
+def test_what_was_not_pruned_cannot_be_removed():
+    layer = pruning.identity(nn.Linear(4, 3), "weight")
+    with pytest.raises(ValueError, match="'bias'"):
+        pruning.remove(layer, "bias")
+
+
+def test_remove_is_all_or_nothing():
+    class Stubborn(reference.Identity):
+        def remove(self, module):
+            del module._buffers["weight_mask"]
+            raise RuntimeError("no")
+
+    layer = nn.Linear(4, 3)
+    Stubborn.apply(layer, "weight")
+    with pytest.raises(RuntimeError, match="no"):
+        pruning.remove(layer, "weight")
+    assert "weight_mask" in layer.state_dict()
+
+
+def test_a_module_is_pruned_if_any_part_of_it_is():
+    net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
+    net[0].register_forward_pre_hook(lambda module, inputs: None)
+    assert not pruning.is_pruned(net)
+    pruning.identity(net[1][1], "bias")
+    assert pruning.is_pruned(net)
+    assert not pruning.is_pruned(net[0])
+
+
+def test_a_recurrent_module_runs_pruned_and_afterwards():
+    lstm, x = nn.LSTM(4, 3), torch.randn(2, 1, 4)
+    pruning.l1_unstructured(lstm, "weight_ih_l0", 0.5)
+    pruned = lstm(x)[0]
+    pruning.remove(lstm, "weight_ih_l0")
+    assert torch.equal(lstm(x)[0], pruned)
+    assert all(isinstance(weight, nn.Parameter) for weight in lstm._flat_weights)

@@ -1,0 +1,183 @@
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+
+def layers(*values):
+    made = []
+    for value in values:
+        layer = nn.Linear(1, 1, bias=False)
+        layer.weight = nn.Parameter(torch.tensor(value))
+        made.append(layer)
+    return made
+
+
+def weights(modules):
+    return [(module, "weight") for module in modules]
+
+
+def masks(modules):
+    return [module.weight_mask.tolist() for module in modules]
+
+
+def prune(parameters, amount, **kwargs):
+    pruning.global_unstructured(parameters, pruning.L1Unstructured, amount=amount, **kwargs)
+
+
+def test_of_equal_entries_those_of_the_earlier_parameter_go_first_and_exactly_k_go():
+    both = layers([[1.0, 2.0], [1.0, 1.0]], [[1.0, 1.0]])
+    prune(weights(both), 4)
+    assert masks(both) == [[[0, 1], [0, 0]], [[0, 1]]]
+
+
+def test_a_share_is_of_all_entries_still_there():
+    both = layers([[1.0, 2.0, 3.0, 4.0]], [[5.0, 6.0, 7.0, 8.0]])
+    prune(weights(both), 0.5)
+    prune(weights(both), 0.5)
+    assert masks(both) == [[[0, 0, 0, 0]], [[0, 0, 1, 1]]]
+
+
+def test_a_generator_is_taken_where_torch_fails():
+    both = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    prune((pair for pair in weights(both)), 3)
+    assert masks(both) == [[[0, 0]], [[0, 1]]]
+    theirs = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    with pytest.raises(ValueError, match="non-empty"):
+        reference.global_unstructured(
+            (pair for pair in weights(theirs)), reference.L1Unstructured, amount=3
+        )
+
+
+def test_a_parameter_named_twice_counts_once():
+    [layer] = layers([[1.0, 2.0, 3.0, 4.0]])
+    prune(weights([layer, layer]), 0.5)
+    assert masks([layer]) == [[[0, 0, 1, 1]]]
+    [hook] = layer._forward_pre_hooks.values()
+    assert not isinstance(hook, pruning.PruningContainer)
+
+
+def test_a_shared_parameter_counts_once_and_has_one_mask():
+    encoder, decoder, other = layers([[1.0, 2.0, 3.0]], [[0.0]], [[2.5]])
+    decoder.weight = encoder.weight
+    prune(weights([encoder, other, decoder]), 2)
+    assert masks([encoder, decoder, other]) == [[[0, 0, 1]], [[0, 0, 1]], [[1]]]
+    assert decoder.weight_orig is encoder.weight_orig
+    pruning.remove(encoder, "weight")
+    assert torch.equal(decoder.weight_orig, encoder.weight)
+    pruning.remove(decoder, "weight")
+    assert decoder.weight is encoder.weight
+    assert decoder.weight.tolist() == [[0.0, 0.0, 3.0]]
+
+
+def test_masks_of_a_shared_parameter_that_drifted_apart_are_joined():
+    encoder, decoder = layers([[1.0, 2.0, 3.0, 4.0]], [[0.0]])
+    decoder.weight = encoder.weight
+    pruning.custom_from_mask(encoder, "weight", torch.tensor([[1, 1, 0, 1]]))
+    pruning.custom_from_mask(decoder, "weight", torch.tensor([[1, 1, 1, 0]]))
+    prune(weights([encoder, decoder]), 0.5)
+    assert masks([encoder, decoder]) == [[[0, 1, 0, 0]]] * 2
+
+
+def test_scores_may_be_given_under_any_name_of_a_shared_parameter():
+    encoder, decoder, other = layers([[1.0, 2.0]], [[0.0]], [[1.5]])
+    decoder.weight = encoder.weight
+    scores = {(decoder, "weight"): torch.tensor([[9.0, 0.5]])}
+    prune(weights([encoder, decoder, other]), 1, importance_scores=scores)
+    assert masks([encoder, decoder, other]) == [[[1, 0]], [[1, 0]], [[1]]]
+
+
+def test_different_dtypes_and_memory_orders_compare_by_value():
+    one, two = layers([[1.0, 4.0], [3.0, 6.0]], [[0.0]])
+    one.weight = nn.Parameter(one.weight.detach().half().T)
+    two.weight = nn.Parameter(torch.tensor([[2.0, 5.0]], dtype=torch.bfloat16))
+    prune(weights([one, two]), 3)
+    assert masks([one, two]) == [[[0, 0], [1, 1]], [[0, 1]]]
+    assert one.weight_mask.dtype == torch.float16
+    assert two.weight_mask.dtype == torch.bfloat16
+
+
+def test_a_call_that_fails_changes_none_of_the_modules():
+    one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    none = nn.Linear(2, 2, bias=False)
+    prune(weights([two]), 1)
+    for parameters, amount, scores in (
+        ([(one, "weight"), (two, "weight")], 4, None),
+        ([(one, "weight"), (none, "bias")], 1, None),
+        ([(one, "weight"), (two, "weight")], 1, {(two, "weight"): torch.ones(3)}),
+    ):
+        with pytest.raises((ValueError, AssertionError)):
+            prune(parameters, amount, importance_scores=scores)
+        assert not pruning.is_pruned(one)
+        assert masks([two]) == [[[0, 1]]]
+        assert len(two._forward_pre_hooks) == 1
+
+
+def test_a_failure_while_the_masks_are_handed_out_changes_none_of_the_modules(monkeypatch):
+    one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
+
+    def fail(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(two, "register_forward_pre_hook", fail)
+    with pytest.raises(MemoryError):
+        prune(weights([one, two]), 1)
+    assert not pruning.is_pruned(one)
+    assert isinstance(one.weight, nn.Parameter)
+    assert list(two.state_dict()) == ["weight"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "method", "scores", "error"),
+    [
+        (None, pruning.L1Unstructured, None, TypeError),
+        ([], pruning.L1Unstructured, None, ValueError),
+        ([(nn.Linear(2, 2), "weight")], pruning.L1Unstructured, [1], TypeError),
+        ([(nn.Linear(2, 2), "weight")], pruning.RandomStructured, None, TypeError),
+    ],
+)
+def test_wrong_arguments_are_refused(parameters, method, scores, error):
+    with pytest.raises(error):
+        pruning.global_unstructured(parameters, method, importance_scores=scores, amount=1)
+
+
+def test_a_method_written_for_torch_may_be_used():
+    class First(reference.BasePruningMethod):
+        PRUNING_TYPE = "unstructured"
+
+        def __init__(self, amount):
+            self.amount = amount
+
+        def compute_mask(self, t, default_mask):
+            mask = default_mask.clone()
+            mask[: self.amount] = 0
+            return mask
+
+    both = layers([[1.0, 2.0]], [[3.0, 4.0]])
+    pruning.global_unstructured(weights(both), First, amount=3)
+    assert masks(both) == [[[0, 0]], [[0, 1]]]
+
+
+def test_no_hook_keeps_the_mask_of_all_parameters_alive():
+    def held(package):
+        both = layers([[1.0] * 50], [[2.0] * 50])
+        package.global_unstructured(weights(both), package.L1Unstructured, amount=10)
+        [hook] = both[0]._forward_pre_hooks.values()
+        return hook.mask.untyped_storage().nbytes() / hook.mask.element_size()
+
+    assert held(pruning) == 50
+    assert held(reference) == 100
+
+
+def test_nothing_is_remembered_of_a_module_that_is_gone():
+    [layer] = layers([[1.0, 2.0]])
+    prune(weights([layer]), 1)
+    gone = weakref.ref(layer)
+    del layer
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,137 @@
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+
+def layer_of(values):
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight = nn.Parameter(values, requires_grad=False)
+    return layer
+
+
+def pruned_rows(layer):
+    return [i for i, row in enumerate(layer.weight_mask.float()) if not row.any()]
+
+
+def test_of_equal_channels_the_lowest_index_goes_first():
+    layer = layer_of(torch.tensor([[3.0, 4.0], [5.0, 0.0], [0.0, -5.0], [4.0, 3.0]]))
+    pruning.ln_structured(layer, "weight", 2, n=2, dim=0)
+    assert pruned_rows(layer) == [0, 1]
+
+
+def test_a_channel_whose_norm_is_nan_is_kept():
+    layer = layer_of(torch.tensor([[math.nan, 0.0], [9.0, 9.0], [math.inf, 1.0], [8.0, 8.0]]))
+    pruning.ln_structured(layer, "weight", 2, n=2, dim=0)
+    assert pruned_rows(layer) == [1, 3]
+
+
+def test_a_channel_pruned_in_part_counts_as_a_whole_one():
+    layer = layer_of(torch.tensor([[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [5.0, 6.0]]))
+    pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [0, 0], [1, 1], [1, 1]]))
+    pruning.ln_structured(layer, "weight", 1 / 3, n=2, dim=0)
+    assert pruned_rows(layer) == [0, 1]
+    with pytest.raises(ValueError, match=r"3.*2"):
+        pruning.ln_structured(layer, "weight", 3, n=2, dim=0)
+
+
+def test_pruned_entries_have_no_say_in_what_their_channel_scores():
+    scores = torch.tensor([[100.0, 1.0], [3.0, 3.0]])
+    for package, expected in ((pruning, [0]), (reference, [1])):
+        layer = layer_of(torch.ones(2, 2))
+        package.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [1, 1]]))
+        package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
+        assert pruned_rows(layer) == expected
+
+
+def test_half_precision_channels_are_told_apart():
+    weights = torch.full((2, 256), 6e4, dtype=torch.float16)
+    weights[1, 0] = 0
+    for package, expected in ((pruning, [1]), (reference, None)):
+        layer = layer_of(weights.clone())
+        package.ln_structured(layer, "weight", 1, n=2, dim=0)
+        assert layer.weight_mask.dtype == torch.float16
+        if expected is not None:
+            assert pruned_rows(layer) == expected
+    assert torch.norm(weights, 2, dim=1).isinf().all()
+
+
+@pytest.mark.parametrize("n", ["fro", 2])
+def test_fro_prunes_what_the_2_norm_does_in_four_dimensions(n):
+    weights = torch.randn(6, 4, 3, 3)
+    layer = pruning.ln_structured(layer_of(weights), "weight", 2, n=n, dim=0)
+    order = weights.flatten(1).norm(dim=1).argsort()
+    assert pruned_rows(layer) == sorted(order[:2].tolist())
+
+
+def test_nuc_is_torchs_in_three_dimensions_and_a_clear_error_elsewhere():
+    ours = layer_of(torch.randn(6, 4, 3))
+    theirs = copy.deepcopy(ours)
+    for package, layer in ((pruning, ours), (reference, theirs)):
+        package.ln_structured(layer, "weight", 2, n="nuc", dim=0)
+    assert torch.equal(ours.weight_mask, theirs.weight_mask)
+    with pytest.raises(ValueError, match="'nuc'"):
+        pruning.ln_structured(nn.Linear(3, 3), "weight", 1, n="nuc", dim=0)
+
+
+def test_random_channels_are_exactly_as_many_as_asked_for():
+    def counts(package):
+        found = set()
+        for seed in range(10):
+            layer = layer_of(torch.ones(1000, 2))
+            torch.manual_seed(seed)
+            package.random_structured(layer, "weight", 500, 0)
+            found.add(len(pruned_rows(layer)))
+        return found
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert counts(pruning) == {500}
+        assert max(counts(reference)) > 500
+    finally:
+        torch.set_default_dtype(default)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, -2])
+def test_a_seed_gives_torchs_own_random_channels(dim):
+    ours = layer_of(torch.randn(40, 30))
+    theirs = copy.deepcopy(ours)
+    after = []
+    for package, layer in ((pruning, ours), (reference, theirs)):
+        torch.manual_seed(7)
+        for amount in (0.25, 0, 5):
+            package.random_structured(layer, "weight", amount, dim)
+        after.append(torch.rand(1))
+    assert torch.equal(ours.weight_mask, theirs.weight_mask)
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("method", [pruning.LnStructured, pruning.RandomStructured])
+def test_a_tensor_without_channels_or_without_that_dimension_is_refused(method, stacked):
+    norm = {"n": 2} if method is pruning.LnStructured else {}
+    layer = nn.Linear(4, 3)
+    if stacked:
+        pruning.identity(layer, "bias")
+        pruning.identity(layer, "weight")
+    with pytest.raises(ValueError, match="channels"):
+        method.apply(layer, "bias", amount=1, dim=0, **norm)
+    for dim in (2, -3):
+        with pytest.raises(IndexError, match=str(dim)):
+            method.apply(layer, "weight", amount=1, dim=dim, **norm)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16])
+def test_narrow_types_can_be_pruned_by_channels_on_top_of_entries(dtype):
+    layer = layer_of(torch.randn(8, 6).to(dtype))
+    pruning.ln_structured(layer, "weight", 2, n=1, dim=0)
+    pruning.l1_unstructured(layer, "weight", 6)
+    pruning.random_structured(layer, "weight", 1, dim=0)
+    assert layer.weight_mask.dtype == dtype
+    assert len(pruned_rows(layer)) >= 3

@@ -1,0 +1,115 @@
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import pruning
+
+DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+def layer_of(values):
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight = nn.Parameter(values, requires_grad=False)
+    return layer
+
+
+def zeros(mask):
+    return int((mask.float() == 0).sum())
+
+
+def test_of_equal_entries_the_lowest_flat_index_goes_first():
+    layer = layer_of(torch.tensor([[2.0, -1.0, 1.0], [-1.0, 0.5, 1.0]]))
+    pruning.l1_unstructured(layer, "weight", 3)
+    assert layer.weight_mask.tolist() == [[1, 0, 0], [1, 0, 1]]
+    pruning.l1_unstructured(layer, "weight", 1)
+    assert layer.weight_mask.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_nan_and_infinity_rank_as_the_largest():
+    layer = layer_of(torch.tensor([[math.nan, -9.0, math.inf, 8.0, -math.inf]]))
+    pruning.l1_unstructured(layer, "weight", 2)
+    assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
+
+
+def test_a_negative_score_is_not_less_important():
+    layer, scores = layer_of(torch.ones(1, 3)), torch.tensor([[-5.0, 1.0, 3.0]])
+    pruning.l1_unstructured(layer, "weight", 1, importance_scores=scores)
+    assert layer.weight_mask.tolist() == [[1, 0, 1]]
+
+
+def test_half_of_half_leaves_a_quarter():
+    layer = nn.Linear(16, 8)
+    for _ in range(2):
+        pruning.l1_unstructured(layer, "weight", 0.5)
+    assert zeros(layer.weight_mask) == 96
+
+
+@pytest.mark.parametrize("dtype", DTYPES + FLOAT8)
+def test_every_float_type_can_be_pruned_and_keeps_its_dtype(dtype):
+    layer = layer_of(torch.randn(8, 16).to(dtype))
+    for _ in range(2):
+        pruning.l1_unstructured(layer, "weight", 24)
+        pruning.random_unstructured(layer, "weight", 8)
+    assert layer.weight_mask.dtype == layer.weight.dtype == dtype
+    assert zeros(layer.weight_mask) == 64
+    pruning.remove(layer, "weight")
+    assert layer.weight.dtype == dtype
+
+
+def test_torch_cannot_prune_float8():
+    with pytest.raises(RuntimeError):
+        reference.l1_unstructured(layer_of(torch.ones(2, 2).to(FLOAT8[0])), "weight", 1)
+
+
+def test_whole_numbers_and_complex_ones_rank_by_absolute_value():
+    mask = pruning.L1Unstructured(2).compute_mask(torch.tensor([-3, 1, 2, -1]), torch.ones(4))
+    assert mask.tolist() == [1, 0, 1, 0]
+    t = torch.tensor([3 + 4j, 0 + 6j, 1 + 1j])
+    assert pruning.L1Unstructured(2).compute_mask(t, torch.ones(3)).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("amount", [0, 0.3, 1.0])
+def test_a_seed_gives_torchs_own_random_mask_and_leaves_the_generator_where_torch_does(
+    dtype, amount
+):
+    ours = layer_of(torch.randn(20, 30, dtype=dtype))
+    theirs = copy.deepcopy(ours)
+    after = []
+    for package, layer in ((pruning, ours), (reference, theirs)):
+        torch.manual_seed(5)
+        package.random_unstructured(layer, "weight", amount)
+        package.random_unstructured(layer, "weight", 0.5)
+        after.append(torch.rand(1))
+    assert torch.equal(ours.weight_mask, theirs.weight_mask)
+    assert after[0] == after[1]
+
+
+def test_half_precision_is_drawn_for_without_favouring_places():
+    bf16, float32 = (layer_of(torch.ones(1, 100_000, dtype=d)) for d in (torch.bfloat16, None))
+    torch.manual_seed(0)
+    pruning.random_unstructured(bf16, "weight", 500)
+    torch.manual_seed(0)
+    pruning.random_unstructured(float32, "weight", 500)
+    assert torch.equal(bf16.weight_mask.float(), float32.weight_mask)
+    assert torch.rand(100_000, dtype=torch.bfloat16).unique().numel() < 2000
+
+
+def test_asking_for_more_than_is_left_says_both_numbers():
+    layer = pruning.l1_unstructured(nn.Linear(5, 2), "weight", 4)
+    with pytest.raises(ValueError, match=r"7.*6"):
+        pruning.l1_unstructured(layer, "weight", 7)
+    with pytest.raises(ValueError, match=r"7.*6"):
+        pruning.random_unstructured(layer, "weight", 7)
+
+
+def test_identity_keeps_everything():
+    layer = nn.Linear(5, 2)
+    bias = layer.bias.detach().clone()
+    assert pruning.identity(layer, "bias").bias_mask.tolist() == [1, 1]
+    assert torch.equal(layer.bias, bias)

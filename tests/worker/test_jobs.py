@@ -1,0 +1,87 @@
+"""What the application's jobs return."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Step
+from prune_gui.worker.jobs import Draft, export_job, open_job, resolve_job
+
+
+def step(amount: float, *targets: str) -> Step:
+    return Step(method=METHODS["l1_unstructured"](amount=amount), targets=targets or ("w",))
+
+
+@pytest.fixture
+def session(tmp_path):
+    save_file({"w": torch.arange(8.0)}, tmp_path / "model.safetensors")
+    opened = open_job(tmp_path / "model.safetensors").work(Monitor())
+    yield opened
+    opened.checkpoint.close()
+
+
+def test_opening_gives_a_session_with_the_recipe(tmp_path, session):
+    (tmp_path / "recipe.yaml").write_text("steps: [{method: identity, targets: [w]}]")
+    path = tmp_path / "model.safetensors"
+    opened = open_job(path, tmp_path / "recipe.yaml").work(Monitor())
+    with opened.checkpoint:
+        assert list(opened.checkpoint.tensors) == ["w"]
+        assert len(opened.steps) == 1
+        assert not opened.unsaved
+    assert session.steps == ()
+
+
+def test_opening_what_is_none_says_so(tmp_path, session):
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(CheckpointError, match=r"notes\.txt"):
+        open_job(tmp_path / "notes.txt").work(Monitor())
+    with pytest.raises(RecipeError, match=r"nowhere\.yaml"):
+        open_job(tmp_path / "model.safetensors", tmp_path / "nowhere.yaml").work(Monitor())
+
+
+def test_the_draft_is_seen_on_top_of_the_stack_but_is_no_part_of_it(session):
+    session.add(step(0.5))
+    resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
+    assert resolved.resolution.total == (4, 8)
+    assert resolved.preview.total == (6, 8)
+    assert resolved.preview.pruned_by("w").tolist() == [1, 1, 1, 1, 2, 2, 0, 0]
+    assert resolved.draft_number == 2
+    assert len(session.steps) == 1
+
+
+def test_a_draft_in_the_place_of_a_step_is_seen_with_the_steps_after_it(session):
+    session.add(step(0.5))
+    session.add(step(0.5))
+    resolved = resolve_job(session, Draft(step(0.25), replaces=0)).work(Monitor())
+    assert resolved.resolution.pruned_by("w").tolist() == [1, 1, 1, 1, 2, 2, 0, 0]
+    assert resolved.preview.pruned_by("w").tolist() == [1, 1, 2, 2, 2, 0, 0, 0]
+    assert resolved.draft_number == 1
+
+
+def test_a_draft_that_cannot_be_carried_out_says_why_without_a_number(session):
+    resolved = resolve_job(session, Draft(step(0.5, "x"))).work(Monitor())
+    assert resolved.preview is None
+    assert resolved.draft_error == "no parameter matches x. Change the targets of the step."
+
+
+def test_a_stack_is_resolved_up_to_the_step_that_fails(session):
+    session.add(step(0.5))
+    session.add(step(0.5, "x"))
+    session.add(step(0.5))
+    resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
+    assert resolved.error.step == 2
+    assert resolved.resolution.total == (4, 8)
+    assert resolved.preview is None
+
+
+def test_a_job_does_what_the_recipe_was_when_it_was_made(session, tmp_path):
+    session.add(step(0.5))
+    job = export_job(session, tmp_path / "out.safetensors", "finalized", overwrite=False)
+    session.undo()
+    job.work(Monitor())
+    assert int((load_file(tmp_path / "out.safetensors")["w"] == 0).sum()) == 4

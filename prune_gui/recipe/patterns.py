@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.recipe.selector import select
@@ -26,22 +27,54 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
     names = [tensor.name for tensor in prunable if tensor.name in wanted]
     if len(names) < 2:
         return tuple(map(_literal, names))
-    patterns = _with_exclusions(names, [t.name for t in prunable if t.name not in wanted])
-    chosen = select(patterns, prunable)
-    # An alias, or an unusual name, can make a pattern match more or less than it was written for.
-    if len(patterns) <= len(names) and [tensor.name for tensor in chosen] == names:
-        return tuple(patterns)
+    module = _common_module(names)
+    others = [t.name for t in prunable if t.name.startswith(module) and t.name not in wanted]
+    for patterns in sorted(_proposals(names, others), key=lambda some: len("".join(some))):
+        if len(patterns) > len(names):
+            continue
+        # An alias, or an unusual name, can make a glob match more or less than it was written for.
+        if [tensor.name for tensor in select(patterns, prunable)] == names:
+            return tuple(patterns)
     return tuple(map(_literal, names))
 
 
-def _with_exclusions(wanted: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Include the largest modules, and exclude the others within them by what their names share."""
-    kept = {pattern for name in wanted for pattern in _kinds(name)}
+def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[str]]:
+    """Yield globs that include modules, or what the wanted names share, and exclude the rest."""
+    kinds = [tuple(_kinds(name)) for name in wanted]
+    kept = set().union(*kinds)
     harmless = {name: [p for p in _kinds(name) if p not in kept] for name in others}
     in_the_way = [name for name in others if not harmless[name]]
     includes = list(_modules_without(in_the_way, wanted))
-    unwanted = [tensor.name for tensor in select(includes, map(_bare, others))]
-    return [*includes, *(f"!{pattern}" for pattern in _cover([harmless[n] for n in unwanted]))]
+    yield [*includes, *_exclusions(includes, harmless)]
+    prefix = _literal(_common_module(wanted))
+    for kind in _shared(kinds):
+        include = [prefix + kind]
+        if not select(include, map(_bare, in_the_way)):
+            yield [*include, *_exclusions(include, harmless)]
+
+
+def _shared(kinds: Sequence[Sequence[str]]) -> list[str]:
+    """Return what all have, in the order of the first."""
+    shared = list(kinds[0])
+    for others in kinds:
+        if not shared:
+            break
+        shared = [kind for kind in shared if kind in others]
+    return shared
+
+
+def _common_module(names: Sequence[str]) -> str:
+    """Return the dotted path that all names begin with, and its last dot; "" if there is none."""
+    first, last = min(names), max(names)  # what these two share, all share
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    common = "".join(letter for letter, _ in same)
+    return common[: common.rfind(".") + 1]
+
+
+def _exclusions(includes: list[str], harmless: Mapping[str, list[str]]) -> list[str]:
+    """Return globs that exclude what is included and not wanted."""
+    unwanted = select(includes, map(_bare, harmless))
+    return [f"!{pattern}" for pattern in _cover([harmless[tensor.name] for tensor in unwanted])]
 
 
 def _kinds(name: str) -> Iterator[str]:

@@ -1,6 +1,9 @@
 from .history import History as History
 from .history import Moment as Moment
+from .log import log_path as log_path
 from .log import start_log as start_log
+from .outline import Branch as Branch
+from .outline import Outline as Outline
 from .resolver import Resolver as Resolver
 from .session import Session as Session
 from .settings import Settings as Settings

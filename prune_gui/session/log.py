@@ -11,12 +11,17 @@ from platformdirs import user_log_path
 BYTES = 1_000_000
 
 
+def log_path() -> Path:
+    """Return where the log is, if it can be written."""
+    return user_log_path("prune-gui", appauthor=False) / "prune-gui.log"
+
+
 def start_log() -> Path | None:
     """Write what the program logs to a file that never grows large, and return its path.
 
     Returns None where there is nowhere to write it; the program works all the same.
     """
-    path = user_log_path("prune-gui", appauthor=False) / "prune-gui.log"
+    path = log_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = RotatingFileHandler(path, maxBytes=BYTES, backupCount=1, encoding="utf-8")

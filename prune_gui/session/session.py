@@ -8,6 +8,7 @@ from pathlib import Path
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.recipe import Recipe, Step
 from prune_gui.session.history import History
+from prune_gui.session.outline import Outline
 from prune_gui.session.resolver import Resolver
 
 
@@ -16,6 +17,7 @@ class Session:
 
     Attributes:
         checkpoint: open for as long as the session is.
+        outline: the tree of its modules.
         resolver: for the engine's thread only.
         history: every recipe so far.
         recipe_path: the file the recipe was read from or last saved to, if any.
@@ -25,6 +27,7 @@ class Session:
         self, checkpoint: Checkpoint, recipe: Recipe | None = None, recipe_path: Path | None = None
     ) -> None:
         self.checkpoint = checkpoint
+        self.outline = Outline(checkpoint.tensors.values())
         self.resolver = Resolver(checkpoint)
         self.history = History.begin(recipe or Recipe())
         self.recipe_path = recipe_path

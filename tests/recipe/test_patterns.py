@@ -90,6 +90,11 @@ def test_several_modules_are_a_glob_each():
     )
 
 
+def test_a_part_that_many_modules_have_is_named_itself():
+    wanted = {t.name for t in TRANSFORMER if "query.weight" in t.name}
+    assert patterns_for(wanted, TRANSFORMER) == ("encoder.layer.*.query.*", "!*.bias")
+
+
 def test_the_whole_model_is_a_star():
     assert patterns_for([t.name for t in TRANSFORMER], TRANSFORMER) == ("*",)
 

@@ -1,0 +1,1 @@
+"""Arrays to look at: statistics, histograms, norms, densities, reports."""

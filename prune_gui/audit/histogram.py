@@ -1,0 +1,183 @@
+"""How the weights of a parameter are distributed, and which of them each step prunes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from prune_gui.audit import kernels, values
+from prune_gui.audit.codes import IN_FILE
+from prune_gui.audit.slots import Slots
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.keys import TensorKeys, raw_bits
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.predicate import EntryCut
+from prune_gui.recipe import Resolution
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many weights lie in each of some equal bins. The arrays are read-only.
+
+    Attributes:
+        edges: float64, ascending, one more than there are bins. A bin holds its lower edge, the
+            last one also its upper.
+        codes: what each row of `counts` is about: 0 kept, then steps, then 255, in the file.
+        counts: int64 (codes, bins).
+        nan: how many weights are not a number; they lie in no bin.
+        infinite: how many are infinite; likewise.
+        cuts: for steps that prune where abs(weight) is small: up to which value.
+    """
+
+    edges: NDArray[np.float64]
+    codes: tuple[int, ...]
+    counts: NDArray[np.int64]
+    nan: int
+    infinite: int
+    cuts: Mapping[int, float] = field(default_factory=dict)
+
+
+def value_range(checkpoint: Checkpoint, name: str, monitor: Monitor) -> tuple[float, float]:
+    """Return the least and the greatest finite weight of a parameter; (0.0, 0.0) without any.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    read = values.reader(checkpoint, name)
+
+    def look(stretch: tuple[int, int]) -> NDArray[np.float64]:
+        monitor.advance(stretch[1] - stretch[0])
+        found = np.array([math.inf, -math.inf])
+        kernels.widen_range(read(*stretch), found)
+        return found
+
+    size = checkpoint.tensors[name].numel
+    monitor.expect(size)
+    parts = list(run(look, chunks(size)))
+    low = min((float(part[0]) for part in parts), default=math.inf)
+    high = max((float(part[1]) for part in parts), default=-math.inf)
+    return (low, high) if low <= high else (0.0, 0.0)
+
+
+def bin_edges(low: float, high: float, bins: int, *, symmetric: bool) -> NDArray[np.float64]:
+    """Return the edges of `bins` equal bins from `low` to `high`.
+
+    Args:
+        low: the least weight.
+        high: the greatest; if it is no greater, the bins are laid around it.
+        bins: how many.
+        symmetric: lay them from -m to m instead, where m is the larger absolute value.
+    """
+    if symmetric:
+        high = max(abs(low), abs(high))
+        low = -high
+    if not low < high:
+        around = abs(high) / 2 or 0.5
+        limit = float(np.finfo(np.float64).max)
+        low, high = max(low - around, -limit), min(high + around, limit)
+    # The difference of two large doubles may overflow; that of their halves cannot.
+    scale = 1.0 if math.isfinite(high - low) else 2.0
+    edges: NDArray[np.float64] = scale * np.linspace(low / scale, high / scale, bins + 1)
+    edges[-1] = high
+    return edges
+
+
+def histogram(
+    resolution: Resolution,
+    name: str,
+    edges: NDArray[np.float64],
+    monitor: Monitor,
+) -> Histogram:
+    """Count the weights of a parameter in each bin, by the step that pruned them.
+
+    Args:
+        resolution: what is pruned.
+        name: of the parameter.
+        edges: from `bin_edges`, around `value_range`.
+        monitor: told of the entries looked at.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    slots = Slots.of(resolution, name)
+    read = values.reader(resolution.checkpoint, name)
+    shape = len(slots.codes), len(edges) - 1
+
+    def look(stretch: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        monitor.advance(stretch[1] - stretch[0])
+        counts, odd = np.zeros(shape, np.int64), np.zeros(2, np.int64)
+        kernels.count_bins(
+            read(*stretch),
+            resolution.pruned_by_within(name, *stretch),
+            slots.lookup,
+            edges,
+            counts,
+            odd,
+        )
+        return counts, odd
+
+    size = resolution.checkpoint.tensors[name].numel
+    monitor.expect(size)
+    counts, odd = np.zeros(shape, np.int64), np.zeros(2, np.int64)
+    for more, more_odd in run(look, chunks(size)):
+        counts += more
+        odd += more_odd
+    counts.flags.writeable = False
+    return Histogram(edges, slots.codes, counts, int(odd[0]), int(odd[1]), cuts(resolution, name))
+
+
+def cuts(resolution: Resolution, name: str) -> dict[int, float]:
+    """Return up to which absolute value each step prunes a parameter, where that is what it does.
+
+    Steps that rank by something else than the weight itself, and cuts at infinity, are left out.
+    """
+    found = {}
+    for layer in resolution.layers.get(name, ()):
+        if layer.step == IN_FILE or not isinstance(layer.predicate, EntryCut):
+            continue
+        keys, cut = layer.predicate.keys, layer.predicate.cut
+        by_file = getattr(resolution.recipe.steps[layer.step - 1].method, "importance", None)
+        if isinstance(keys, TensorKeys) and by_file is None:
+            number = torch.zeros(1, dtype=keys.dtype)
+            raw_bits(number)[0] = cut.threshold
+            found[layer.step] = float(number)
+    return {step: value for step, value in found.items() if math.isfinite(value)}
+
+
+def share_below(
+    resolution: Resolution, names: tuple[str, ...], threshold: float, monitor: Monitor
+) -> tuple[int, int]:
+    """Return how many entries a cut at `threshold` would prune, and out of how many.
+
+    Args:
+        resolution: before the step whose cut it is.
+        names: the parameters it is for.
+        threshold: entries of at most this absolute value would go.
+        monitor: told of the entries looked at.
+
+    Returns:
+        (entries at or below the threshold, all entries), of those that no step has pruned yet.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    below = remaining = 0
+    for name in names:
+        pruned, size = resolution.counts[name]
+        read = values.reader(resolution.checkpoint, name)
+
+        def look(stretch: tuple[int, int], name: str = name, read: values.Reader = read) -> int:
+            monitor.advance(stretch[1] - stretch[0])
+            codes = resolution.pruned_by_within(name, *stretch)
+            return kernels.count_at_most(read(*stretch), codes, threshold)
+
+        monitor.expect(size)
+        below += sum(run(look, chunks(size)))
+        remaining += size - pruned
+    return below, remaining

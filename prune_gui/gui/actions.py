@@ -1,0 +1,357 @@
+"""Every action of the window in one table; menus, toolbar, keys and buttons are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+
+from prune_gui.gui.icons import icon
+
+if TYPE_CHECKING:
+    from prune_gui.gui.window import MainWindow
+
+Key = QKeySequence.StandardKey
+
+
+def _always(_: MainWindow) -> bool:
+    return True
+
+
+def _open(window: MainWindow) -> bool:
+    return window.workbench.session is not None
+
+
+def _step(window: MainWindow) -> bool:
+    return window.stack.current is not None
+
+
+def _undo(window: MainWindow) -> str | None:
+    session = window.workbench.session
+    return session.history.undo_label if session else None
+
+
+def _redo(window: MainWindow) -> str | None:
+    session = window.workbench.session
+    return session.history.redo_label if session else None
+
+
+def _named(verb: str, act: Callable[[MainWindow], str | None]) -> Callable[[MainWindow], str]:
+    def text(window: MainWindow) -> str:
+        what = act(window)
+        return f"{verb}: {what}" if what else verb
+
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing the user can do.
+
+    Attributes:
+        name: in the layouts below.
+        text: in menus; a function where it depends.
+        tip: a sentence about it.
+        run: does it.
+        key: on the keyboard.
+        icon: by its name.
+        when: whether it can be done now.
+        checked: whether it is on now; None if it is nothing to be on or off.
+        in_stack: whether the key counts only while the stack has the focus.
+    """
+
+    name: str
+    text: str | Callable[[MainWindow], str]
+    tip: str
+    run: Callable[[MainWindow], object]
+    key: Key | str | None = None
+    icon: str | None = None
+    when: Callable[[MainWindow], bool] = _always
+    checked: Callable[[MainWindow], bool] | None = None
+    in_stack: bool = False
+
+
+def _theme(mode: str, text: str) -> Act:
+    return Act(
+        f"theme_{mode}",
+        text,
+        f"{text.replace('&', '')} colours",
+        lambda window: window.commands.use_theme(mode),  # type: ignore[arg-type]
+        checked=lambda window: window.commands.settings.theme == mode,
+    )
+
+
+TABLE: Final = (
+    Act("open", "&Open…", "Open a checkpoint", lambda w: w.commands.open(), Key.Open, "open"),
+    Act(
+        "open_recipe",
+        "Open &recipe…",
+        "Take the steps of a recipe file",
+        lambda w: w.commands.open_recipe(),
+        "Ctrl+Shift+O",
+        when=_open,
+    ),
+    Act(
+        "save_recipe",
+        "Save re&cipe",
+        "Save the steps as a recipe file",
+        lambda w: w.commands.save_recipe(),
+        Key.Save,
+        "save",
+        _open,
+    ),
+    Act(
+        "save_recipe_as",
+        "Save recipe &as…",
+        "Save the steps as another recipe file",
+        lambda w: w.commands.save_recipe_as(),
+        when=_open,
+    ),
+    Act(
+        "save_checkpoint",
+        "Save &pruned checkpoint…",
+        "Write the pruned checkpoint to a file",
+        lambda w: w.commands.save_checkpoint(),
+        "Ctrl+E",
+        "save-as",
+        _open,
+    ),
+    Act("quit", "&Quit", "Close the window", lambda w: w.close(), "Ctrl+Q"),
+    Act(
+        "undo",
+        _named("&Undo", _undo),
+        "Undo the last change of the recipe",
+        lambda w: w.workbench.edit(lambda session: session.undo()),
+        Key.Undo,
+        "undo",
+        lambda w: _undo(w) is not None,
+    ),
+    Act(
+        "redo",
+        _named("&Redo", _redo),
+        "Do again what was undone",
+        lambda w: w.workbench.edit(lambda session: session.redo()),
+        Key.Redo,
+        "redo",
+        lambda w: _redo(w) is not None,
+    ),
+    Act(
+        "edit_step",
+        "&Edit step",
+        "Load the step into the form",
+        lambda w: w.stack.edit(),
+        "F2",
+        "edit",
+        _step,
+        in_stack=True,
+    ),
+    Act(
+        "move_up",
+        "Move step &up",
+        "Carry the step out earlier",
+        lambda w: w.stack.move_step(-1),
+        "Alt+Up",
+        "up",
+        lambda w: bool(w.stack.current),
+        in_stack=True,
+    ),
+    Act(
+        "move_down",
+        "Move step &down",
+        "Carry the step out later",
+        lambda w: w.stack.move_step(+1),
+        "Alt+Down",
+        "down",
+        lambda w: _step(w) and w.stack.current != w.stack.last,
+        in_stack=True,
+    ),
+    Act(
+        "duplicate",
+        "Dup&licate step",
+        "Put a copy of the step behind it",
+        lambda w: w.stack.duplicate(),
+        "Ctrl+D",
+        "duplicate",
+        _step,
+        in_stack=True,
+    ),
+    Act(
+        "remove",
+        "Re&move step",
+        "Take the step out of the stack",
+        lambda w: w.stack.remove(),
+        Key.Delete,
+        "remove",
+        _step,
+        in_stack=True,
+    ),
+    Act(
+        "add_step",
+        lambda w: "&Apply to step" if w.draft.editing else "&Add step",
+        "Add the previewed step to the stack, or apply the edited one",
+        lambda w: w.draft.add(),
+        "Ctrl+Return",
+        "add",
+        lambda w: w.draft.commit.isEnabled(),
+    ),
+    Act(
+        "preview",
+        "&Preview",
+        "Show in every view what the step in the form would do",
+        lambda w: w.draft.preview.toggle(),
+        "Ctrl+P",
+        "preview",
+        _open,
+        lambda w: w.draft.preview.isChecked(),
+    ),
+    Act(
+        "resolve",
+        "&Work out again",
+        "Carry out the stack again, after it was cancelled",
+        lambda w: w.workbench.resolve(),
+        "F5",
+        when=_open,
+    ),
+    Act(
+        "cancel",
+        "&Cancel",
+        "Stop what is running and leave things as they were",
+        lambda w: w.status.cancel(),
+        "Esc",
+        "cancel",
+        lambda w: w.status.busy,
+    ),
+    Act(
+        "filter",
+        "&Find parameters",
+        "Filter modules and parameters by name",
+        lambda w: w.tree.filter.setFocus(),
+        Key.Find,
+        "filter",
+    ),
+    _theme("system", "As the &system"),
+    _theme("light", "&Light"),
+    _theme("dark", "&Dark"),
+    Act("reset", "&Reset layout", "Put the docks back", lambda w: w.reset_layout(), icon="fit"),
+    Act(
+        "demo",
+        "Open the &demo",
+        "A small network that reads digits, and a recipe for it",
+        lambda w: w.commands.open_demo(),
+        icon="demo",
+    ),
+    Act("about", "&About Prune GUI", "What it is made of", lambda w: w.commands.about()),
+)
+
+SEPARATOR: Final = ""
+RECENT: Final = "recent"
+DOCKS: Final = "docks"
+"""Places in the menus that the window fills."""
+
+MENUS: Final = {
+    "&File": (
+        "open",
+        RECENT,
+        SEPARATOR,
+        "open_recipe",
+        "save_recipe",
+        "save_recipe_as",
+        SEPARATOR,
+        "save_checkpoint",
+        SEPARATOR,
+        "quit",
+    ),
+    "&Edit": ("undo", "redo", SEPARATOR, "filter"),
+    "&View": (DOCKS, SEPARATOR, "theme_system", "theme_light", "theme_dark", SEPARATOR, "reset"),
+    "&Prune": (
+        "preview",
+        "add_step",
+        SEPARATOR,
+        "edit_step",
+        "duplicate",
+        "move_up",
+        "move_down",
+        "remove",
+        SEPARATOR,
+        "resolve",
+        "cancel",
+    ),
+    "&Help": ("demo", "about"),
+}
+TOOLBAR: Final = (
+    "open",
+    "save_recipe",
+    "save_checkpoint",
+    SEPARATOR,
+    "undo",
+    "redo",
+    SEPARATOR,
+    "preview",
+    "add_step",
+)
+STACK_MENU: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
+WELCOME: Final = ("open", "demo")
+
+
+class Actions:
+    """The actions of a window, kept as they should be now."""
+
+    def __init__(self, window: MainWindow) -> None:
+        self._window = window
+        self._made = {act.name: _make(act, window) for act in TABLE}
+
+    def __getitem__(self, name: str) -> QAction:
+        return self._made[name]
+
+    def several(self, names: Iterable[str]) -> list[QAction]:
+        """Return actions by their names."""
+        return [self._made[name] for name in names]
+
+    def refresh(self) -> None:
+        """Bring texts and states up to date."""
+        for act in TABLE:
+            action = self._made[act.name]
+            action.setEnabled(act.when(self._window))
+            if callable(act.text):
+                text = act.text(self._window)
+                action.setText(text)
+                action.setIconText(_plain(text).partition(":")[0])
+            if act.checked is not None:
+                action.setChecked(act.checked(self._window))
+
+    def redraw_icons(self) -> None:
+        """Draw the icons in the colours of the palette as it is now."""
+        for act in TABLE:
+            if act.icon is not None:
+                self._made[act.name].setIcon(icon(act.icon))
+
+
+def _plain(text: str) -> str:
+    return text.replace("&", "").removesuffix("…")
+
+
+def _make(act: Act, window: MainWindow) -> QAction:
+    action = QAction(window)
+    action.setObjectName(act.name)
+    if isinstance(act.text, str):
+        action.setText(act.text)
+        action.setIconText(_plain(act.text))
+    action.setCheckable(act.checked is not None)
+    if act.icon is not None:
+        action.setIcon(icon(act.icon))
+    if act.key is not None:
+        action.setShortcut(QKeySequence(act.key))
+    if act.in_stack:
+        action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+    keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+    action.setToolTip(f"{act.tip}  ({keys})" if keys else act.tip)
+
+    def run() -> None:
+        act.run(window)
+        window.acts.refresh()
+
+    action.triggered.connect(run)
+    return action

@@ -1,0 +1,59 @@
+"""The only place where a thread meets Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QObject, Qt, Signal, Slot
+
+from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job
+
+
+class Bridge(QObject):
+    """Runs jobs on the engine and hands what becomes of them to the GUI thread.
+
+    Signals:
+        happened: every `Event` of the engine, on the GUI thread.
+    """
+
+    happened = Signal(object)
+    _from_engine = Signal(object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: dict[int, tuple[Callable[[object], None], Callable[[Exception], None]]] = {}
+        self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+        self._engine = Engine(self._from_engine.emit)
+
+    def run(
+        self,
+        job: Job,
+        then: Callable[[object], None],
+        failed: Callable[[Exception], None],
+    ) -> int:
+        """Queue a job; `then` or `failed` is called on the GUI thread, neither if it is dropped."""
+        ticket = self._engine.submit(job)
+        self._waiting[ticket] = then, failed
+        return ticket
+
+    def cancel(self, ticket: int) -> None:
+        """Stop a job."""
+        self._engine.cancel(ticket)
+
+    def close(self) -> None:
+        """Stop every job and end the engine's thread."""
+        self._engine.close()
+        self._waiting.clear()
+
+    @Slot(object)
+    def _deliver(self, event: Event) -> None:
+        callbacks = None
+        if isinstance(event, Finished | Failed | Dropped):
+            callbacks = self._waiting.pop(event.ticket, None)
+        self.happened.emit(event)
+        if callbacks is not None:
+            then, failed = callbacks
+            if isinstance(event, Finished):
+                then(event.result)
+            elif isinstance(event, Failed):
+                failed(event.error)

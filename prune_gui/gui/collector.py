@@ -1,0 +1,41 @@
+"""Cyclic garbage, collected on the GUI thread alone.
+
+A collection runs on whichever thread happens to make an object, and destroys what it finds there;
+a widget must not be destroyed on the engine's thread.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Final
+
+from PySide6.QtCore import QObject, QTimer
+
+OFTEN: Final = 500
+RARELY: Final = 20_000
+"""Milliseconds between collections of young objects, and of all."""
+
+
+class Collector(QObject):
+    """Collects on a timer of the thread it is made on, in place of Python's own way."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        gc.disable()
+        self._young = QTimer(self, interval=OFTEN)
+        self._young.timeout.connect(lambda: gc.collect(1))
+        self._young.start()
+        self._all = QTimer(self, interval=RARELY)
+        self._all.timeout.connect(lambda: gc.collect(2))
+        self._all.start()
+
+    def settle(self) -> None:
+        """Leave alone from now on what exists: libraries, most of it, that stay to the end."""
+        gc.freeze()
+
+    def stop(self) -> None:
+        """Hand collecting back to Python."""
+        self._young.stop()
+        self._all.stop()
+        gc.unfreeze()
+        gc.enable()

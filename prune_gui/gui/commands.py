@@ -1,0 +1,188 @@
+"""What the user can do that needs more than one panel: files, leaving, appearance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from prune_gui.checkpoint.atomic import replacing
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui import dialogs
+from prune_gui.gui.theme import Mode, Theme
+from prune_gui.gui.workbench import Workbench
+from prune_gui.recipe import Recipe
+from prune_gui.resources import resource
+from prune_gui.session import Settings
+from prune_gui.worker import Dropped, Event, Failed, Finished
+
+RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
+
+
+class Commands:
+    """Asks where it must, then tells the workbench.
+
+    Attributes:
+        settings: as they are now; saved whenever they change.
+    """
+
+    def __init__(
+        self, window: QWidget, workbench: Workbench, theme: Theme, settings: Settings
+    ) -> None:
+        self._window = window
+        self._workbench = workbench
+        self._theme = theme
+        self.settings = settings
+        self._saving: int | None = None
+        workbench.opened.connect(self._remember)
+        workbench.bridge.happened.connect(self._follow)
+
+    def open(self) -> None:
+        """Open a checkpoint that the user picks."""
+        path = dialogs.ask_checkpoint(self._window, self._folder)
+        if path is not None:
+            self.open_path(path)
+
+    def open_path(self, path: Path, recipe: Path | None = None) -> None:
+        """Open a checkpoint, unless the user would rather keep the recipe that is not saved."""
+        if self._may_drop_recipe():
+            self._workbench.open(path, recipe)
+
+    def open_demo(self) -> None:
+        """Open the shipped checkpoint and its recipe."""
+        self.open_path(
+            resource("demo", "digits_cnn.safetensors"), resource("demo", "digits_cnn.yaml")
+        )
+
+    def open_dropped(self, paths: Iterable[Path]) -> None:
+        """Open a checkpoint, a recipe, or one of each."""
+        checkpoint = recipe = None
+        for path in paths:
+            if path.suffix.lower() in RECIPE_SUFFIXES:
+                recipe = path
+            else:
+                checkpoint = path
+        if checkpoint is not None:
+            self.open_path(checkpoint, recipe)
+        elif recipe is not None:
+            self.use_recipe(recipe)
+
+    def open_recipe(self) -> None:
+        """Take the steps of a recipe that the user picks."""
+        path = dialogs.ask_recipe(self._window, self._folder)
+        if path is not None:
+            self.use_recipe(path)
+
+    def use_recipe(self, path: Path) -> None:
+        """Take the steps of a recipe file; undo brings the old ones back."""
+        try:
+            recipe = Recipe.load(path)
+        except PruneGuiError as error:
+            self._workbench.failed.emit("Opening the recipe", error)
+            return
+        if self._workbench.session is None:
+            early = PruneGuiError(f"Open a checkpoint first, then the recipe {path.name} for it.")
+            self._workbench.failed.emit("Opening the recipe", early)
+        else:
+            self._workbench.use_recipe(recipe, path)
+
+    def save_recipe(self) -> bool:
+        """Save the recipe to its file, asking for one if it has none; tell whether it is saved."""
+        session = self._workbench.session
+        if session is None or session.recipe_path is None or _is_shipped(session.recipe_path):
+            return self.save_recipe_as()
+        return self._write_recipe(session.recipe_path)
+
+    def save_recipe_as(self) -> bool:
+        """Save the recipe to a file that the user names; tell whether it is saved."""
+        session = self._workbench.session
+        if session is None:
+            return False
+        suggested = self._folder / f"{session.checkpoint.path.stem}.yaml"
+        path = dialogs.ask_recipe_target(self._window, suggested)
+        return path is not None and self._write_recipe(path)
+
+    def save_checkpoint(self) -> None:
+        """Write the pruned checkpoint in a form and to a file that the user chooses."""
+        session = self._workbench.session
+        if session is None:
+            return
+        beside = self._folder / session.checkpoint.path.name
+        dialog = dialogs.SaveDialog(beside, self._window)
+        if dialog.exec():
+            self._saving = self._workbench.save(dialog.path, dialog.form, overwrite=True)
+        dialog.deleteLater()
+
+    def may_close(self) -> bool:
+        """Ask about whatever closing would break off or lose; tell whether to close."""
+        if self._saving is not None:
+            if not dialogs.ask_cancel_saving(self._window):
+                return False
+            if self._saving is not None:
+                self._workbench.bridge.cancel(self._saving)
+        return self._may_drop_recipe()
+
+    def use_theme(self, mode: Mode) -> None:
+        """Change the appearance, now and for later."""
+        self._theme.use(mode)
+        self.keep(self.settings.model_copy(update={"theme": mode}))
+
+    def keep(self, settings: Settings) -> None:
+        """Remember settings."""
+        self.settings = settings
+        settings.save()
+
+    def about(self) -> None:
+        """Say what this program is."""
+        dialogs.show_about(self._window)
+
+    @property
+    def _folder(self) -> Path:
+        """Where dialogs begin: beside the open checkpoint, unless that came with the program."""
+        session = self._workbench.session
+        if session is None or _is_shipped(session.checkpoint.path):
+            return Path.home()
+        return session.checkpoint.path.absolute().parent
+
+    def _may_drop_recipe(self) -> bool:
+        session = self._workbench.session
+        if session is None or not session.unsaved:
+            return True
+        button = QMessageBox.StandardButton
+        match dialogs.ask_unsaved(self._window, session.checkpoint.path.name):
+            case button.Save:
+                return self.save_recipe()
+            case button.Discard:
+                return True
+            case _:
+                return False
+
+    def _write_recipe(self, path: Path) -> bool:
+        session = self._workbench.session
+        assert session is not None
+        text = session.recipe.to_yaml().encode()
+        try:
+            with replacing(path, nbytes=len(text), overwrite=True) as draft:
+                draft.write_bytes(text)
+        except PruneGuiError as error:
+            self._workbench.failed.emit("Saving the recipe", error)
+            return False
+        session.mark_saved(session.recipe, path)
+        self._workbench.saved.emit(path)
+        self._workbench.edited.emit()
+        return True
+
+    def _remember(self) -> None:
+        session = self._workbench.session
+        if session is not None and not _is_shipped(session.checkpoint.path):
+            self.keep(self.settings.with_recent(session.checkpoint.path))
+
+    def _follow(self, event: Event) -> None:
+        if event.ticket == self._saving and isinstance(event, Finished | Failed | Dropped):
+            self._saving = None
+
+
+def _is_shipped(path: Path) -> bool:
+    return path.absolute().is_relative_to(resource().absolute())

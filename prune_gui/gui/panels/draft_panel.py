@@ -1,0 +1,288 @@
+"""The form of the draft: a step that every view shows before it is one."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.icons import icon
+from prune_gui.gui.panels import wording
+from prune_gui.gui.panels.cut import amount_for_cut
+from prune_gui.gui.panels.form import MethodForm, row_label, summary
+from prune_gui.gui.panels.message import Message
+from prune_gui.gui.panels.snug_area import SnugArea
+from prune_gui.gui.panels.targets_field import TargetsField
+from prune_gui.gui.workbench import Workbench
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Step
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+
+IDLE: Final = "Change something, or turn on Preview."
+LEAST_HEIGHT: Final = 120
+"""Of the fields, in pixels; they scroll where there is no room for all."""
+
+
+class DraftPanel(QWidget):
+    """Method, targets and parameters of a step to add, or of one that is edited.
+
+    There is a draft while *Preview* is on. It comes on when the user changes something and goes
+    off once the step is added, so that the same amount is not shown a second time on top.
+
+    Signals:
+        added: the draft became a step.
+        outcome_changed: what the draft comes to, and so whether it can be added.
+    """
+
+    added = Signal()
+    outcome_changed = Signal()
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._editing: tuple[int, Step] | None = None
+
+        self._heading = QLabel()
+        font = self._heading.font()
+        font.setBold(True)
+        self._heading.setFont(font)
+        self.method = QComboBox()
+        self.method.setAccessibleName("Method")
+        for name, method in METHODS.items():
+            self.method.addItem(method.title, name)
+            self.method.setItemData(
+                self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
+            )
+        self.method.activated.connect(self._change_method)
+        self._summary = QLabel()
+        self._summary.setWordWrap(True)
+        self.targets = TargetsField(workbench)
+        self.targets.changed.connect(self._targets_changed)
+        self.form = MethodForm()
+        self.form.changed.connect(self._touched)
+        self.preview = QCheckBox("Previe&w")
+        self.preview.setToolTip("Show in every view what this step would do")
+        self.preview.toggled.connect(self._update)
+        self._outcome = Message()
+        self._outcome.setAccessibleName("What the step would do")
+        self._remarks = Message()
+        self.commit = QPushButton()
+        self.commit.clicked.connect(self.add)
+        self.cancel = QPushButton("Cancel")
+        self.cancel.clicked.connect(self.stop_editing)
+        self._lay_out()
+
+        workbench.opened.connect(self._opened)
+        workbench.edited.connect(self._recipe_changed)
+        workbench.resolved_changed.connect(self._show_outcome)
+        self._show_mode()
+        self._use_method()
+        self._opened()
+
+    @property
+    def editing(self) -> bool:
+        """Whether the form holds a step of the recipe, not one to add."""
+        return self._editing is not None
+
+    def edit(self, index: int) -> None:
+        """Load a step of the recipe, to change it in its place."""
+        session = self._workbench.session
+        assert session is not None
+        step = session.steps[index]
+        self._editing = index, step
+        self.method.setCurrentIndex(self.method.findData(step.method.name))
+        self.form.show_method(step.method)
+        self._order_tabs()
+        self.targets.show_patterns(step.targets)
+        self._show_mode()
+        self._turn_preview(on=True)
+        self.method.setFocus()
+
+    def stop_editing(self) -> None:
+        """Leave the step that is edited as it is."""
+        if self._editing is not None:
+            self._editing = None
+            self._show_mode()
+            self._turn_preview(on=False)
+            self.targets.follow_again()
+
+    def add(self) -> None:
+        """Make the draft a step of the recipe."""
+        if self.commit.isEnabled():
+            self._workbench.commit_draft()
+            if self._editing is None:
+                self._turn_preview(on=False)
+            else:
+                self.stop_editing()
+            self.added.emit()
+
+    def target(self, names: frozenset[str]) -> None:
+        """Take these parameters as the targets, whatever was typed."""
+        self.targets.following.setChecked(True)
+        self.targets.follow(names)
+        self._turn_preview(on=True)
+
+    def cut_at(self, threshold: float) -> None:
+        """Change the amount so that entries of at most this absolute value go."""
+        bench = self._workbench
+        session, shown, draft, number = bench.session, bench.shown, bench.draft, bench.draft_number
+        if not (session and shown and draft and number and bench.chosen):
+            return
+        method, earlier = draft.step.method, number - 1
+        as_one = getattr(method, "scope", "local") == "global"
+        names = tuple(shown.outcomes[earlier].pruned) if as_one else (bench.chosen,)
+
+        def work(monitor: Monitor) -> float | None:
+            before = session.resolver.after(earlier)
+            if before is None:
+                return None
+            return amount_for_cut(method, before, names, threshold, monitor)
+
+        def then(amount: float | None) -> None:
+            if amount is not None and bench.draft is not None:
+                self.form.set_amount(amount)
+
+        bench.look("cut", work, then)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self._show_mode()
+        super().changeEvent(event)
+
+    def _lay_out(self) -> None:
+        rows = QFormLayout()
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        rows.addRow(row_label("Method", self.method), self.method)
+        rows.addRow(self._summary)
+        rows.addRow(row_label("&Targets", self.targets), self.targets)
+        fields = QWidget()
+        column = QVBoxLayout(fields)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(rows)
+        column.addWidget(self.form)
+        column.addStretch()
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.preview)
+        buttons.addStretch()
+        buttons.addWidget(self.cancel)
+        buttons.addWidget(self.commit)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self._heading)
+        layout.addWidget(SnugArea(fields, LEAST_HEIGHT))
+        layout.addWidget(self._outcome)
+        layout.addWidget(self._remarks)
+        layout.addLayout(buttons)
+
+    def _opened(self) -> None:
+        self.setEnabled(self._workbench.session is not None)
+        self._editing = None
+        self._show_mode()
+        self._turn_preview(on=False)
+        self.targets.following.setChecked(True)
+
+    def _recipe_changed(self) -> None:
+        session = self._workbench.session
+        if session is not None and self._editing is not None:
+            index, step = self._editing
+            if session.steps[index : index + 1] != (step,):
+                self.stop_editing()
+
+    def _show_mode(self) -> None:
+        self.cancel.setVisible(self.editing)
+        self._heading.setText(
+            f"Editing step {self._editing[0] + 1}" if self._editing else "Next step"
+        )
+        self.commit.setText("Appl&y" if self.editing else "&Add step")
+        self.commit.setIcon(icon("edit" if self.editing else "add"))
+        self._summary.setText(summary(METHODS[self.method.currentData()]))
+
+    def _change_method(self) -> None:
+        self._use_method()
+        self._show_mode()
+        self._touched()
+
+    def _use_method(self) -> None:
+        self.form.use(METHODS[self.method.currentData()])
+        self._order_tabs()
+
+    def _order_tabs(self) -> None:
+        """Let the tab key go from the top to the bottom, through rows that are newly made too."""
+        before = (self.method, self.targets.line, self.targets.following)
+        after = (self.preview, self.cancel, self.commit)
+        for one, next_one in pairwise((*before, *self.form.inputs, *after)):
+            QWidget.setTabOrder(one, next_one)
+
+    def _targets_changed(self, by_user: bool) -> None:
+        if by_user:
+            self._touched()
+        else:
+            self._update()
+
+    def _touched(self) -> None:
+        if self.preview.isChecked():
+            self._update()
+        else:
+            self.preview.setChecked(True)
+
+    def _turn_preview(self, *, on: bool) -> None:
+        self.preview.blockSignals(True)
+        self.preview.setChecked(on)
+        self.preview.blockSignals(False)
+        self._update()
+
+    def _update(self) -> None:
+        index = self._editing[0] if self._editing else None
+        step = self._step()
+        self._workbench.set_draft(step if self.preview.isChecked() else None, index)
+        self._show_outcome()
+
+    def _step(self) -> Step | None:
+        method, targets = self.form.method(), self.targets.patterns()
+        if method is None or not targets:
+            return None
+        enabled = self._editing[1].enabled if self._editing else True
+        return Step(method=method, targets=targets, enabled=enabled)
+
+    def _show_outcome(self) -> None:
+        draft, resolved = self._workbench.draft, self._workbench.resolved
+        session = self._workbench.session
+        known = None
+        if resolved is not None and session is not None and resolved.recipe is session.recipe:
+            known = resolved if resolved.draft == draft else None
+        preview = known.preview if known else None
+        self.commit.setEnabled(
+            preview is not None or (self._editing is not None and draft is not None)
+        )
+        remarks = []
+        if not self.preview.isChecked():
+            self._outcome.say(IDLE, warning=False)
+        elif draft is None:
+            self._outcome.say(
+                "" if self.targets.patterns() else "Choose parameters, or type globs."
+            )
+        elif known is None:
+            self._outcome.say("Working it out …", warning=False)
+        elif preview is None:
+            self._outcome.say(known.draft_error or "")
+        else:
+            number = known.draft_number or 0
+            self._outcome.say(wording.prospect(preview, number), warning=False)
+            remarks = wording.notes(preview.outcomes[number - 1])
+            remarks += [known.draft_error] if known.draft_error else []
+        self._remarks.say("\n".join(remarks))
+        self.outcome_changed.emit()

@@ -1,0 +1,233 @@
+"""One parameter of a method as a person edits it: a widget for each type of field.
+
+Every widget keeps the exact value it was given until the user changes it, so that a step goes
+through the form unharmed.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Final, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLineEdit,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QWidget,
+)
+
+from prune_gui.gui.icons import icon
+
+CHOICES: Final = {
+    "local": "local: each parameter by itself",
+    "global": "global: all targets as one",
+    "remaining": "what remains",
+    "total": "all there is",
+    "reach": "all, as a total to reach",
+}
+"""How the values of a choice read in the window; others stand for themselves."""
+
+LARGEST: Final = 2**31 - 1
+
+
+class Field(QWidget):
+    """The widget of one field.
+
+    Attributes:
+        inputs: what the user edits it with, from the left.
+
+    Signals:
+        changed: the user changed the value.
+    """
+
+    inputs: tuple[QWidget, ...]
+    changed = Signal()
+
+    def value(self) -> object:
+        """Return what the field holds, for the method's model to validate."""
+        raise NotImplementedError
+
+    def set_value(self, value: object) -> None:
+        """Show a value. Does not signal."""
+        raise NotImplementedError
+
+    def describe(self, name: str, description: str) -> None:
+        """Say what the field is, to the eye and to a screen reader."""
+        self.setToolTip(description)
+        self.inputs[0].setAccessibleName(name)
+        self.inputs[0].setAccessibleDescription(description)
+
+    def _lay_out(self, *inputs: QWidget) -> QHBoxLayout:
+        self.inputs = inputs
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        for widget in inputs:
+            layout.addWidget(widget)
+        self.setFocusProxy(inputs[0])
+        return layout
+
+
+class ChoiceField(Field):
+    """One of a few words."""
+
+    def __init__(self, choices: tuple[object, ...]) -> None:
+        super().__init__()
+        self._box = QComboBox()
+        for choice in choices:
+            self._box.addItem(CHOICES.get(str(choice), str(choice)), choice)
+        self._box.activated.connect(lambda _: self.changed.emit())
+        self._lay_out(self._box)
+
+    def value(self) -> object:
+        """Return the chosen word."""
+        return self._box.currentData()
+
+    def set_value(self, value: object) -> None:
+        """Choose a word."""
+        self._box.setCurrentIndex(self._box.findData(value))
+
+
+class IntegerField(Field):
+    """A whole number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._value: object = 0
+        self._box = QSpinBox()
+        self._box.setRange(-LARGEST, LARGEST)
+        self._box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._box.setMinimumWidth(110)
+        self._box.valueChanged.connect(self._edited)
+        self._lay_out(self._box).addStretch()
+
+    def value(self) -> object:
+        """Return the number."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show a number; one too large for the widget is kept nevertheless."""
+        self._value = value
+        if isinstance(value, int):
+            self._box.blockSignals(True)
+            self._box.setValue(max(-LARGEST, min(value, LARGEST)))
+            self._box.blockSignals(False)
+
+    def _edited(self, value: int) -> None:
+        self._value = value
+        self.changed.emit()
+
+
+class TextField(Field):
+    """A number or a word that the model has the say about."""
+
+    def __init__(self, suggestions: tuple[str, ...], parse: Callable[[str], object]) -> None:
+        super().__init__()
+        self._parse = parse
+        self._box = QComboBox()
+        self._box.setEditable(True)
+        self._box.addItems(suggestions)
+        self._box.editTextChanged.connect(self._edited)
+        self._value: object = None
+        self._lay_out(self._box)
+
+    def value(self) -> object:
+        """Return what was typed, as a number if it is one."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show a number or a word."""
+        self._value = value
+        self._box.blockSignals(True)
+        self._box.setEditText("" if value is None else f"{value}")
+        self._box.blockSignals(False)
+
+    def _edited(self, text: str) -> None:
+        self._value = self._parse(text.strip())
+        self.changed.emit()
+
+
+class PathField(Field):
+    """A file, typed or looked for."""
+
+    def __init__(self, *, optional: bool) -> None:
+        super().__init__()
+        self._line = QLineEdit()
+        self._line.setPlaceholderText("none: rank the weights themselves" if optional else "a file")
+        self._line.setClearButtonEnabled(optional)
+        self._line.textChanged.connect(self._edited)
+        self._button = QToolButton()
+        self._button.setIcon(icon("open"))
+        self._button.setToolTip("Look for the file")
+        self._button.setAccessibleName("Browse for the file")
+        self._button.clicked.connect(self._browse)
+        self._lay_out(self._line, self._button)
+
+    def value(self) -> object:
+        """Return the path; None if there is none."""
+        return self._line.text().strip() or None
+
+    def set_value(self, value: object) -> None:
+        """Show a path."""
+        self._line.blockSignals(True)
+        self._line.setText(str(value) if value else "")
+        self._line.blockSignals(False)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self._button.setIcon(icon("open"))
+        super().changeEvent(event)
+
+    def _edited(self, _: str) -> None:
+        self.changed.emit()
+
+    def _browse(self) -> None:
+        from prune_gui.gui.dialogs import CHECKPOINTS
+
+        path, _ = QFileDialog.getOpenFileName(self, "Choose a file", "", CHECKPOINTS)
+        if path:
+            self._line.setText(path)
+
+
+def number_or_text(text: str) -> object:
+    """Return a number if `text` is one, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def plain_field(described: FieldInfo) -> Field:
+    """Return the widget for a field of a method other than its amount."""
+    kinds = _kinds(described.annotation)
+    extra = described.json_schema_extra
+    if isinstance(extra, dict) and extra.get("format") == "path":
+        return PathField(optional=not described.is_required())
+    words = tuple(w for kind in kinds if get_origin(kind) is Literal for w in get_args(kind))
+    if words and len(kinds) == 1:
+        return ChoiceField(words)
+    if kinds == [int]:
+        return IntegerField()
+    if kinds == [bool]:
+        return ChoiceField((True, False))
+    return TextField(("1", "2", "inf", *map(str, words)) if words else (), number_or_text)
+
+
+def _kinds(annotation: object) -> list[object]:
+    """Return the alternatives of a type, without None and without what validates them."""
+    origin = get_origin(annotation)
+    if origin in (Union, types.UnionType):
+        kinds = [kind for part in get_args(annotation) for kind in _kinds(part)]
+        return [kind for kind in kinds if kind is not type(None)]
+    if hasattr(annotation, "__metadata__"):
+        return _kinds(get_args(annotation)[0])
+    return [annotation]

@@ -1,0 +1,146 @@
+"""The parameters of a method as a form, made from the fields of its model."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Final
+
+from pydantic import ValidationError
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
+
+from prune_gui.gui.panels.amount_field import AmountField
+from prune_gui.gui.panels.fields import Field, plain_field
+from prune_gui.gui.panels.message import Message
+from prune_gui.pruning.methods import Method
+
+LABELS: Final = {
+    "amount": "Amo&unt",
+    "amount_of": "Share &of",
+    "scope": "S&cope",
+    "dim": "D&imension",
+    "n": "No&rm",
+    "importance": "Scores",
+    "mask": "Mas&ks",
+}
+"""How fields are called in the window; others by their names. No key is that of a menu or a tab."""
+
+WIDEST: Final = "Dimension "
+
+
+def summary(method: type[Method]) -> str:
+    """Return what a method does, in a sentence."""
+    return (inspect.getdoc(method) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
+
+
+def row_label(text: str, field: QWidget) -> QLabel:
+    """Return the label of a row; labels are of one width, so that all fields begin in line."""
+    label = QLabel(text)
+    label.setBuddy(field)
+    label.setMinimumWidth(label.fontMetrics().horizontalAdvance(WIDEST))
+    return label
+
+
+class MethodForm(QWidget):
+    """A row for each field, a message under those that cannot be so.
+
+    Signals:
+        changed: the user changed a field.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._method: type[Method] | None = None
+        self._fields: dict[str, Field] = {}
+        self._messages: dict[str, Message] = {}
+        self._rows = QWidget()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._rows)
+
+    def use(self, method: type[Method]) -> None:
+        """Ask for the parameters of a method; what is called alike keeps its value."""
+        known = {name: field.value() for name, field in self._fields.items()}
+        self._method = method
+        self._make_rows(method)
+        for name, described in method.model_fields.items():
+            if name in known or not described.is_required():
+                self._fields[name].set_value(known.get(name, described.default))
+        self._say({})
+
+    def show_method(self, method: Method) -> None:
+        """Show the parameters that a method has."""
+        self.use(type(method))
+        for name, field in self._fields.items():
+            field.set_value(getattr(method, name))
+
+    def method(self) -> Method | None:
+        """Return the method as the fields have it; None, and messages, if it cannot be so."""
+        if self._method is None:
+            return None
+        values = {name: field.value() for name, field in self._fields.items()}
+        given = {name: value for name, value in values.items() if value is not None}
+        try:
+            method = self._method.model_validate(given)
+        except ValidationError as error:
+            self._say(_messages(self._method, error))
+            return None
+        self._say({})
+        return method
+
+    @property
+    def inputs(self) -> list[QWidget]:
+        """What the user edits the fields with, from the top."""
+        return [widget for field in self._fields.values() for widget in field.inputs]
+
+    def set_amount(self, amount: float) -> None:
+        """Change the amount as if the user had, if the method has one."""
+        field = self._fields.get("amount")
+        if field is not None:
+            field.set_value(amount)
+            self.changed.emit()
+
+    def _make_rows(self, method: type[Method]) -> None:
+        rows = QWidget()
+        form = QFormLayout(rows)
+        form.setContentsMargins(0, 0, 0, 0)
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+        self._fields, self._messages = {}, {}
+        for name, described in method.model_fields.items():
+            field = AmountField(method.unit) if name == "amount" else plain_field(described)
+            text = LABELS.get(name, name.replace("_", " ").capitalize())
+            label = row_label(text, field)
+            label.setToolTip(described.description or "")
+            field.describe(text.replace("&", ""), described.description or "")
+            field.changed.connect(self.changed)
+            message = Message()
+            form.addRow(label, field)
+            form.addRow("", message)
+            self._fields[name], self._messages[name] = field, message
+        layout = self.layout()
+        assert layout is not None
+        layout.replaceWidget(self._rows, rows)
+        self._rows.hide()
+        self._rows.deleteLater()
+        self._rows = rows
+
+    def _say(self, messages: dict[str, str]) -> None:
+        for name, message in self._messages.items():
+            message.say(messages.get(name, ""))
+
+
+def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
+    """Return what is wrong, in a sentence for each field."""
+    messages: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False, include_context=False):
+        name = str(problem["loc"][0])
+        missing = problem["type"] == "missing"
+        text = "Still needed." if missing else problem["msg"].removeprefix("Value error, ")
+        messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
+    return {
+        # Several for one field are the alternatives of its type: its description names them.
+        name: found[0] if len(found) == 1 else method.model_fields[name].description or found[0]
+        for name, found in messages.items()
+    }

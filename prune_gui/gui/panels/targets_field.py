@@ -1,0 +1,147 @@
+"""The targets of the draft: globs that follow what is selected, until the user types some."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QToolButton, QVBoxLayout, QWidget
+
+from prune_gui.gui.icons import icon
+from prune_gui.gui.workbench import Workbench
+from prune_gui.recipe import patterns_for, select
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+
+
+class TargetsField(QWidget):
+    """A line of globs, what follows the selection, and how much the globs choose.
+
+    Signals:
+        changed: (whether by the user) other globs.
+    """
+
+    changed = Signal(bool)
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._selection: frozenset[str] = frozenset()
+        self.line = QLineEdit()
+        self.line.setAccessibleName("Targets: globs over parameter names")
+        self.line.setPlaceholderText("encoder.*.weight, !*.bias")
+        self.line.setToolTip(
+            "Globs over parameter names, with commas between them; ! excludes.\n"
+            "They follow what is selected on the left until you type here."
+        )
+        self.line.textEdited.connect(self._typed)
+        self.following = QToolButton()
+        self.following.setCheckable(True)
+        self.following.setChecked(True)
+        self.following.setText("Follow")
+        self.following.setAccessibleName("Follow the selection")
+        self.following.setToolTip("The targets follow what is selected on the left")
+        self.following.setIcon(icon("link"))
+        self.following.toggled.connect(self._toggled)
+        self.count = QLabel()
+        self.count.setWordWrap(True)
+        self.count.setAccessibleName("How much the targets choose")
+        row = QHBoxLayout()
+        row.addWidget(self.line)
+        row.addWidget(self.following)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addLayout(row)
+        layout.addWidget(self.count)
+        self.setFocusProxy(self.line)
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the globs."""
+        return split(self.line.text())
+
+    def show_patterns(self, patterns: Iterable[str]) -> None:
+        """Show globs, which do not follow the selection. Does not signal."""
+        self._set_following(following=False)
+        self._show(patterns)
+
+    def follow(self, names: frozenset[str]) -> None:
+        """Take the names of the parameters that are selected now."""
+        self._selection = names
+        if self.following.isChecked():
+            self._write()
+
+    def follow_again(self) -> None:
+        """Give up what was typed."""
+        self._set_following(following=True)
+        self._write()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self.following.setIcon(icon("link"))
+        super().changeEvent(event)
+
+    def _toggled(self, following: bool) -> None:
+        if following:
+            self._write()
+
+    def _typed(self, _: str) -> None:
+        self._set_following(following=False)
+        self._count()
+        self.changed.emit(True)
+
+    def _set_following(self, *, following: bool) -> None:
+        self.following.blockSignals(True)
+        self.following.setChecked(following)
+        self.following.blockSignals(False)
+
+    def _write(self) -> None:
+        session, names = self._workbench.session, self._selection
+        if session is None:
+            return
+        tensors = session.checkpoint.tensors
+
+        def work(monitor: Monitor) -> tuple[str, ...]:
+            monitor.advance()
+            return patterns_for(names, tensors.values())
+
+        def then(patterns: tuple[str, ...]) -> None:
+            if session is self._workbench.session and self.following.isChecked():
+                self._show(patterns)
+                self.changed.emit(False)
+
+        self._workbench.look("patterns", work, then)
+
+    def _show(self, patterns: Iterable[str]) -> None:
+        self.line.setText(", ".join(patterns))
+        self.line.setCursorPosition(0)
+        self._count()
+
+    def _count(self) -> None:
+        session, patterns = self._workbench.session, self.patterns()
+        if session is None:
+            return
+        tensors = session.checkpoint.tensors
+
+        def work(monitor: Monitor) -> tuple[int, int]:
+            monitor.advance()
+            chosen = select(patterns, tensors.values()) if patterns else []
+            sizes = [tensor.numel for tensor in chosen if not tensor.not_prunable]
+            return len(sizes), sum(sizes)
+
+        def then(found: tuple[int, int]) -> None:
+            number, entries = found
+            parameters = "parameter" if number == 1 else "parameters"
+            self.count.setText(f"{number:,} {parameters}, {entries:,} entries")
+
+        self._workbench.look("targets", work, then)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Return the globs in a line; a comma within brackets does not part them."""
+    parts = re.split(r",(?![^\[]*\])", text)
+    return tuple(part.strip() for part in parts if part.strip())

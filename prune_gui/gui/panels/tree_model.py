@@ -1,0 +1,252 @@
+"""The tree of modules as Qt sees it: made as it is opened, filtered by name."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.checkpoint import ModuleNode
+from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.wording import sparsity
+from prune_gui.session import Branch, Outline
+
+Index = QModelIndex | QPersistentModelIndex
+Role = Qt.ItemDataRole
+ROOT: Final = QModelIndex()
+RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+SHARE_ROLE: Final = Role.UserRole
+"""The pruned share in [0, 1] as a float; None where nothing can be pruned."""
+
+
+class Column(enum.IntEnum):
+    """The columns, from the left."""
+
+    NAME = 0
+    SPARSITY = 1
+    SHAPE = 2
+    TYPE = 3
+    PARAMETERS = 4
+
+
+HEADINGS: Final = ("Name", "Sparsity", "Shape", "Type", "Parameters")
+
+
+class TreeModel(QAbstractItemModel):
+    """Shows parameters under their modules, all of them or those that a filter lets through.
+
+    An index carries the number of a branch of the outline. Rows are made when their parent is
+    opened, so that 100,000 parameters cost what is looked at.
+    """
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._outline = Outline(())
+        self._pruned, self._shown = self._outline.pruned({}), self._outline.matches("")
+        self._chosen: str | None = None
+        self._below: dict[int, list[int]] = {}
+        self._rows: dict[int, int] = {}
+
+    def show(self, outline: Outline) -> None:
+        """Show the parameters of another checkpoint, unfiltered."""
+        self.beginResetModel()
+        self._outline = outline
+        self._pruned = outline.pruned({})
+        self._shown = outline.matches("")
+        self._chosen = None
+        self._below, self._rows = {}, {}
+        self.endResetModel()
+
+    def filter(self, text: str) -> tuple[int, int]:
+        """Show only parameters that `text` matches; see `Outline.matches`.
+
+        Returns how many are shown, of how many.
+        """
+        self.beginResetModel()
+        self._shown = self._outline.matches(text)
+        self._below, self._rows = {}, {}
+        self.endResetModel()
+        return int(self._shown.sum()), len(self._shown)
+
+    def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
+        """Show the sparsity that (pruned, all) entries by parameter name come to."""
+        self._pruned = self._outline.pruned(counts)
+        for below in self._below.values():
+            self._changed(below, Column.SPARSITY)
+
+    def emphasize(self, name: str | None) -> None:
+        """Show which parameter the views show."""
+        before, self._chosen = self._chosen, name
+        for path in (before, name):
+            branch = self._outline.find(path) if path else None
+            if branch is not None and branch.number in self._rows:
+                self._changed([branch.number], Column.NAME)
+
+    def repaint_icons(self) -> None:
+        """Draw the icons in the colours of a new palette."""
+        for below in self._below.values():
+            self._changed(below, Column.NAME)
+
+    def node(self, index: Index) -> ModuleNode:
+        """Return the node at an index; the root for an invalid one."""
+        return self._branch(index).node
+
+    def find(self, path: str) -> QModelIndex:
+        """Return the index of a node by its dotted path; invalid if it is not shown."""
+        branch = self._outline.find(path)
+        if branch is None or not self._is_shown(branch):
+            return QModelIndex()
+        waiting = [branch]
+        while waiting[-1].parent > 0:
+            waiting.append(self._outline[waiting[-1].parent])
+        for lower in reversed(waiting):
+            self._children(lower.parent)
+        return self._index(branch.number, Column.NAME)
+
+    def meant_by(self, indexes: Iterable[Index]) -> frozenset[str]:
+        """Return the names of the parameters meant by selecting rows; see `Outline.meant_by`."""
+        return self._outline.meant_by(map(self._branch, indexes), self._shown)
+
+    # What Qt asks of a model.
+
+    def index(self, row: int, column: int, parent: Index = ROOT) -> QModelIndex:
+        """Return the index of a row, if there is one."""
+        if not self.hasIndex(row, column, parent):
+            return QModelIndex()
+        return self.createIndex(row, column, self._children(_number(parent))[row])
+
+    def parent(self, index: Index) -> QModelIndex:  # type: ignore[override]
+        """Return the index of the module above."""
+        return self._index(self._branch(index).parent, Column.NAME)
+
+    def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
+        """Return how many nodes are directly below."""
+        return 0 if parent.column() > 0 else len(self._children(_number(parent)))
+
+    def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
+        """Return the number of columns."""
+        return len(Column)
+
+    def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
+        """Tell whether a node is a module with something shown, without making its rows."""
+        branch = self._branch(parent)
+        own = branch.node.tensor is not None  # stands first
+        return parent.column() <= 0 and bool(self._shown[branch.places[own:]].any())
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Everything can be looked at and chosen."""
+        if not index.isValid():
+            return Qt.ItemFlag.NoItemFlags
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+
+    def headerData(  # noqa: N802
+        self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
+    ) -> Any:  # noqa: ANN401 - as Qt has it
+        """Return the heading of a column."""
+        if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(HEADINGS):
+            return None
+        if role == Role.TextAlignmentRole and section == Column.PARAMETERS:
+            return RIGHT
+        return HEADINGS[section] if role == Role.DisplayRole else None
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
+        """Return what one cell shows."""
+        if not index.isValid():
+            return None
+        branch, column = self._branch(index), index.column()
+        match role:
+            case Role.DisplayRole:
+                return self._text(branch, column)
+            case Role.ToolTipRole:
+                return _tooltip(branch.node)
+            case Role.DecorationRole if column == Column.NAME:
+                return icon(self._icon(branch))
+            case Role.ForegroundRole if not self._count(branch, self._outline.prunable):
+                return QApplication.palette().placeholderText()
+            case Role.FontRole if column == Column.NAME and branch.node.path == self._chosen:
+                font = QFont()
+                font.setBold(True)
+                return font
+            case Role.TextAlignmentRole if column == Column.PARAMETERS:
+                return RIGHT
+            case _ if role == SHARE_ROLE:
+                total = self._count(branch, self._outline.prunable)
+                return self._count(branch, self._pruned) / total if total else None
+        return None
+
+    def _text(self, branch: Branch, column: int) -> str | None:
+        tensor = branch.node.tensor
+        match column:
+            case Column.NAME:
+                return branch.node.name
+            case Column.SPARSITY:
+                total = self._count(branch, self._outline.prunable)
+                return sparsity(self._count(branch, self._pruned), total) if total else ""
+            case Column.PARAMETERS:
+                return f"{self._count(branch, self._outline.entries):,}"
+            case Column.SHAPE if tensor:
+                return " × ".join(map(str, tensor.shape)) or "scalar"  # noqa: RUF001
+            case Column.TYPE if tensor:
+                return tensor.dtype
+        return None
+
+    def _icon(self, branch: Branch) -> str:
+        if branch.node.below:
+            return "module"
+        if not self._count(branch, self._outline.prunable):
+            return "lock"
+        return "tensor-pruned" if self._count(branch, self._pruned) else "tensor"
+
+    def _count(self, branch: Branch, entries: NDArray[np.int64]) -> int:
+        """Return what the entries at and below a branch add up to."""
+        return int(entries[branch.places].sum())
+
+    def _is_shown(self, branch: Branch) -> bool:
+        return bool(self._shown[branch.places].any())
+
+    def _children(self, number: int) -> list[int]:
+        below = self._below.get(number)
+        if below is None:
+            children = self._outline.children(number)
+            below = [child.number for child in children if self._is_shown(child)]
+            self._below[number] = below
+            self._rows.update((child, row) for row, child in enumerate(below))
+        return below
+
+    def _branch(self, index: Index) -> Branch:
+        return self._outline[_number(index)]
+
+    def _index(self, number: int, column: int) -> QModelIndex:
+        return self.createIndex(self._rows[number], column, number) if number > 0 else QModelIndex()
+
+    def _changed(self, siblings: Sequence[int], column: Column) -> None:
+        if siblings:
+            first, last = siblings[0], siblings[-1]
+            self.dataChanged.emit(self._index(first, column), self._index(last, column))
+
+
+def _number(index: Index) -> int:
+    """Return the number of the branch at an index; that of the root for an invalid one."""
+    return index.internalId() if index.isValid() else 0
+
+
+def _tooltip(node: ModuleNode) -> str:
+    tensor = node.tensor
+    lines = [node.path]
+    if tensor is not None:
+        if tensor.aliases:
+            lines.append(f"tied with {', '.join(tensor.aliases)}")
+        if tensor.pair is not None:
+            lines.append("a reparametrized pair: its mask is in the file")
+        if tensor.not_prunable:
+            lines.append(f"cannot be pruned: {tensor.not_prunable}")
+    if node.below:
+        lines.append(f"{len(node.tensors):,} parameters")
+    return "\n".join(lines)

@@ -1,0 +1,237 @@
+"""The modules and parameters of the checkpoint, to look through and to choose from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelection,
+    QItemSelectionModel,
+    QModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QToolButton,
+    QTreeView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.dialogs import show_remarks
+from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.sparsity_bar import SparsityBar
+from prune_gui.gui.panels.tree_model import Column, TreeModel
+from prune_gui.gui.workbench import Workbench
+
+OPENED_AT_FIRST: Final = 40
+OPENED_BY_FILTER: Final = 200
+"""How many rows a new tree, or the result of a filter, shows opened at most."""
+
+WIDTHS: Final = {Column.SPARSITY: 112, Column.SHAPE: 110, Column.TYPE: 74}
+SELECT_ROW: Final = (
+    QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
+)
+NARROWEST_NAME: Final = 120
+INDENTATION: Final = 14
+"""In pixels."""
+
+
+class TreePanel(QWidget):
+    """A filter above a tree.
+
+    Signals:
+        selected: (names) the user selected other parameters; without any, those of the whole
+            checkpoint are meant.
+        targeted: (names) the user wants these as the targets of the draft.
+    """
+
+    selected = Signal(object)
+    targeted = Signal(object)
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._model = TreeModel(self)
+        self._selected: list[str] = []
+        self._open_before_filter: list[str] | None = None
+
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter by name: query, or *.bias")
+        self.filter.setToolTip("Part of a name, or a glob (* and ?) for the whole name  (Ctrl+F)")
+        self.filter.setAccessibleName("Filter modules and parameters by name")
+        self.filter.setClearButtonEnabled(True)
+        self._funnel = self.filter.addAction(
+            icon("filter"), QLineEdit.ActionPosition.LeadingPosition
+        )
+        self.filter.textChanged.connect(self._filter)
+        self._found = QLabel()
+        self._found.setContentsMargins(4, 0, 4, 0)
+        self._found.hide()
+        self.tree = self._make_tree()
+        self._remarks = QToolButton()
+        self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._remarks.setAutoRaise(True)
+        self._remarks.clicked.connect(self._show_remarks)
+        self._remarks.hide()
+
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(self.filter)
+        layout.addWidget(self._found)
+        layout.addWidget(self.tree)
+        layout.addWidget(self._remarks)
+        workbench.opened.connect(self._opened)
+        workbench.resolved_changed.connect(self._count)
+        workbench.chosen_changed.connect(self._emphasize)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self._funnel.setIcon(icon("filter"))
+            self._remarks.setIcon(icon("warning"))
+            self._model.repaint_icons()
+        super().changeEvent(event)
+
+    def _make_tree(self) -> QTreeView:
+        tree = QTreeView()
+        tree.setModel(self._model)
+        tree.setAccessibleName("Modules and parameters")
+        tree.setUniformRowHeights(True)
+        tree.setIndentation(INDENTATION)
+        tree.setAlternatingRowColors(True)
+        tree.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        tree.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(tree))
+        tree.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        tree.customContextMenuRequested.connect(self._show_menu)
+        for column, width in WIDTHS.items():
+            tree.setColumnWidth(column, width)
+        tree.setAutoScroll(False)  # it would hide the names to show the column clicked on
+        tree.selectionModel().currentChanged.connect(
+            lambda current, _: tree.scrollTo(current.siblingAtColumn(Column.NAME))
+        )
+        tree.selectionModel().selectionChanged.connect(self._select)
+        return tree
+
+    def _opened(self) -> None:
+        assert self._workbench.session is not None
+        self._selected = []
+        self._open_before_filter = None
+        self.filter.blockSignals(True)
+        self.filter.clear()
+        self.filter.blockSignals(False)
+        self._found.hide()
+        checkpoint = self._workbench.session.checkpoint
+        number = len(checkpoint.warnings)
+        self._remarks.setText(f"{number} remark{'s' if number > 1 else ''} on this file")
+        self._remarks.setIcon(icon("warning"))
+        self._remarks.setVisible(number > 0)
+        self._model.show(self._workbench.session.outline)
+        self._open_rows(OPENED_AT_FIRST)
+        wanted = self._model.meant_by([QModelIndex()])
+        self._workbench.choose(next((name for name in checkpoint.tensors if name in wanted), None))
+        self.selected.emit(wanted)
+
+    def _show_remarks(self) -> None:
+        assert self._workbench.session is not None
+        checkpoint = self._workbench.session.checkpoint
+        show_remarks(self, checkpoint.path.name, checkpoint.warnings)
+
+    def _count(self) -> None:
+        if self._workbench.shown is not None:
+            self._model.count(self._workbench.shown.counts)
+
+    def _emphasize(self) -> None:
+        self._model.emphasize(self._workbench.chosen)
+
+    def _filter(self, text: str) -> None:
+        if self._open_before_filter is None:
+            self._open_before_filter = list(self._open_paths())
+        selection = self.tree.selectionModel()
+        selection.blockSignals(True)  # what is filtered away stays selected
+        shown, everything = self._model.filter(text)
+        if text.strip():
+            self._found.setText(f"{shown:,} of {everything:,} parameters")
+            self._open_rows(OPENED_BY_FILTER)
+        else:
+            for path in self._open_before_filter:
+                self.tree.expand(self._model.find(path))
+            self._open_before_filter = None
+            self._fit_names()
+        self._found.setVisible(bool(text.strip()))
+        for path in self._selected:
+            index = self._model.find(path)
+            if index.isValid():
+                selection.select(index, SELECT_ROW)
+        selection.blockSignals(False)
+        self.tree.viewport().update()
+
+    def _select(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
+        rows = self._selected_rows()
+        nodes = [self._model.node(row) for row in rows]
+        self._selected = [node.path for node in nodes]
+        parameters = [node.tensor for node in nodes if node.tensor and not node.below]
+        if parameters:
+            current = self._model.node(self.tree.currentIndex()).tensor
+            shown = current if current in parameters else parameters[-1]
+            assert shown is not None
+            self._workbench.choose(shown.name)
+        self.selected.emit(self._model.meant_by(rows or [QModelIndex()]))
+
+    def _selected_rows(self) -> list[QModelIndex]:
+        return self.tree.selectionModel().selectedRows(Column.NAME)
+
+    def _open_rows(self, most: int) -> None:
+        """Open modules, the upper ones first, as long as no more than `most` rows show."""
+        waiting, shown = deque([QModelIndex()]), 0
+        while waiting:
+            module = waiting.popleft()
+            rows = self._model.rowCount(module)
+            shown += rows
+            if module.isValid():
+                if shown > most:
+                    break
+                self.tree.expand(module)
+            children = (self._model.index(row, Column.NAME, module) for row in range(rows))
+            waiting.extend(child for child in children if self._model.hasChildren(child))
+        self._fit_names()
+
+    def _fit_names(self) -> None:
+        """Give the names the width they need, as long as the sparsity stays in sight."""
+        self.tree.resizeColumnToContents(Column.NAME)
+        room = self.tree.viewport().width() - self.tree.columnWidth(Column.SPARSITY)
+        width = min(self.tree.columnWidth(Column.NAME), room)
+        self.tree.setColumnWidth(Column.NAME, max(width, NARROWEST_NAME))
+
+    def _open_paths(self) -> Iterator[str]:
+        waiting = deque([QModelIndex()])
+        while waiting:
+            module = waiting.popleft()
+            for row in range(self._model.rowCount(module)):
+                child = self._model.index(row, Column.NAME, module)
+                if self.tree.isExpanded(child):
+                    yield self._model.node(child).path
+                    waiting.append(child)
+
+    def _show_menu(self, at: QPoint) -> None:
+        rows = self._selected_rows()
+        if not rows:
+            return
+        names, meant = [self._model.node(row).path for row in rows], self._model.meant_by(rows)
+        menu = QMenu(self)
+        targets = menu.addAction(icon("add"), "Choose as &targets")
+        targets.setEnabled(bool(meant))
+        targets.triggered.connect(lambda: self.targeted.emit(meant))
+        copy = menu.addAction("&Copy name" if len(names) == 1 else "&Copy names")
+        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.tree.viewport().mapToGlobal(at))

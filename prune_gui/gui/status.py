@@ -1,0 +1,132 @@
+"""The status bar: what the engine is doing, how much is pruned, how much memory is in use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psutil
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
+
+from prune_gui.gui.icons import icon
+from prune_gui.gui.panels import wording
+from prune_gui.gui.workbench import Workbench
+from prune_gui.worker import Event, Job, Progressed, Started
+
+PATIENCE: Final = 200
+"""Milliseconds after which a job is worth mentioning."""
+MEMORY_PERIOD: Final = 2000
+"""Milliseconds between two looks at the memory in use."""
+NOTE_PERIOD: Final = 10_000
+"""Milliseconds for which a note stays."""
+FINE: Final = 1000
+"""Steps of the progress bar: bytes do not fit its integers."""
+
+
+class StatusBar(QStatusBar):
+    """Follows the engine; Cancel stops the job that it shows.
+
+    Signals:
+        busy_changed: a job that can be cancelled is shown, or no longer.
+    """
+
+    busy_changed = Signal()
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._ticket: int | None = None
+        self._process = psutil.Process()
+        self._title = QLabel()
+        self._progress = QProgressBar()
+        self._progress.setMaximumWidth(220)
+        self._progress.setAccessibleName("Progress")
+        self._cancel = QToolButton()
+        self._cancel.setText("Cancel")
+        self._cancel.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._cancel.setToolTip("Stop this and leave things as they were  (Esc)")
+        self._cancel.clicked.connect(self.cancel)
+        self._job = (self._title, self._progress, self._cancel)
+        for widget in self._job:
+            self.addWidget(widget)
+        self._note = QLabel()
+        self.addWidget(self._note, 1)
+        self._pruned = QLabel()
+        self._pruned.setToolTip("Entries pruned by the stack and the draft, of all that can be")
+        self._memory = QLabel()
+        self._memory.setToolTip("Memory of this program, mapped pages of the file included")
+        self.addPermanentWidget(self._pruned)
+        self.addPermanentWidget(self._memory)
+        self._patience = QTimer(self, singleShot=True, interval=PATIENCE)
+        self._patience.timeout.connect(self._show_job)
+        self._forget = QTimer(self, singleShot=True, interval=NOTE_PERIOD)
+        self._forget.timeout.connect(self._note.clear)
+        self._clock = QTimer(self, interval=MEMORY_PERIOD)
+        self._clock.timeout.connect(self._show_memory)
+        self._clock.start()
+        workbench.bridge.happened.connect(self._follow)
+        workbench.resolved_changed.connect(self._show_pruned)
+        workbench.opened.connect(self._pruned.clear)
+        self._hide_job()
+        self._show_memory()
+
+    def say(self, note: str) -> None:
+        """Show a sentence for a while."""
+        self._note.setText(note)
+        self._note.setToolTip(note)
+        self._forget.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is shown that can be cancelled."""
+        return not self._cancel.isHidden()
+
+    def cancel(self) -> None:
+        """Stop the job that is shown."""
+        if self._ticket is not None:
+            self._workbench.bridge.cancel(self._ticket)
+
+    def _follow(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self._begin(event.ticket, event.job)
+        elif event.ticket != self._ticket:
+            return
+        elif isinstance(event, Progressed):
+            if event.total:
+                self._progress.setRange(0, FINE)
+                # The total may grow on the way; what is shown does not go back for it.
+                share = FINE * event.done // event.total
+                self._progress.setValue(max(self._progress.value(), share))
+        else:
+            self._ticket = None
+            self._hide_job()
+
+    def _begin(self, ticket: int, job: Job) -> None:
+        self._ticket = ticket
+        self._title.setText(f"{job.title} …")
+        self._progress.setRange(0, 0)
+        self._progress.reset()
+        self._patience.start()
+
+    def _show_job(self) -> None:
+        self._cancel.setIcon(icon("cancel"))
+        for widget in self._job:
+            widget.show()
+        self.busy_changed.emit()
+
+    def _hide_job(self) -> None:
+        self._patience.stop()
+        for widget in self._job:
+            widget.hide()
+        self.busy_changed.emit()
+
+    def _show_pruned(self) -> None:
+        if self._workbench.shown is not None:
+            pruned, total = self._workbench.shown.total
+            self._pruned.setText(
+                f"{wording.short_count(pruned)} of {wording.short_count(total)} pruned "
+                f"({wording.sparsity(pruned, total)})"
+            )
+
+    def _show_memory(self) -> None:
+        self._memory.setText(f"Memory {self._process.memory_info().rss / 2**30:.1f} GB")

@@ -1,0 +1,181 @@
+"""Light and dark: the palettes of the widgets, and the colours that carry meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pyqtgraph as pg
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.audit.codes import IN_FILE, KEPT
+
+Mode = Literal["system", "light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """What each colour of a view stands for. Written as "#rrggbb".
+
+    The colours of neighbouring steps differ in lightness as well as in hue, so that they can be
+    told apart with any kind of colour vision.
+
+    Attributes:
+        background: of every picture.
+        foreground: of text, axes and the outlines that matter.
+        grid: of lines that only help to count.
+        kept: entries that no step prunes.
+        steps: entries pruned by step 1, 2, ...; step 9 looks like step 1 if there are 8.
+        draft: entries pruned by the step that is only drafted.
+        in_file: entries that were pruned in the file already.
+        cut: the line below which a step prunes.
+        warning: something a person should look at.
+    """
+
+    background: str
+    foreground: str
+    grid: str
+    kept: str
+    steps: tuple[str, ...]
+    draft: str
+    in_file: str
+    cut: str
+    warning: str
+
+    def of(self, code: int, draft: int | None = None) -> str:
+        """Return the colour of entries pruned by step `code`.
+
+        Args:
+            code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
+            draft: the number that is the draft's, if there is a draft.
+        """
+        if code == KEPT:
+            return self.kept
+        if code == IN_FILE:
+            return self.in_file
+        return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
+
+
+LIGHT: Final = Colours(
+    background="#ffffff",
+    foreground="#22262b",
+    grid="#d5dae0",
+    kept="#b3c6dc",
+    steps=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a"),
+    draft="#e5148a",
+    in_file="#8b8f95",
+    cut="#22262b",
+    warning="#b42318",
+)
+DARK: Final = Colours(
+    background="#191c20",
+    foreground="#dfe3e8",
+    grid="#363c44",
+    kept="#3d5876",
+    steps=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72"),
+    draft="#ff4fb0",
+    in_file="#7d838b",
+    cut="#f4f6f8",
+    warning="#ff8a75",
+)
+
+
+def colours(palette: QPalette) -> Colours:
+    """Return the colours that go with a palette. A widget asks again when its palette changes."""
+    return DARK if palette.color(QPalette.ColorRole.Base).lightness() < 128 else LIGHT
+
+
+class Theme(QObject):
+    """Keeps the application light or dark as the user wishes, or as the system does.
+
+    Args:
+        app: owns the theme.
+        mode: what the user wishes.
+    """
+
+    def __init__(self, app: QApplication, mode: Mode = "system") -> None:
+        super().__init__(app)
+        self._app = app
+        self._mode = mode
+        pg.setConfigOption("imageAxisOrder", "row-major")
+        app.setStyle("Fusion")
+        app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
+        self.use(mode)
+
+    def use(self, mode: Mode) -> None:
+        """Change the palette of every widget; pictures follow when they see the change."""
+        self._mode = mode
+        system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
+        dark = mode == "dark" or (mode == "system" and system_is_dark)
+        chosen = DARK if dark else LIGHT
+        # Plots made from now on; those there are take their colours from the change of palette.
+        pg.setConfigOptions(background=chosen.background, foreground=chosen.foreground)
+        self._app.setPalette(_palette(_DARK_WIDGETS if dark else _LIGHT_WIDGETS))
+
+
+_Role = QPalette.ColorRole
+_LIGHT_WIDGETS: Final = {
+    _Role.Window: "#f3f4f6",
+    _Role.WindowText: "#1d2125",
+    _Role.Base: "#ffffff",
+    _Role.AlternateBase: "#f7f8fa",
+    _Role.ToolTipBase: "#ffffff",
+    _Role.ToolTipText: "#1d2125",
+    _Role.PlaceholderText: "#6b727b",
+    _Role.Text: "#1d2125",
+    _Role.Button: "#eceef1",
+    _Role.ButtonText: "#1d2125",
+    _Role.BrightText: "#ffffff",
+    _Role.Link: "#1d5fb8",
+    _Role.LinkVisited: "#6a4fa8",
+    _Role.Highlight: "#2468c4",
+    _Role.HighlightedText: "#ffffff",
+    _Role.Accent: "#2468c4",
+    _Role.Light: "#ffffff",
+    _Role.Midlight: "#f5f6f8",
+    _Role.Mid: "#b9c0c8",
+    _Role.Dark: "#9aa2ab",
+    _Role.Shadow: "#6f767e",
+}
+_DARK_WIDGETS: Final = {
+    _Role.Window: "#24282d",
+    _Role.WindowText: "#e3e6ea",
+    _Role.Base: "#191c20",
+    _Role.AlternateBase: "#1f2327",
+    _Role.ToolTipBase: "#2e343a",
+    _Role.ToolTipText: "#e3e6ea",
+    _Role.PlaceholderText: "#8d959e",
+    _Role.Text: "#e3e6ea",
+    _Role.Button: "#30363c",
+    _Role.ButtonText: "#e3e6ea",
+    _Role.BrightText: "#ffffff",
+    _Role.Link: "#7db4f5",
+    _Role.LinkVisited: "#b9a3ec",
+    _Role.Highlight: "#2f6fc4",
+    _Role.HighlightedText: "#ffffff",
+    _Role.Accent: "#4a8be0",
+    _Role.Light: "#444b53",
+    _Role.Midlight: "#3a4047",
+    _Role.Mid: "#1b1f23",
+    _Role.Dark: "#15181b",
+    _Role.Shadow: "#0b0d0f",
+}
+_WHEN_DISABLED: Final = (
+    _Role.WindowText,
+    _Role.Text,
+    _Role.ButtonText,
+    _Role.HighlightedText,
+)
+
+
+def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:
+    palette = QPalette()
+    for role, shade in shades.items():
+        palette.setColor(role, QColor(shade))
+    faint = QColor(shades[_Role.PlaceholderText])
+    for role in _WHEN_DISABLED:
+        palette.setColor(QPalette.ColorGroup.Disabled, role, faint)
+    palette.setColor(QPalette.ColorGroup.Disabled, _Role.Highlight, QColor(shades[_Role.Mid]))
+    return palette

@@ -1,0 +1,47 @@
+"""The legend under a picture: which colour is which step, and how much it pruned."""
+
+from __future__ import annotations
+
+from html import escape
+
+from PySide6.QtWidgets import QLabel
+
+from prune_gui.gui.panels.wording import sparsity
+from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.subject import Subject
+
+MOST = 12
+"""Colours that are named; the others are only counted."""
+
+
+def legend(subject: Subject, colours: Colours) -> str:
+    """Return the legend of a picture as rich text: one part per colour that occurs."""
+    counts = list(subject.counts().items())
+    parts = [
+        (colours.of(code, subject.draft), subject.title(code), count)
+        for code, count in counts[:MOST]
+    ]
+    if rest := counts[MOST:]:
+        parts.append((colours.grid, f"{len(rest)} more", sum(count for _, count in rest)))
+    return " &nbsp; &nbsp; ".join(
+        f'<span style="color: {colour}">■</span>&nbsp;{_unbroken(title, count, subject)}'
+        for colour, title, count in parts
+    )
+
+
+def _unbroken(title: str, count: int, subject: Subject) -> str:
+    text = f"{title} {count:,} ({sparsity(count, subject.info.numel)})"
+    return escape(text).replace(" ", "&nbsp;")
+
+
+class Legend(QLabel):
+    """Shows the legend of a subject; wraps where the window is narrow."""
+
+    def __init__(self) -> None:
+        super().__init__(wordWrap=True)
+        self.setAccessibleName("Legend")
+        self.setContentsMargins(8, 0, 8, 4)
+
+    def show_subject(self, subject: Subject, colours: Colours) -> None:
+        """Show the legend of a subject."""
+        self.setText(legend(subject, colours))

@@ -1,0 +1,100 @@
+"""Choosing how a parameter of three or more dimensions is laid flat."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSlider, QWidget
+
+from prune_gui.audit.plane import Plane
+from prune_gui.gui.views.axes import TIMES
+
+FLAT = "flattened"
+
+
+class PlaneChooser(QWidget):
+    """Offers the flattened plane and sections along two dimensions, with a slider for each other.
+
+    Hidden where there is nothing to choose.
+
+    Signals:
+        changed: `plane` is another one.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shape: tuple[int, ...] = ()
+        self._planes = QComboBox()
+        self._planes.setAccessibleName("How the parameter is laid flat")
+        self._planes.setToolTip("Lay all entries flat, or cut along two dimensions")
+        self._sliders: dict[int, QSlider] = {}
+        self._rest = QHBoxLayout()
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._planes)
+        layout.addLayout(self._rest)
+        self._planes.currentIndexChanged.connect(self._choose)
+        self.hide()
+
+    @property
+    def dims(self) -> tuple[int, int] | None:
+        """The dimensions that run down and across; None where all are laid flat."""
+        dims: tuple[int, int] | None = self._planes.currentData()
+        return dims
+
+    @property
+    def plane(self) -> Plane:
+        """The plane that is chosen."""
+        if self.dims is None:
+            return Plane.flattened(self._shape)
+        at = [
+            self._sliders[d].value() if d in self._sliders else 0 for d in range(len(self._shape))
+        ]
+        return Plane.section(self._shape, *self.dims, at)
+
+    def set_shape(self, shape: tuple[int, ...]) -> None:
+        """Offer the planes of a parameter; the choice stays where the shape does."""
+        if shape == self._shape:
+            return
+        self._shape = shape
+        self._planes.blockSignals(True)
+        self._planes.clear()
+        self._planes.addItem(FLAT, None)
+        for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
+            self._planes.addItem(f"dim {pair[0]} {TIMES} dim {pair[1]}", pair)
+        self._planes.blockSignals(False)
+        self.setVisible(len(shape) > 2)
+        self._make_sliders()
+
+    def _choose(self) -> None:
+        self._make_sliders()
+        self.changed.emit()
+
+    def _make_sliders(self) -> None:
+        while item := self._rest.takeAt(0):
+            if (widget := item.widget()) is not None:
+                widget.deleteLater()
+        self._sliders.clear()
+        for dim, size in enumerate(self._shape):
+            if self.dims is None or dim in self.dims or size == 1:
+                continue
+            slider = QSlider(Qt.Orientation.Horizontal)
+            slider.setMaximum(size - 1)
+            slider.setAccessibleName(f"Index along dim {dim}")
+            label = QLabel()
+
+            def say(index: int, label: QLabel = label, dim: int = dim, size: int = size) -> None:
+                label.setText(f"dim {dim} at {index:,} of {size:,}")
+
+            say(0)
+            label.setMinimumWidth(
+                label.fontMetrics().horizontalAdvance(f"dim 0 at {size:,} of {size:,}")
+            )
+            slider.valueChanged.connect(say)
+            slider.valueChanged.connect(lambda _: self.changed.emit())
+            self._sliders[dim] = slider
+            self._rest.addWidget(label)
+            self._rest.addWidget(slider, 1)

@@ -1,0 +1,62 @@
+"""A plot that follows the theme."""
+
+from __future__ import annotations
+
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, Signal
+
+from prune_gui.gui.theme import Colours
+
+
+class Plot(pg.PlotWidget):  # type: ignore[misc]
+    """A plot without pyqtgraph's own menu and buttons.
+
+    Args:
+        axes: in place of the usual ones, by side.
+
+    Signals:
+        left: the cursor is not over it any more.
+    """
+
+    left = Signal()
+
+    def __init__(self, axes: dict[str, pg.AxisItem] | None = None) -> None:
+        super().__init__(viewBox=pg.ViewBox(enableMenu=False), axisItems=axes or {})
+        self.plotItem.hideButtons()
+        self.plotItem.setMenuEnabled(False)
+        # It is made all the same, and belongs to nobody: it is to go with the plot.
+        self.plotItem.ctrlMenu.setParent(self)
+        self.setFrameShape(self.Shape.NoFrame)
+        self.plotItem.layout.setContentsMargins(4, 10, 16, 4)
+        for side in ("left", "bottom"):
+            self.plotItem.getAxis(side).enableAutoSIPrefix(False)
+
+    @property
+    def view(self) -> pg.ViewBox:
+        """Where the items are."""
+        return self.plotItem.vb
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Tell that the cursor left."""
+        super().leaveEvent(event)
+        self.left.emit()
+
+    def label(self, side: str, text: str) -> None:
+        """Say what runs along an axis."""
+        axis = self.plotItem.getAxis(side)
+        axis.setLabel(text)
+        axis.showLabel(bool(text))
+
+    def recolour(self, colours: Colours) -> None:
+        """Take other colours; pyqtgraph does not look at the palette."""
+        self.setBackground(colours.background)
+        for side in ("left", "bottom"):
+            axis = self.plotItem.getAxis(side)
+            axis.setPen(colours.foreground)
+            axis.setTextPen(colours.foreground)
+
+
+def pen(colour: str, *, width: float = 1.0, dashed: bool = False) -> pg.QtGui.QPen:
+    """Return a pen whose width is in pixels at any zoom."""
+    style = pg.QtCore.Qt.PenStyle.DashLine if dashed else pg.QtCore.Qt.PenStyle.SolidLine
+    return pg.mkPen(colour, width=width, style=style)

@@ -1,0 +1,78 @@
+"""Bars made of coloured parts: from counts and norms to where each part begins and ends. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from prune_gui.audit.norms import Channels
+
+FLOOR = float(np.log10(0.5))
+"""Where bars stand on a logarithmic axis, so that a single entry still has a height."""
+
+
+def stacked(counts: NDArray[np.int64], *, log: bool) -> NDArray[np.float64]:
+    """Return where the parts of each bar begin and end, one above the other.
+
+    Args:
+        counts: (parts, bars).
+        log: whether heights are decimal logarithms of the sums.
+
+    Returns:
+        (parts + 1, bars): part i reaches from row i to row i + 1.
+    """
+    sums = np.zeros((len(counts) + 1, counts.shape[1]))
+    np.cumsum(counts, axis=0, out=sums[1:])
+    return np.maximum(np.log10(np.maximum(sums, 0.5)), FLOOR) if log else sums
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelBars:
+    """A bar per channel, or per few neighbours where there are more of them than pixels.
+
+    Attributes:
+        edges: (bars + 1), in places along the axis: a bar covers the channels at the places from
+            ``edges[i]`` up to ``edges[i + 1]``.
+        tops: (codes + 1, bars): part i of a bar reaches from row i to row i + 1; the whole bar is
+            as high as the largest finite norm in it.
+        dead: boolean, whether a channel in it is dead.
+    """
+
+    edges: NDArray[np.int64]
+    tops: NDArray[np.float64]
+    dead: NDArray[np.bool_]
+
+
+def channel_bars(
+    norms: NDArray[np.float64],
+    channels: Channels,
+    order: NDArray[np.intp],
+    places: range,
+    most: int,
+) -> ChannelBars:
+    """Return the bars of some channels.
+
+    Args:
+        norms: of each channel; one that is not finite has no height.
+        channels: what is pruned of each.
+        order: the channel at each place along the axis.
+        places: that are in sight; not empty.
+        most: how many bars, at most.
+    """
+    bars = min(most, len(places))
+    starts = np.arange(bars + 1, dtype=np.int64) * len(places) // bars
+    shown = order[places.start : places.stop]
+    heights = np.maximum.reduceat(np.nan_to_num(norms[shown], posinf=0.0), starts[:-1])
+    counts = np.add.reduceat(channels.counts[:, shown], starts[:-1], axis=1)
+    parts = stacked(counts, log=False)
+    dead = np.logical_or.reduceat(~channels.alive[shown], starts[:-1])
+    return ChannelBars(starts + places.start, heights * parts / parts[-1], dead)
+
+
+def in_order(norms: NDArray[np.floating[Any]], *, ascending: bool) -> NDArray[np.intp]:
+    """Return the channel at each place along the axis: by index, or by norm with NaN last."""
+    return np.argsort(norms, stable=True) if ascending else np.arange(len(norms))

@@ -1,0 +1,75 @@
+"""What a view is looking at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prune_gui.audit.codes import IN_FILE, KEPT
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import TensorInfo
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Resolution
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A parameter and what is pruned of it, as it stood at one moment.
+
+    Attributes:
+        resolution: of the stack, and of the draft if there is one.
+        info: the parameter.
+        draft: the number that the draft has as a step; None without a draft.
+    """
+
+    resolution: Resolution
+    info: TensorInfo
+    draft: int | None
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter."""
+        return self.info.name
+
+    def same_parameter(self, other: Subject | None) -> bool:
+        """Tell whether both are about one parameter of one open file."""
+        return (
+            other is not None
+            and self.name == other.name
+            and self.resolution.checkpoint is other.resolution.checkpoint
+        )
+
+    def counts(self) -> dict[int, int]:
+        """Return how many entries each step pruned, by code, kept ones first; none is zero."""
+        pruned, total = self.resolution.counts[self.name]
+        steps = {
+            number: outcome.pruned.get(self.name, 0)
+            for number, outcome in enumerate(self.resolution.outcomes, start=1)
+        }
+        every = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
+        return {code: count for code, count in every.items() if count}
+
+    def title(self, code: int) -> str:
+        """Return what to call entries of this code: "kept", "step 2: L1 unstructured"."""
+        if code == KEPT:
+            return "kept"
+        if code == IN_FILE:
+            return "pruned in the file"
+        method = self.resolution.recipe.steps[code - 1].method.title
+        return f"the draft: {method}" if code == self.draft else f"step {code}: {method}"
+
+
+def subject_of(workbench: Workbench) -> Subject | str:
+    """Return what there is to look at, or why there is nothing, for a person."""
+    session, shown, name = workbench.session, workbench.shown, workbench.chosen
+    if session is None:
+        return "Nothing is open.\nOpen a checkpoint to look at its parameters."
+    info = session.checkpoint.tensors.get(name) if name is not None else None
+    if info is None:
+        return "Choose a parameter in the tree of modules to look at it."
+    if info.not_prunable is not None:
+        return f"{info.name} cannot be pruned: {info.not_prunable}."
+    if shown is None or shown.checkpoint is not session.checkpoint:
+        return "Working out what is pruned…"
+    return Subject(shown, info, workbench.draft_number)

@@ -1,0 +1,235 @@
+"""The main window: panels around the views, and the menus over them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QEvent, Qt
+from PySide6.QtGui import (
+    QActionGroup,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+)
+from PySide6.QtWidgets import (
+    QDockWidget,
+    QMainWindow,
+    QMenu,
+    QStackedWidget,
+    QToolBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui import actions
+from prune_gui.gui.commands import Commands
+from prune_gui.gui.dialogs import ErrorBox
+from prune_gui.gui.panels.draft_panel import DraftPanel
+from prune_gui.gui.panels.stack_panel import StackPanel
+from prune_gui.gui.panels.tree_panel import TreePanel
+from prune_gui.gui.status import StatusBar
+from prune_gui.gui.theme import Theme
+from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.welcome import Welcome
+from prune_gui.gui.workbench import Workbench
+from prune_gui.session import Settings
+
+log = logging.getLogger(__name__)
+
+
+class MainWindow(QMainWindow):
+    """Lays out the panels, and connects them where they meet outside the workbench.
+
+    Args:
+        workbench: outlives the window; whoever made it closes it.
+        theme: of the application.
+        settings: as they were when the program started.
+        log_file: where faults of the program are written down.
+    """
+
+    workbench: Workbench
+    commands: Commands
+    tree: TreePanel
+    draft: DraftPanel
+    stack: StackPanel
+    status: StatusBar
+    acts: actions.Actions
+
+    def __init__(
+        self, workbench: Workbench, theme: Theme, settings: Settings, log_file: Path
+    ) -> None:
+        super().__init__()
+        self.workbench = workbench
+        self._log_file = log_file
+        self._errors = ErrorBox(self)
+        self.commands = Commands(self, workbench, theme, settings)
+        self.tree = TreePanel(workbench)
+        self.draft = DraftPanel(workbench)
+        self.stack = StackPanel(workbench)
+        self.views = ViewTabs(workbench)
+        self.status = StatusBar(workbench)
+        self.acts = actions.Actions(self)
+        self.setWindowTitle("Prune GUI[*]")
+        self.setAcceptDrops(True)
+        self.setStatusBar(self.status)
+        self._welcome = Welcome(self.acts.several(actions.WELCOME))
+        self._centre = QStackedWidget()
+        self._centre.addWidget(self._welcome)
+        self._centre.addWidget(self.views)
+        self.setCentralWidget(self._centre)
+        self._docks = self._make_docks()
+        self._make_toolbar()
+        self._make_menus()
+        self.stack.offer(
+            self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_MENU)
+        )
+        self._connect()
+        self.resize(1440, 900)
+        self._first_layout = self.saveState()
+        self._restore_layout(settings)
+        self._refresh()
+
+    def reset_layout(self) -> None:
+        """Put the docks where they were at first."""
+        self.restoreState(self._first_layout)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        """Close, unless the user would lose something by it and says no."""
+        if not self.commands.may_close():
+            event.ignore()
+            return
+        layout = (_text(self.saveGeometry()), _text(self.saveState()))
+        self.commands.keep(self.commands.settings.model_copy(update={"window": layout}))
+        event.accept()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        """Take files of this machine."""
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        """Open what is dropped."""
+        urls = event.mimeData().urls()
+        event.acceptProposedAction()
+        self.commands.open_dropped(Path(url.toLocalFile()) for url in urls if url.isLocalFile())
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "acts"):
+            self.acts.redraw_icons()
+
+    def _make_docks(self) -> list[QDockWidget]:
+        pruning = QWidget()
+        column = QVBoxLayout(pruning)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.draft)
+        column.addWidget(self.stack, 1)
+        left = self._make_dock("Modules", self.tree, Qt.DockWidgetArea.LeftDockWidgetArea)
+        right = self._make_dock("Pruning", pruning, Qt.DockWidgetArea.RightDockWidgetArea)
+        self.resizeDocks([left, right], [380, 360], Qt.Orientation.Horizontal)
+        return [left, right]
+
+    def _make_dock(self, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
+        dock = QDockWidget(title)
+        dock.setObjectName(title)
+        dock.setWidget(content)
+        self.addDockWidget(area, dock)
+        return dock
+
+    def _make_toolbar(self) -> None:
+        bar = QToolBar("Toolbar")
+        bar.setObjectName("Toolbar")
+        bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        for name in actions.TOOLBAR:
+            if name == actions.SEPARATOR:
+                bar.addSeparator()
+            else:
+                bar.addAction(self.acts[name])
+        self.addToolBar(bar)
+
+    def _make_menus(self) -> None:
+        self._recent = QMenu("Open re&cent", self)
+        self._recent.aboutToShow.connect(self._list_recent)
+        for title, names in actions.MENUS.items():
+            menu = self.menuBar().addMenu(title)
+            for name in names:
+                if name == actions.SEPARATOR:
+                    menu.addSeparator()
+                elif name == actions.RECENT:
+                    menu.addMenu(self._recent)
+                elif name == actions.DOCKS:
+                    menu.addActions([dock.toggleViewAction() for dock in self._docks])
+                else:
+                    menu.addAction(self.acts[name])
+        themes = QActionGroup(self)
+        for name in ("theme_system", "theme_light", "theme_dark"):
+            themes.addAction(self.acts[name])
+
+    def _connect(self) -> None:
+        self.tree.selected.connect(self.draft.targets.follow)
+        self.tree.targeted.connect(self.draft.target)
+        self.stack.edit_wanted.connect(self.draft.edit)
+        self.stack.current_changed.connect(self.acts.refresh)
+        self.status.busy_changed.connect(self.acts.refresh)
+        self.views.distribution_view.cut_dragged.connect(self.draft.cut_at)
+        self.draft.added.connect(self.stack.list.setFocus)
+        self.draft.outcome_changed.connect(self.acts.refresh)
+        self._welcome.wanted.connect(self.commands.open_path)
+        self.workbench.opened.connect(self._opened)
+        self.workbench.edited.connect(self._refresh)
+        self.workbench.saved.connect(lambda path: self.status.say(f"Saved {path}"))
+        self.workbench.failed.connect(self._failed)
+
+    def _opened(self) -> None:
+        self._centre.setCurrentWidget(self.views)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        session = self.workbench.session
+        if session is not None:
+            path = session.checkpoint.path
+            self.setWindowTitle(f"{path.name}[*] – {path.absolute().parent} – Prune GUI")  # noqa: RUF001
+            self.setWindowModified(session.unsaved)
+        self._welcome.show_recent(self.commands.settings.recent)
+        self._recent.setEnabled(bool(self.commands.settings.recent))
+        self.acts.refresh()
+
+    def _list_recent(self) -> None:
+        self._recent.clear()
+        for number, path in enumerate(self.commands.settings.recent, start=1):
+            text = path.replace("&", "&&")
+            action = self._recent.addAction(f"&{number}  {text}" if number < 10 else text)
+            action.triggered.connect(partial(self.commands.open_path, Path(path)))
+
+    def _failed(self, tried: str, error: Exception) -> None:
+        if isinstance(error, PruneGuiError):
+            self._errors.show(str(error))
+        else:
+            self.show_fault(tried)
+
+    def show_fault(self, tried: str) -> None:
+        """Say that the program made a mistake, and where it is written down."""
+        self._errors.show(
+            f"{tried} failed because of a fault in this program. See the log at {self._log_file}."
+        )
+
+    def _restore_layout(self, settings: Settings) -> None:
+        if settings.window is None:
+            return
+        try:
+            geometry, state = map(base64.b64decode, settings.window)
+        except binascii.Error:
+            log.warning("The layout of the window cannot be read; using the first one.")
+            return
+        self.restoreGeometry(QByteArray(geometry))
+        self.restoreState(QByteArray(state))
+
+
+def _text(state: QByteArray) -> str:
+    return base64.b64encode(state.data()).decode()

@@ -1,0 +1,175 @@
+"""What the window shows, and what becomes of what the user does; panels meet here only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from PySide6.QtCore import QObject, Signal
+
+from prune_gui.errors import RecipeError
+from prune_gui.gui.bridge import Bridge
+from prune_gui.worker import Job
+from prune_gui.worker.jobs import Draft, Resolved, export_job, open_job, resolve_job, warm_up_job
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Form, Recipe, Resolution, Step
+    from prune_gui.session import Session
+
+Result = TypeVar("Result")
+
+
+class Workbench(QObject):
+    """The open session, what it resolves to, the draft step, and the chosen parameter.
+
+    Panels read its attributes and listen to its signals; they call its methods with what the user
+    wants. Every change of the recipe goes through `edit`.
+
+    Attributes:
+        session: None until a checkpoint is open.
+        resolved: what the recipe and the draft come to; lags behind them while the engine works.
+        draft: the step in the form, shown in every view as if it were added; None if there is none.
+        chosen: the name of the parameter that the views show.
+
+    Signals:
+        ready: the engine's libraries are loaded.
+        opened: a session took the place of another, or of none.
+        edited: the recipe, its history or its file changed.
+        resolved_changed: `resolved` is new.
+        chosen_changed: another parameter is shown.
+        saved: (path) a file was written.
+        failed: (what was tried, error) something could not be done.
+    """
+
+    ready = Signal()
+    opened = Signal()
+    edited = Signal()
+    resolved_changed = Signal()
+    chosen_changed = Signal()
+    saved = Signal(object)
+    failed = Signal(str, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.bridge = Bridge(self)
+        self.session: Session | None = None
+        self.resolved: Resolved | None = None
+        self.draft: Draft | None = None
+        self.chosen: str | None = None
+
+    @property
+    def shown(self) -> Resolution | None:
+        """What the views show: the stack and the draft after it, if that can be carried out."""
+        if self.resolved is None:
+            return None
+        return self.resolved.preview or self.resolved.resolution
+
+    @property
+    def draft_number(self) -> int | None:
+        """The number that the draft would have as a step; None unless `shown` has it."""
+        return self.resolved.draft_number if self.resolved else None
+
+    def warm_up(self) -> None:
+        """Load the engine's libraries behind the window."""
+        self._run(warm_up_job(), lambda _: self.ready.emit())
+
+    def open(self, path: Path, recipe_path: Path | None = None) -> int:
+        """Open a checkpoint in place of the one there is, which stays until it succeeds."""
+        return self._run(open_job(path, recipe_path), self._opened)
+
+    def use_recipe(self, recipe: Recipe, path: Path) -> None:
+        """Take the steps of a recipe file in place of the ones there are."""
+        self.edit(lambda session: session.use_recipe(recipe, path))
+
+    def edit(self, act: Callable[[Session], None]) -> None:
+        """Change the recipe: `act` calls a method of the session."""
+        if self.session is None:
+            return
+        try:
+            act(self.session)
+        except RecipeError as error:
+            self.failed.emit("Changing the recipe", error)
+            return
+        self.edited.emit()
+        self.resolve()
+
+    def set_draft(self, step: Step | None, replaces: int | None = None) -> None:
+        """Show `step` as if it were added, or as if it were in the place of another."""
+        draft = Draft(step, replaces) if step else None
+        if draft != self.draft:
+            self.draft = draft
+            self.resolve()
+
+    def commit_draft(self) -> None:
+        """Make the draft a step of the recipe."""
+        draft, self.draft = self.draft, None
+        if draft is None:
+            return
+        if draft.replaces is None:
+            self.edit(lambda session: session.add(draft.step))
+        else:
+            index = draft.replaces
+            self.edit(lambda session: session.replace(index, draft.step))
+
+    def resolve(self) -> None:
+        """Work out what the recipe and the draft come to."""
+        if self.session is not None:
+            self._run(resolve_job(self.session, self.draft), self._set_resolved)
+
+    def choose(self, name: str | None) -> None:
+        """Show another parameter."""
+        if name != self.chosen:
+            self.chosen = name
+            self.chosen_changed.emit()
+
+    def save(self, out: Path, form: Form, *, overwrite: bool) -> int | None:
+        """Write the pruned checkpoint."""
+        session = self.session
+        if session is None:
+            return None
+        recipe = session.recipe
+
+        def saved(path: Path) -> None:
+            session.mark_saved(recipe)
+            self.saved.emit(path)
+            self.edited.emit()
+
+        return self._run(export_job(session, out, form, overwrite=overwrite), saved)
+
+    def look(
+        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+    ) -> int:
+        """Compute something to look at on the engine's thread; a newer look of a lane wins."""
+        return self._run(Job("Drawing", work, lane=lane, urgent=True), then)
+
+    def close(self) -> None:
+        """End the engine and close the checkpoint."""
+        self.bridge.close()
+        if self.session is not None:
+            self.session.checkpoint.close()
+
+    def _run(self, job: Job, then: Callable[[Result], None]) -> int:
+        def done(result: object) -> None:
+            then(result)  # type: ignore[arg-type]
+
+        return self.bridge.run(job, done, lambda error: self.failed.emit(job.title, error))
+
+    def _opened(self, session: Session) -> None:
+        if self.session is not None:
+            old = self.session.checkpoint
+            # Behind the jobs that still read from it.
+            self._run(Job(f"Closing {old.path.name}", lambda _: old.close()), lambda _: None)
+        self.session = session
+        self.resolved = None
+        self.draft = None
+        self.chosen = None
+        self.opened.emit()
+        self.resolve()
+
+    def _set_resolved(self, resolved: Resolved) -> None:
+        session = self.session
+        if session is not None and resolved.resolution.checkpoint is session.checkpoint:
+            self.resolved = resolved
+            self.resolved_changed.emit()

@@ -1,0 +1,128 @@
+"""The tree of modules with places in arrays, so that counting and filtering are quick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from re import compile as compile_pattern
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
+
+LARGE: Final = 1000
+"""Modules of more parameters are split at once, where it can take its time; others when asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node of the tree.
+
+    Attributes:
+        number: of the branch in the outline.
+        node: the module or parameter.
+        parent: the number of the branch it hangs on; -1 for the root.
+        places: where the parameters at and below it stand in the arrays of the outline.
+    """
+
+    number: int
+    node: ModuleNode
+    parent: int
+    places: NDArray[np.intp]
+
+
+class Outline:
+    """The branches of the tree by number, made when first asked for; the root is number 0.
+
+    For use from one thread at a time.
+
+    Attributes:
+        tensors: in file order; the arrays have an element for each.
+        entries: how many entries each has.
+        prunable: how many of them can be pruned: all or none.
+    """
+
+    def __init__(self, tensors: Iterable[TensorInfo]) -> None:
+        self.tensors = tuple(tensors)
+        self._places = {tensor.name: place for place, tensor in enumerate(self.tensors)}
+        self._lowered = [tensor.name.lower() for tensor in self.tensors]
+        self.entries = np.array([tensor.numel for tensor in self.tensors], np.int64)
+        can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
+        self.prunable = self.entries * can_be_pruned
+        of_two_dimensions = np.array([len(tensor.shape) > 1 for tensor in self.tensors], np.bool_)
+        self._weights = can_be_pruned & of_two_dimensions
+        root = module_tree(self.tensors)
+        self._branches = [Branch(0, root, -1, np.arange(len(self.tensors)))]
+        self._children: dict[int, Sequence[Branch]] = {}
+        for branch in self._branches:  # grows on the way
+            if len(branch.places) > LARGE:
+                self.children(branch.number)
+
+    def __getitem__(self, number: int) -> Branch:
+        return self._branches[number]
+
+    def children(self, number: int) -> Sequence[Branch]:
+        """Return the branches directly below one."""
+        known = self._children.get(number)
+        if known is None:
+            nodes = self._branches[number].node.children
+            first = len(self._branches)
+            known = [
+                Branch(first + i, node, number, self._places_of(node))
+                for i, node in enumerate(nodes)
+            ]
+            self._branches += known
+            self._children[number] = known
+        return known
+
+    def find(self, path: str) -> Branch | None:
+        """Return the branch of a dotted path, if there is one."""
+        branch = self._branches[0]
+        while branch.node.path != path or branch.number == 0:
+            for child in self.children(branch.number):
+                at = child.node.path
+                if path == at or (child.node.below and path.startswith(f"{at}.")):
+                    branch = child
+                    break
+            else:
+                return None
+        return branch
+
+    def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
+        """Return how many entries of each are pruned, given (pruned, all) by parameter name."""
+        pruned = np.zeros(len(self.tensors), np.int64)
+        pruned[[self._places[name] for name in counts]] = [number for number, _ in counts.values()]
+        return pruned
+
+    def matches(self, text: str) -> NDArray[np.bool_]:
+        """Return for each whether its full name holds `text`, or fits it if it is a glob.
+
+        Upper and lower case are the same.
+        """
+        text = text.strip().lower()
+        if set(text) & set("*?["):
+            fits = compile_pattern(translate(text)).match
+            return np.array([fits(name) is not None for name in self._lowered], np.bool_)
+        return np.array([text in name for name in self._lowered], np.bool_)
+
+    def meant_by(self, branches: Iterable[Branch], shown: NDArray[np.bool_]) -> frozenset[str]:
+        """Return the names of the parameters that are meant by selecting branches.
+
+        A parameter means itself. A module means its parameters of two or more dimensions, as
+        biases and norms are rarely pruned, or all of them if it has none such. What cannot be
+        pruned, or is not among those `shown` (see `matches`), is left out.
+        """
+        names: set[str] = set()
+        for branch in branches:
+            places = branch.places[shown[branch.places]]
+            weights = places[self._weights[places]]
+            chosen = weights if len(weights) else places[self.prunable[places] > 0]
+            names.update(self.tensors[place].name for place in chosen)
+        return frozenset(names)
+
+    def _places_of(self, node: ModuleNode) -> NDArray[np.intp]:
+        names = (tensor.name for tensor in node.tensors)
+        return np.fromiter(map(self._places.__getitem__, names), np.intp)

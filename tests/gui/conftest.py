@@ -1,0 +1,96 @@
+"""A window, or what is behind it, for one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyqtgraph import PlotWidget
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.gui.theme import Theme
+from prune_gui.gui.window import MainWindow
+from prune_gui.gui.workbench import Workbench
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Step
+from prune_gui.session import Settings
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+
+
+@pytest.fixture
+def workbench(qtbot) -> Iterator[Workbench]:
+    """Return a workbench with nothing open."""
+    bench = Workbench()
+    yield bench
+    bench.close()
+    bench.deleteLater()
+
+
+@pytest.fixture
+def open_file(qtbot, workbench) -> Callable[..., None]:
+    """Return what opens a checkpoint and waits until it is resolved."""
+
+    def open_and_wait(path: Path, recipe: Path | None = None) -> None:
+        with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
+            workbench.open(path, recipe)
+
+    return open_and_wait
+
+
+@pytest.fixture
+def window(qtbot, workbench) -> Iterator[MainWindow]:
+    """Return a window with nothing open."""
+    app = QApplication.instance()
+    theme = Theme(app, "light")
+    made = MainWindow(workbench, theme, Settings(), Path("prune-gui.log"))
+    made.show()
+    qtbot.waitExposed(made)
+    yield made
+    workbench.bridge.close()
+    made.hide()
+    for plot in made.findChildren(PlotWidget):
+        plot.close()  # lets go of menus that belong to no widget, and of its own parent
+        plot.deleteLater()
+    made.deleteLater()
+    theme.deleteLater()
+
+
+@pytest.fixture
+def demo_window(window, open_file, demo_checkpoint) -> MainWindow:
+    """Return a window on the demo checkpoint, without a step."""
+    open_file(demo_checkpoint)
+    return window
+
+
+@pytest.fixture
+def settle(qtbot, workbench) -> Callable[[], None]:
+    """Return what waits until the recipe and the draft as they are now are resolved."""
+
+    def wait() -> None:
+        def settled() -> bool:
+            resolved, session = workbench.resolved, workbench.session
+            return (
+                resolved is not None
+                and resolved.recipe is session.recipe
+                and resolved.draft == workbench.draft
+            )
+
+        qtbot.waitUntil(settled, timeout=20_000)
+
+    return wait
+
+
+@pytest.fixture
+def make_step() -> Callable[..., Step]:
+    """Return what makes a step; without targets it is for the convolutions of the demo."""
+
+    def make(method: str = "l1_unstructured", *targets: str, **parameters: object) -> Step:
+        chosen = METHODS[method].model_validate(parameters)
+        return Step(method=chosen, targets=targets or ("*.conv*.weight",))
+
+    return make

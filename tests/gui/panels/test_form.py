@@ -1,0 +1,136 @@
+"""The form of a method's parameters."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
+
+from prune_gui.gui.panels.amount_field import AmountField
+from prune_gui.gui.panels.form import MethodForm, summary
+from prune_gui.pruning.methods import METHODS
+
+amounts = st.floats(0, 1) | st.integers(0, 2**40)
+scopes = st.sampled_from(["local", "global"])
+parts = st.sampled_from(["remaining", "total", "reach"])
+seeds = st.integers(-(2**62), 2**62)
+files = st.none() | st.sampled_from(["scores.safetensors", "/a folder/b.pt"])
+norms = st.integers(0, 9) | st.sampled_from([0.5, math.inf, -math.inf, 2.0, "fro", "nuc"])
+dims = st.integers(-4, 4)
+ranked = {"amount": amounts, "scope": scopes, "amount_of": parts}
+channels = {"amount": amounts, "dim": dims, "amount_of": parts}
+PARAMETERS = {
+    "l1_unstructured": ranked | {"importance": files},
+    "ln_structured": channels | {"n": norms, "importance": files},
+    "random_unstructured": ranked | {"seed": seeds},
+    "random_structured": channels | {"seed": seeds},
+    "custom_from_mask": {"mask": files.filter(bool)},
+    "identity": {},
+}
+
+
+@pytest.fixture
+def form(qtbot):
+    made = MethodForm()
+    qtbot.addWidget(made)
+    return made
+
+
+def message(form, field):
+    return form._messages[field].text()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_method_goes_through_the_form_unharmed(form, name, data):
+    parameters = data.draw(st.fixed_dictionaries(PARAMETERS[name]))
+    method = METHODS[name].model_validate(parameters)
+    form.show_method(method)
+    assert form.method() == method
+    assert {f: type(v) for f, v in form.method()} == {f: type(v) for f, v in method}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_sentence_and_a_row_for_each_parameter(form, name):
+    assert summary(METHODS[name]).endswith(".")
+    form.use(METHODS[name])
+    assert list(form._fields) == list(METHODS[name].model_fields)
+
+
+def test_what_two_methods_have_in_common_is_kept(form):
+    form.show_method(METHODS["l1_unstructured"](amount=0.3, amount_of="total", scope="global"))
+    form.use(METHODS["random_structured"])
+    assert form.method() == METHODS["random_structured"](amount=0.3, amount_of="total")
+
+
+def test_a_file_still_needed_is_asked_for_below_its_field(form):
+    form.use(METHODS["custom_from_mask"])
+    assert form.method() is None
+    assert message(form, "mask") == "Still needed."
+    form._fields["mask"]._line.setText("masks.pt")
+    assert form.method() is not None
+    assert message(form, "mask") == ""
+
+
+def test_a_norm_that_is_none_is_refused_in_the_words_of_its_description(form):
+    form.use(METHODS["ln_structured"])
+    form._fields["n"].findChild(QComboBox).setEditText("two")
+    assert form.method() is None
+    assert message(form, "n") == "The norm's order p: a number, inf, -inf, fro or nuc."
+
+
+def test_every_change_of_a_field_is_told(form, qtbot):
+    form.use(METHODS["ln_structured"])
+    for field, change in {
+        "amount": lambda f: f.findChild(QSlider).setValue(200),
+        "dim": lambda f: f._box.setValue(1),
+        "n": lambda f: f._box.setEditText("inf"),
+        "importance": lambda f: f._line.setText("scores.pt"),
+        "amount_of": lambda f: f._box.activated.emit(0),
+    }.items():
+        with qtbot.waitSignal(form.changed):
+            change(form._fields[field])
+    assert form.method() == METHODS["ln_structured"](
+        amount=0.2, dim=1, n="inf", importance="scores.pt"
+    )
+
+
+class TestAmount:
+    @pytest.fixture
+    def field(self, qtbot):
+        made = AmountField("entry")
+        qtbot.addWidget(made)
+        made.show()
+        return made
+
+    def test_slider_and_box_follow_each_other(self, field):
+        slider, box = field.findChild(QSlider), field.findChild(QDoubleSpinBox)
+        slider.setValue(125)
+        assert (field.value(), box.text()) == (0.125, "12.5")
+        box.setValue(37.5)
+        assert (field.value(), slider.value()) == (0.375, 375)
+
+    def test_typing_is_not_disturbed(self, field, qtbot):
+        box = field.findChild(QDoubleSpinBox)
+        box.setFocus()
+        box.selectAll()
+        qtbot.keyClicks(box, "12.05")
+        assert box.text() == "12.05"
+        assert field.value() == pytest.approx(0.1205)
+
+    def test_a_number_of_units_is_no_share(self, field):
+        kind = field.findChild(QComboBox)
+        assert [kind.itemText(i) for i in range(2)] == ["%", "entries"]
+        kind.setCurrentIndex(1)
+        kind.activated.emit(1)
+        assert field.value() == 1
+        assert isinstance(field.value(), int)
+        assert field.findChild(QSlider).isHidden()
+        field.findChild(QDoubleSpinBox).setValue(5_000_000_000)
+        assert field.value() == 5_000_000_000
+        kind.activated.emit(0)
+        assert field.value() == 0.5

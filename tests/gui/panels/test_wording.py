@@ -1,0 +1,63 @@
+"""How steps and numbers read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.gui.panels import wording
+from prune_gui.recipe import Outcome
+
+
+@given(st.integers(1, 10**12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_only_nothing_reads_as_none_and_only_everything_as_all(counts):
+    pruned, total = counts
+    text = wording.sparsity(pruned, total)
+    assert (text == "0.0 %") == (pruned == 0)
+    assert (text == "100.0 %") == (pruned == total)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (999, "999"), (1_500, "1.5 k"), (22_713_728, "22.7 M"), (8 * 10**9, "8.0 G")],
+)
+def test_large_numbers_are_short(number, text):
+    assert wording.short_count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "text"),
+    [
+        ("l1_unstructured", {"scope": "global"}, "L1 unstructured, global, 50 %"),
+        ("l1_unstructured", {"amount": 1}, "L1 unstructured, local, 1 entry"),
+        ("l1_unstructured", {"amount": 1200}, "L1 unstructured, local, 1,200 entries"),
+        (
+            "ln_structured",
+            {"amount": 8, "n": "inf", "dim": 1, "amount_of": "reach"},
+            "Ln structured, dim 1, 8 channels, reached in all, n inf",
+        ),
+        (
+            "l1_unstructured",
+            {"importance": "/a/b.safetensors"},
+            "L1 unstructured, local, 50 %, b.safetensors",
+        ),
+        (
+            "random_unstructured",
+            {"amount": 1 / 3, "seed": 3},
+            "Random unstructured, local, 33.3333 %, seed 3",
+        ),
+        ("custom_from_mask", {"mask": "masks.pt"}, "Custom mask from a file, masks.pt"),
+        ("identity", {}, "Identity"),
+    ],
+)
+def test_a_step_is_titled_by_what_sets_it_apart(make_step, method, parameters, text):
+    assert wording.title(make_step(method, **parameters)) == text
+
+
+def test_equal_remarks_are_made_once_and_many_are_counted():
+    some = Outcome(notes={"a": "odd", "b": "odd", "c": "even"})
+    assert wording.notes(some) == ["a and 1 more: odd", "c: even"]
+    many = Outcome(notes={str(i): f"note {i}" for i in range(10)})
+    assert wording.notes(many)[-1] == "and 7 more"
+    assert len(wording.notes(many)) == 4

@@ -1,0 +1,137 @@
+"""Starting, ending, and what goes wrong in between; in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+BEGINNING = """
+import os, sys
+from pathlib import Path
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication, QMessageBox
+from prune_gui.gui import app
+from prune_gui.gui.window import MainWindow
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return what runs Python code with an application, and gives its finished process."""
+
+    def run_code(code: str, **options: object) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "XDG_CONFIG_HOME": str(tmp_path / "config"),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", BEGINNING + textwrap.dedent(code)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    return run_code
+
+
+def test_the_window_is_shown_before_torch_is_loaded(run):
+    done = run(
+        """
+        shown = MainWindow.showEvent
+        def look(window, event):
+            assert "torch" not in sys.modules
+            assert "numba" not in sys.modules
+            print("shown")
+            shown(window, event)
+            window.workbench.ready.connect(window.close)
+        MainWindow.showEvent = look
+        code = app.run(None, None)
+        print("torch" in sys.modules)
+        sys.exit(code)
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "shown\nTrue\n"), done.stderr
+
+
+def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
+    recipe = demo_checkpoint.with_suffix(".yaml")
+    done = run(
+        f"""
+        shown = MainWindow.showEvent
+        def look(window, event):
+            shown(window, event)
+            def say():
+                name, _, _ = window.windowTitle().partition(".")
+                print(len(window.workbench.shown.recipe.steps), name)
+                window.close()
+            window.workbench.resolved_changed.connect(say)
+        MainWindow.showEvent = look
+        sys.exit(app.run(Path({str(demo_checkpoint)!r}), Path({str(recipe)!r})))
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "3 digits_cnn\n"), done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent another way there")
+def test_an_interrupt_ends_the_program_cleanly(run):
+    done = run(
+        f"""
+        QTimer.singleShot(0, lambda: None)
+        def interrupt(window, event):
+            QTimer.singleShot(300, lambda: os.kill(os.getpid(), {int(signal.SIGINT)}))
+        MainWindow.showEvent = interrupt
+        sys.exit(app.run(None, None))
+        """
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_fault_is_logged_and_shown_once_without_a_traceback(run, tmp_path):
+    done = run(
+        """
+        from prune_gui.session import start_log
+        start_log()
+        def fail():
+            raise ZeroDivisionError("on purpose")
+        def look(window, event):
+            QTimer.singleShot(0, fail)
+            QTimer.singleShot(0, fail)
+            QTimer.singleShot(500, say)
+        def say():
+            boxes = [w for w in QApplication.topLevelWidgets() if isinstance(w, QMessageBox)]
+            print(len(boxes), "because of a fault in this program" in boxes[0].text())
+            QApplication.exit(0)
+        MainWindow.showEvent = look
+        sys.exit(app.run(None, None))
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "1 True\n"), done.stderr
+    assert "Traceback" not in done.stderr
+    log = (tmp_path / "state" / "prune-gui" / "log" / "prune-gui.log").read_text()
+    assert log.count("ZeroDivisionError: on purpose") == 2
+
+
+def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
+    done = run(
+        """
+        import gc, threading
+        on = set()
+        gc.callbacks.append(lambda phase, _: on.add(threading.current_thread().name))
+        def look(window, event):
+            on.clear()
+            window.workbench.ready.connect(lambda: QTimer.singleShot(700, window.close))
+        MainWindow.showEvent = look
+        code = app.run(None, None)
+        print(on)
+        sys.exit(code)
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "{'MainThread'}\n"), done.stderr

@@ -1,0 +1,63 @@
+"""The status bar."""
+
+from __future__ import annotations
+
+import pytest
+
+from prune_gui.gui.status import StatusBar
+from prune_gui.worker import Finished, Job, Progressed, Started
+
+JOB = Job("Saving a.pt", lambda _: None)
+
+
+@pytest.fixture
+def status(qtbot, workbench):
+    made = StatusBar(workbench)
+    qtbot.addWidget(made)
+    made.show()
+    return made
+
+
+def test_a_short_job_is_not_mentioned(status, workbench):
+    workbench.bridge.happened.emit(Started(1, JOB))
+    assert not status.busy
+    workbench.bridge.happened.emit(Finished(1, JOB, None))
+    assert not status._patience.isActive()
+
+
+def test_a_long_job_is_shown_and_can_be_cancelled(status, workbench, monkeypatch, qtbot):
+    cancelled = []
+    monkeypatch.setattr(workbench.bridge, "cancel", cancelled.append)
+    with qtbot.waitSignal(status.busy_changed):
+        workbench.bridge.happened.emit(Started(7, JOB))
+    assert status.busy
+    assert status._title.text() == "Saving a.pt …"
+    status._cancel.click()
+    assert cancelled == [7]
+    workbench.bridge.happened.emit(Finished(7, JOB, None))
+    assert not status.busy
+
+
+def test_progress_never_goes_back_within_a_job_and_begins_anew_with_the_next(status, workbench):
+    shown = []
+    for done, total in [(10, 100), (50, 100), (60, 1000), (700, 1000), (8 << 40, 9 << 40)]:
+        workbench.bridge.happened.emit(Started(1, JOB) if not shown else Progressed(1, JOB, 0, 9))
+        workbench.bridge.happened.emit(Progressed(1, JOB, done, total))
+        shown.append(status._progress.value())
+    assert shown == [100, 500, 500, 700, 888]
+    workbench.bridge.happened.emit(Finished(1, JOB, None))
+    workbench.bridge.happened.emit(Started(2, JOB))
+    workbench.bridge.happened.emit(Progressed(2, JOB, 1, 10))
+    assert status._progress.value() == 100
+
+
+def test_what_another_job_does_is_not_shown(status, workbench):
+    workbench.bridge.happened.emit(Started(2, JOB))
+    workbench.bridge.happened.emit(Progressed(2, JOB, 1, 10))
+    workbench.bridge.happened.emit(Progressed(1, JOB, 9, 10))
+    assert status._progress.value() == 100
+
+
+def test_what_is_pruned_is_said_in_short(status, open_file, demo_checkpoint):
+    open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
+    assert status._pruned.text() == "67.4 k of 89.9 k pruned (74.9 %)"

@@ -1,0 +1,309 @@
+"""The window: opening, closing, dropping, and the table of actions."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QAbstractButton, QDialog, QDockWidget, QLabel, QMessageBox, QTabWidget
+
+from prune_gui import open_checkpoint
+from prune_gui.errors import CheckpointError
+from prune_gui.gui import actions, commands, dialogs
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Recipe
+from prune_gui.resources import resource
+from prune_gui.session import Settings
+from prune_gui.worker import Job
+
+Button = QMessageBox.StandardButton
+
+
+@pytest.fixture
+def answer(monkeypatch):
+    """Return what makes a dialog answer, and counts how often it is asked."""
+
+    def prepare(name, reply):
+        asked = []
+        monkeypatch.setattr(dialogs, name, lambda *_: asked.append(name) or reply)
+        return asked
+
+    return prepare
+
+
+@pytest.fixture
+def changed(demo_window, workbench, make_step):
+    """Return a window with a recipe that is not saved."""
+    workbench.edit(lambda session: session.add(make_step()))
+    return demo_window
+
+
+def drop(window, *paths):
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    event = QDropEvent(
+        QPointF(5, 5),
+        Qt.DropAction.CopyAction,
+        mime,
+        Qt.MouseButton.LeftButton,
+        Qt.KeyboardModifier.NoModifier,
+    )
+    window.dropEvent(event)
+
+
+def own(names):
+    """Return those entries of a menu that are actions of the table."""
+    return [n for n in names if n not in (actions.SEPARATOR, actions.RECENT, actions.DOCKS)]
+
+
+def test_an_empty_window_says_what_to_do(window):
+    assert window._centre.currentWidget() is window._welcome
+    assert not window.acts["save_checkpoint"].isEnabled()
+    assert not window.draft.isEnabled()
+
+
+def test_opening_shows_a_parameter_and_remembers_the_file(
+    window, open_file, tmp_path, demo_checkpoint
+):
+    path = tmp_path / "mine.safetensors"
+    path.write_bytes(demo_checkpoint.read_bytes())
+    open_file(path)
+    assert window._centre.currentWidget() is window.views
+    assert window.workbench.chosen == "classifier.hidden.weight"
+    assert window.windowTitle().startswith("mine.safetensors")
+    assert Settings.load().recent == (str(path),)
+    window._list_recent()
+    assert [action.text() for action in window._recent.actions()] == [f"&1  {path}"]
+
+
+def test_the_demo_has_its_recipe_and_is_no_recent_file(window, qtbot):
+    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+        window.acts["demo"].trigger()
+    assert len(window.workbench.session.steps) == 3
+    assert Settings.load().recent == ()
+    assert not window.isWindowModified()
+
+
+def test_the_shipped_recipe_is_never_written_to(window, qtbot, answer, tmp_path):
+    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+        window.acts["demo"].trigger()
+    asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
+    assert window.commands.save_recipe()
+    assert asked
+    assert Recipe.load(tmp_path / "mine.yaml").steps == window.workbench.session.steps
+
+
+def test_a_change_marks_the_title_until_the_recipe_is_saved(changed, answer, tmp_path):
+    assert changed.isWindowModified()
+    answer("ask_recipe_target", tmp_path / "mine.yaml")
+    changed.acts["save_recipe"].trigger()
+    assert not changed.isWindowModified()
+    assert Recipe.load(tmp_path / "mine.yaml").steps == changed.workbench.session.steps
+    changed.acts["undo"].trigger()
+    assert changed.isWindowModified()
+    asked = answer("ask_recipe_target", None)
+    changed.acts["save_recipe"].trigger()
+    assert not asked
+    assert Recipe.load(tmp_path / "mine.yaml").steps == ()
+
+
+def test_closing_without_changes_asks_nothing(demo_window, answer):
+    asked = answer("ask_unsaved", Button.Cancel)
+    assert demo_window.close()
+    assert not asked
+
+
+@pytest.mark.parametrize(("reply", "closes"), [(Button.Discard, True), (Button.Cancel, False)])
+def test_closing_with_an_unsaved_recipe_asks(changed, answer, reply, closes):
+    asked = answer("ask_unsaved", reply)
+    assert changed.close() is closes
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_saving_on_closing_closes_only_if_it_is_saved(changed, answer, tmp_path, named):
+    path = tmp_path / "last.yaml"
+    answer("ask_unsaved", Button.Save)
+    answer("ask_recipe_target", path if named else None)
+    assert changed.close() is named
+    assert path.exists() is named
+
+
+def test_another_checkpoint_does_not_drop_an_unsaved_recipe_unasked(
+    changed, answer, demo_checkpoint
+):
+    asked = answer("ask_unsaved", Button.Cancel)
+    before = changed.workbench.session
+    drop(changed, demo_checkpoint)
+    assert asked
+    assert changed.workbench.session is before
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_closing_during_a_save_asks_whether_to_stop_it(
+    demo_window, workbench, answer, monkeypatch, qtbot, stops
+):
+    running, cancelled, end = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(monitor):
+        running.set()
+        try:
+            while not end.wait(0.005):
+                monitor.advance()
+        except Exception:
+            cancelled.set()
+            raise
+
+    def save(_path, _form, *, overwrite):
+        return workbench._run(Job("Saving", slow), lambda _: None)
+
+    monkeypatch.setattr(workbench, "save", save)
+    monkeypatch.setattr(dialogs.SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    asked = answer("ask_cancel_saving", stops)
+    demo_window.acts["save_checkpoint"].trigger()
+    qtbot.waitUntil(running.is_set)
+    assert demo_window.close() is stops
+    assert asked
+    if stops:
+        qtbot.waitUntil(cancelled.is_set)
+    else:
+        assert not cancelled.is_set()
+    end.set()
+
+
+def test_a_checkpoint_is_saved_where_the_dialog_says(
+    changed, workbench, monkeypatch, qtbot, tmp_path, demo_checkpoint
+):
+    out = tmp_path / "pruned.safetensors"
+    monkeypatch.setattr(dialogs.SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    monkeypatch.setattr(dialogs.SaveDialog, "path", out)
+    with qtbot.waitSignal(workbench.saved, timeout=20_000):
+        changed.acts["save_checkpoint"].trigger()
+    with open_checkpoint(out) as saved:
+        assert int((saved.read("features.conv1.weight") == 0).sum()) == 72
+    assert changed.status._note.text() == f"Saved {out}"
+    assert not changed.isWindowModified()
+
+
+def test_what_is_changed_while_saving_is_not_taken_for_saved(
+    changed, workbench, qtbot, tmp_path, make_step
+):
+    with qtbot.waitSignal(workbench.saved, timeout=20_000):
+        workbench.save(tmp_path / "a.safetensors", "finalized", overwrite=False)
+        workbench.edit(lambda session: session.add(make_step()))
+    assert workbench.session.unsaved
+
+
+def test_a_checkpoint_and_a_recipe_can_be_dropped(window, qtbot, demo_checkpoint):
+    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+        drop(window, resource("demo", "digits_cnn.yaml"), demo_checkpoint)
+    assert len(window.workbench.session.steps) == 3
+
+
+def test_a_dropped_recipe_takes_the_place_of_the_steps_and_can_be_undone(demo_window, tmp_path):
+    path = tmp_path / "mine.yml"
+    path.write_text("steps: [{method: identity, targets: ['*.weight']}]")
+    drop(demo_window, path)
+    assert len(demo_window.workbench.session.steps) == 1
+    assert demo_window.acts["undo"].text() == "&Undo: Open recipe"
+
+
+def test_errors_share_one_box_and_say_what_they_say(window, workbench, tmp_path, qtbot):
+    drop(window, tmp_path / "steps.yaml")
+    with qtbot.waitSignal(workbench.failed, timeout=60_000):
+        drop(window, tmp_path / "gone.safetensors")
+    workbench.failed.emit("Opening", CheckpointError("Another."))
+    workbench.failed.emit("Opening", CheckpointError("Another."))
+    box = window._errors._box
+    assert [b for b in window.findChildren(QMessageBox) if b.isVisible()] == [box]
+    recipe, checkpoint, other = box.text().split("\n\n")
+    assert recipe.endswith("the recipe cannot be read: No such file or directory.")
+    assert checkpoint == f"{tmp_path / 'gone.safetensors'} does not exist."
+    assert other == "Another."
+    box.accept()
+
+
+def test_a_recipe_without_a_checkpoint_is_told_what_it_needs(window):
+    drop(window, resource("demo", "digits_cnn.yaml"))
+    assert window._errors._box.text().startswith("Open a checkpoint first")
+    window._errors._box.accept()
+
+
+def test_a_fault_of_the_program_points_to_the_log(window, workbench):
+    workbench.failed.emit("Resolving", ZeroDivisionError("division by zero"))
+    text = window._errors._box.text()
+    assert (
+        text == "Resolving failed because of a fault in this program. See the log at prune-gui.log."
+    )
+    window._errors._box.accept()
+
+
+def test_docks_come_back(window):
+    docks = window.findChildren(QDockWidget)
+    places = [window.dockWidgetArea(dock) for dock in docks]
+    docks[0].setFloating(True)
+    docks[1].hide()
+    window.acts["reset"].trigger()
+    assert [window.dockWidgetArea(dock) for dock in docks] == places
+    assert not any(dock.isFloating() or dock.isHidden() for dock in docks)
+
+
+def test_the_layout_is_kept_for_the_next_time(window):
+    window.findChildren(QDockWidget)[1].hide()
+    assert window.close()
+    geometry, state = Settings.load().window
+    assert base64.b64decode(state) == window.saveState().data()
+    assert base64.b64decode(geometry)
+
+
+def test_the_theme_is_kept_for_the_next_time(window, qtbot):
+    light = window.palette().window().color().lightness()
+    window.acts["theme_dark"].trigger()
+    qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
+    assert Settings.load().theme == "dark"
+    assert window.acts["theme_dark"].isChecked()
+    assert not window.acts["theme_system"].isChecked()
+
+
+def test_every_action_is_in_a_menu_once_and_no_two_share_a_key(window):
+    listed = [name for names in actions.MENUS.values() for name in own(names)]
+    assert sorted(listed) == sorted(act.name for act in actions.TABLE)
+    keys = [k.toString() for n in listed for k in window.acts[n].shortcuts() if not k.isEmpty()]
+    assert len(keys) == len(set(keys))
+
+
+def test_mnemonics_within_a_menu_differ(demo_window):
+    for names in actions.MENUS.values():
+        texts = [action.text() for action in demo_window.acts.several(own(names))]
+        letters = [text[text.index("&") + 1].lower() for text in texts]
+        assert len(letters) == len(set(letters)), texts
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_key_of_the_form_is_that_of_a_menu_or_a_tab(demo_window, method):
+    draft = demo_window.draft
+    draft.method.setCurrentIndex(draft.method.findData(method))
+    draft.method.activated.emit(draft.method.currentIndex())
+    tabs = demo_window.findChild(QTabWidget).tabBar()
+    shown = [label for label in draft.findChildren(QLabel) if label.isVisibleTo(draft)]
+    texts = [
+        *actions.MENUS,
+        *(tabs.tabText(i) for i in range(tabs.count())),
+        *(label.text() for label in shown if label.buddy()),
+        *(button.text() for button in draft.findChildren(QAbstractButton)),
+    ]
+    letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
+    assert len(letters) == len(set(letters)), texts
+
+
+def test_a_saved_name_goes_beside_its_input():
+    assert dialogs.pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
+
+
+def test_shipped_files_are_known_as_such(tmp_path):
+    assert commands._is_shipped(resource("demo", "digits_cnn.yaml"))
+    assert not commands._is_shipped(tmp_path / "digits_cnn.yaml")

@@ -1,0 +1,161 @@
+"""A small checkpoint, a workbench to open it with, and ways to look at and handle a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from PySide6.QtCore import QEvent, QPointF, Qt, QTimer
+from PySide6.QtGui import QColor, QImage, QMouseEvent
+from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
+from pytestqt.qtbot import QtBot
+from safetensors.torch import save_file
+
+from prune_gui.gui.views.subject import Subject, subject_of
+from prune_gui.gui.workbench import Workbench
+from prune_gui.recipe import Step
+
+LONG_NAME = "encoder.layer.11." * 8 + "LayerNorm.bias"
+LEFT, NONE = Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
+MOVE = QEvent.Type.MouseMove
+
+
+class Bench(Workbench):
+    """A workbench whose engine can be waited for."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        super().__init__()
+        self.errors: list[object] = []
+        self.failed.connect(lambda _, error: self.errors.append(error))
+        self._qtbot = qtbot
+
+    @staticmethod
+    def step(method: str = "l1_unstructured", **parameters: object) -> Step:
+        """Return a step for fc.weight, unless other targets are given."""
+        return Step.model_validate({"method": method, "targets": ["fc.weight"], **parameters})
+
+    def until_idle(self) -> None:
+        """Wait until everything that was asked for has been shown, and what follows from it."""
+
+        def idle() -> bool:
+            timers = (t for w in QApplication.topLevelWidgets() for t in w.findChildren(QTimer))
+            return not self.bridge._waiting and not any(timer.isActive() for timer in timers)
+
+        self._qtbot.wait(1)
+        self._qtbot.waitUntil(idle, timeout=20_000)
+
+    def open_and_choose(self, path: Path, name: str) -> None:
+        self.open(path)
+        self.until_idle()
+        self.choose(name)
+        self.until_idle()
+
+    def add(self, *steps: Step) -> None:
+        for one in steps:
+            self.edit(lambda session, one=one: session.add(one))
+        self.until_idle()
+
+    def draft_step(self, one: Step | None) -> None:
+        self.set_draft(one)
+        self.until_idle()
+
+    def found(self) -> Subject:
+        subject = subject_of(self)
+        assert isinstance(subject, Subject)
+        return subject
+
+
+class Hand:
+    """Moves the cursor over a plot, no faster than pyqtgraph looks."""
+
+    def __init__(self, qtbot: QtBot) -> None:
+        self._qtbot = qtbot
+
+    def point(self, plot: QGraphicsView, x: float, y: float) -> QPointF:
+        """Return where in the viewport of a plot the place (x, y) of its axes is."""
+        return QPointF(plot.mapFromScene(plot.view.mapViewToScene(QPointF(x, y))))
+
+    def hover(self, plot: QGraphicsView, at: QPointF) -> None:
+        """Move to a place."""
+        self._send(plot, MOVE, at, NONE, NONE)
+
+    def drag(self, plot: QGraphicsView, start: QPointF, stop: QPointF) -> None:
+        """Drag with the left button, in a few steps."""
+        self.hover(plot, start)
+        self._send(plot, QEvent.Type.MouseButtonPress, start, LEFT, LEFT)
+        for part in (0.2, 0.6, 1.0):
+            self._send(plot, MOVE, start + (stop - start) * part, NONE, LEFT)
+        self._send(plot, QEvent.Type.MouseButtonRelease, stop, LEFT, NONE)
+
+    def _send(
+        self,
+        plot: QGraphicsView,
+        kind: QEvent.Type,
+        at: QPointF,
+        button: Qt.MouseButton,
+        buttons: Qt.MouseButton,
+    ) -> None:
+        viewport = plot.viewport()
+        everywhere = viewport.mapToGlobal(at)
+        event = QMouseEvent(kind, at, everywhere, button, buttons, Qt.KeyboardModifier.NoModifier)
+        QApplication.sendEvent(viewport, event)
+        self._qtbot.wait(15)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    random = torch.Generator().manual_seed(0)
+    path = tmp_path / "small.safetensors"
+    save_file(
+        {
+            "fc.weight": torch.randn(8, 6, generator=random),
+            "other.weight": torch.randn(8, 6, generator=random),
+            "conv.weight": torch.randn(4, 3, 5, 2, generator=random).bfloat16(),
+            "fc.bias": torch.arange(8.0) - 3,
+            "scale": torch.tensor(0.5),
+            LONG_NAME: torch.ones(3),
+            "steps": torch.tensor(7),
+            "odd.weight": torch.tensor([[1.0, float("nan")], [float("inf"), 2.0], [0.5, 1.0]]),
+        },
+        path,
+    )
+    return path
+
+
+@pytest.fixture
+def bench(qtbot: QtBot) -> Iterator[Bench]:
+    made = Bench(qtbot)
+    yield made
+    made.close()
+    assert made.errors == []
+
+
+@pytest.fixture
+def shown(qtbot: QtBot) -> Callable[[QWidget], QWidget]:
+    def show(widget: QWidget) -> QWidget:
+        qtbot.addWidget(widget)
+        widget.resize(700, 500)
+        with qtbot.waitExposed(widget):
+            widget.show()
+        return widget
+
+    return show
+
+
+@pytest.fixture
+def hand(qtbot: QtBot) -> Hand:
+    return Hand(qtbot)
+
+
+@pytest.fixture(scope="session")
+def share_of() -> Callable[[QWidget, str], float]:
+    """Return what tells the share of a widget's pixels that have exactly a colour."""
+
+    def measure(widget: QWidget, colour: str) -> float:
+        image = widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+        pixels = torch.frombuffer(bytearray(image.constBits()), dtype=torch.int32)
+        return float((pixels == QColor(colour).rgb() - (1 << 32)).double().mean())
+
+    return measure

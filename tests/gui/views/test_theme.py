@@ -1,0 +1,75 @@
+import colorsys
+from itertools import combinations, pairwise
+
+import pytest
+from PySide6.QtGui import QPalette
+
+from prune_gui.audit.codes import IN_FILE, KEPT
+from prune_gui.gui.theme import DARK, LIGHT, Theme, colours
+
+THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+
+
+@pytest.fixture
+def app(qapp):
+    style, palette = qapp.style().objectName(), qapp.palette()
+    yield qapp
+    qapp.setStyle(style)
+    qapp.setPalette(palette)
+
+
+def _rgb(colour):
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+def _luminance(colour):
+    """Return the relative luminance as WCAG 2 defines it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(a, b):
+    light, dark = sorted((_luminance(a), _luminance(b)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@THEMES
+def test_text_and_lines_can_be_read(theme):
+    for colour in (theme.foreground, theme.cut, theme.warning):
+        assert _contrast(colour, theme.background) >= 4.5
+
+
+@THEMES
+def test_every_pruned_colour_stands_out_from_kept_and_from_the_background(theme):
+    for colour in (*theme.steps, theme.draft):
+        assert _contrast(colour, theme.kept) >= 1.45
+        assert _contrast(colour, theme.background) >= 2.5
+
+
+@THEMES
+def test_no_two_meanings_share_a_colour(theme):
+    meanings = [theme.kept, theme.in_file, theme.draft, *theme.steps]
+    for a, b in combinations(meanings, 2):
+        assert sum(abs(x - y) for x, y in zip(_rgb(a), _rgb(b), strict=True)) > 0.2
+    hues = [colorsys.rgb_to_hsv(*_rgb(step)) for step in theme.steps]
+    for (h1, _, v1), (h2, _, v2) in pairwise(hues):
+        assert min(abs(h1 - h2), 1 - abs(h1 - h2)) > 0.05 or abs(v1 - v2) > 0.2
+
+
+@THEMES
+def test_codes_have_the_colours_of_what_they_stand_for(theme):
+    assert theme.of(KEPT) == theme.kept
+    assert theme.of(IN_FILE) == theme.in_file
+    assert theme.of(1) == theme.of(len(theme.steps) + 1) == theme.steps[0]
+    assert theme.of(3, draft=3) == theme.draft
+    assert theme.of(2, draft=3) == theme.steps[1]
+
+
+def test_a_theme_sets_the_palette_that_its_colours_go_with(app):
+    theme = Theme(app, "dark")
+    assert colours(app.palette()) is DARK
+    theme.use("light")
+    assert colours(app.palette()) is LIGHT
+    disabled = app.palette().color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Text)
+    assert disabled != app.palette().color(QPalette.ColorRole.Text)
+    theme.deleteLater()

@@ -1,0 +1,158 @@
+import pytest
+from PySide6.QtWidgets import QLabel
+from shiboken6 import delete
+
+from prune_gui.errors import CheckpointError
+from prune_gui.gui.theme import DARK, LIGHT, Theme
+from prune_gui.gui.views import DistributionView, MaskView, NormsView, view
+
+VIEWS = pytest.mark.parametrize("kind", [MaskView, DistributionView, NormsView])
+
+
+def _text(widget):
+    return [label.text() for label in widget.findChildren(QLabel) if label.isVisible()]
+
+
+@VIEWS
+def test_a_view_says_why_there_is_nothing_to_see(kind, bench, checkpoint, shown):
+    made = shown(kind(bench))
+    assert any("Nothing is open" in text for text in _text(made))
+    bench.open_and_choose(checkpoint, "steps")
+    assert any("cannot be pruned: integer" in text for text in _text(made))
+
+
+@VIEWS
+def test_a_view_shows_the_stack_and_the_draft_live(kind, bench, checkpoint, shown, share_of):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    assert share_of(made, LIGHT.kept) > 0.1
+    assert share_of(made, LIGHT.draft) == 0
+    bench.add(bench.step(amount=0.5))
+    assert share_of(made, LIGHT.steps[0]) > 0.02
+    bench.draft_step(bench.step("random_unstructured", amount=0.5))
+    assert share_of(made, LIGHT.draft) > 0.01
+    bench.draft_step(None)
+    assert share_of(made, LIGHT.draft) < 0.001
+
+
+@VIEWS
+@pytest.mark.parametrize("name", ["fc.weight", "fc.bias", "scale", "conv.weight", "odd.weight"])
+def test_parameters_of_every_shape_can_be_looked_at(kind, name, bench, checkpoint, shown, share_of):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, name)
+    assert made.subject.name == name
+    assert share_of(made, LIGHT.kept) > 0.01
+
+
+@VIEWS
+def test_a_view_that_nobody_sees_does_no_work(kind, bench, checkpoint, shown, monkeypatch):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    made.hide()
+    looks = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    bench.choose("fc.bias")
+    bench.add(bench.step(amount=0.5))
+    assert looks == []
+    made.show()
+    assert len(looks) == 1
+
+
+@VIEWS
+def test_a_picture_that_comes_too_late_is_not_shown(
+    kind, bench, checkpoint, shown, monkeypatch, share_of
+):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    before = share_of(made, LIGHT.kept)
+    looks = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    bench.choose("conv.weight")
+    bench.choose("steps")
+    _, _, then = looks[0]
+    then(None)
+    assert before > 0
+    assert share_of(made, LIGHT.kept) == 0
+
+
+@VIEWS
+def test_a_picture_for_a_window_that_is_gone_does_no_harm(
+    kind, bench, checkpoint, shown, monkeypatch
+):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    looks = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    bench.add(bench.step(amount=0.5))
+    delete(made)
+    _, _, then = looks[0]
+    then(None)
+
+
+@VIEWS
+def test_what_cannot_be_read_is_said_in_place_of_the_picture(
+    kind, bench, checkpoint, shown, monkeypatch
+):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+
+    def fail(*arguments):
+        raise CheckpointError("The file is gone.")
+
+    monkeypatch.setattr(type(bench.session.checkpoint), "read_key", fail)
+    monkeypatch.setattr(type(bench.resolved.resolution), "pruned_by_within", fail)
+    bench.add(
+        bench.step("random_unstructured", targets=["*.bias"]), bench.step("random_unstructured")
+    )
+    bench.choose("fc.bias")
+    bench.until_idle()
+    assert "The file is gone." in _text(made)
+
+
+@VIEWS
+def test_long_work_is_announced_and_short_work_does_not_flicker(
+    kind, bench, checkpoint, shown, monkeypatch, qtbot
+):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    monkeypatch.setattr(bench, "look", lambda *arguments: None)
+    made._impatience.setInterval(1)
+    bench.choose("conv.weight")
+    qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(made)))
+
+
+@VIEWS
+def test_while_new_figures_come_the_old_picture_stays(
+    kind, bench, checkpoint, shown, monkeypatch, qtbot, share_of
+):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    before = share_of(made, LIGHT.kept)
+    monkeypatch.setattr(bench, "look", lambda *arguments: None)
+    made._impatience.setInterval(1)
+    bench.add(bench.step(amount=0.5))
+    qtbot.wait(20)
+    assert share_of(made, LIGHT.kept) == before
+
+
+@VIEWS
+def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share_of):
+    palette, style = qapp.palette(), qapp.style().objectName()
+    theme = Theme(qapp, "light")
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    assert share_of(made, LIGHT.kept) > 0.1
+    theme.use("dark")
+    bench.until_idle()
+    assert share_of(made, DARK.kept) > 0.1
+    assert share_of(made, LIGHT.kept) == share_of(made, LIGHT.background) == 0
+    theme.deleteLater()
+    qapp.setStyle(style)
+    qapp.setPalette(palette)
+
+
+@VIEWS
+def test_every_control_has_a_name_for_those_who_do_not_see_it(kind, bench, shown):
+    made = shown(kind(bench))
+    assert made.accessibleName()
+    assert view.PATIENCE > view.SETTLE

@@ -1,0 +1,91 @@
+"""The outline of a checkpoint."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.session import Outline
+from prune_gui.session import outline as outline_module
+
+parts = st.sampled_from(["a", "b", "0", "10", "2", "weight", ""])
+names = st.lists(parts, min_size=1, max_size=5).map(".".join)
+
+
+@st.composite
+def tensors(draw):
+    every = draw(st.lists(names, unique=True, max_size=20))
+    shapes = st.sampled_from([(2, 3), (4,), (), (0, 2)])
+    dtypes = st.sampled_from(["float32", "int64"])
+    return [TensorInfo(name, draw(shapes), draw(dtypes)) for name in every]
+
+
+def walk(outline):
+    waiting = [0]
+    while waiting:
+        number = waiting.pop()
+        yield outline[number]
+        waiting += [child.number for child in outline.children(number)]
+
+
+@given(tensors(), st.sampled_from([0, 1000]))
+def test_each_branch_has_the_places_of_the_parameters_of_its_node(some, large):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outline_module, "LARGE", large)
+        outline = Outline(some)
+    leaves = set()
+    for branch in walk(outline):
+        found = [outline.tensors[place] for place in branch.places]
+        assert found == list(branch.node.tensors)
+        assert outline.entries[branch.places].sum() == branch.node.numel
+        assert all(child.parent == branch.number for child in outline.children(branch.number))
+        assert outline.find(branch.node.path) is branch or branch.node.path == ""
+        leaves |= {branch.node.tensor} - {None}
+    assert leaves == set(some)
+
+
+@given(tensors())
+def test_pruned_entries_stand_in_their_places(some):
+    outline = Outline(some)
+    counts = {t.name: (i, t.numel) for i, t in enumerate(some) if not t.not_prunable}
+    pruned = outline.pruned(counts)
+    assert pruned.tolist() == [counts.get(t.name, (0, 0))[0] for t in outline.tensors]
+
+
+@given(tensors(), st.sampled_from(["", "A", "0", "a.b", "*.weight", "a.*", "[ab]*", "?"]))
+def test_names_that_hold_the_text_or_fit_the_glob_match(some, text):
+    outline = Outline(some)
+    found = outline.matches(text)
+    lowered = text.lower()
+    glob = any(sign in text for sign in "*?[")
+    for tensor, matches in zip(outline.tensors, found, strict=True):
+        assert matches == (fnmatch(tensor.name, lowered) if glob else lowered in tensor.name)
+
+
+SOME = [
+    TensorInfo("block.weight", (2, 2), "float32"),
+    TensorInfo("block.bias", (2,), "float32"),
+    TensorInfo("block.ids", (2, 2), "int64"),
+    TensorInfo("norm.weight", (2,), "float32"),
+]
+
+
+def meant(text: str, *paths: str) -> set[str]:
+    outline = Outline(SOME)
+    return set(outline.meant_by(map(outline.find, paths), outline.matches(text)))
+
+
+def test_a_module_means_its_weights_or_else_all_that_can_be_pruned():
+    assert meant("", "block") == {"block.weight"}
+    assert meant("", "norm") == {"norm.weight"}
+    assert meant("", "block.bias", "norm") == {"block.bias", "norm.weight"}
+    assert meant("", "block.ids") == set()
+
+
+def test_what_is_filtered_away_is_not_meant():
+    assert meant("bias", "block") == {"block.bias"}
+    assert meant("norm", "block") == set()

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.audit import kernels, values
-from prune_gui.audit.codes import IN_FILE
 from prune_gui.audit.slots import Slots
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
@@ -19,6 +18,7 @@ from prune_gui.pruning.keys import TensorKeys, raw_bits
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicate import EntryCut
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.codes import IN_FILE
 
 
 @dataclass(frozen=True, slots=True)

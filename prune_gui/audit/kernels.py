@@ -5,28 +5,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from prune_gui.pruning.kernels import compiled
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
     Values = NDArray[np.floating[Any]]
 
-F = TypeVar("F", bound="Callable[..., Any]")
 
-
-def _compiled(function: F) -> F:
-    return cast("F", numba.njit(nogil=True, cache=True)(function))
-
-
-@_compiled
+@compiled
 def count_cells(
     codes: Codes,
     slots: Codes,
@@ -75,7 +68,7 @@ def count_cells(
             j += 1
 
 
-@_compiled
+@compiled
 def _bin_of(value: float, guess: float, edges: NDArray[np.float64]) -> int:
     """Return the bin in which a value lies, from a guess that may be wrong or no number."""
     last = edges.size - 2
@@ -87,7 +80,7 @@ def _bin_of(value: float, guess: float, edges: NDArray[np.float64]) -> int:
     return found
 
 
-@_compiled
+@compiled
 def count_bins(
     values: Values,
     codes: Codes,
@@ -124,7 +117,7 @@ def count_bins(
             non_finite[0 if np.isnan(value) else 1] += 1
 
 
-@_compiled
+@compiled
 def widen_range(values: Values, found: NDArray[np.float64]) -> None:
     """Widen ``found``, a (least, greatest) pair, to the finite values."""
     low, high = found[0], found[1]
@@ -136,7 +129,7 @@ def widen_range(values: Values, found: NDArray[np.float64]) -> None:
     found[0], found[1] = low, high
 
 
-@_compiled
+@compiled
 def count_channel_steps(
     codes: Codes,
     values: Values,
@@ -172,7 +165,7 @@ def count_channel_steps(
                 channel = np.uint64(0)
 
 
-@_compiled
+@compiled
 def count_at_most(values: Values, codes: Codes, threshold: float) -> int:
     """Count the entries still there whose absolute value is ``threshold`` or less."""
     found = 0

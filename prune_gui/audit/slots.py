@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.codes import KEPT
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.codes import KEPT
 
 
 @dataclass(frozen=True, slots=True)

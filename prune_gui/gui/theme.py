@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.audit.codes import IN_FILE, KEPT
+from prune_gui.recipe.codes import IN_FILE, KEPT
 
 Mode = Literal["system", "light", "dark"]
 

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def _compiled(function: F) -> F:
+def compiled(function: F) -> F:
+    """Compile a loop on first use, and keep what was compiled for the next run."""
     return cast("F", numba.njit(nogil=True, cache=True)(function))
 
 
-@_compiled
+@compiled
 def count_digits(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
@@ -42,7 +43,7 @@ def count_digits(
             counts[((bits[i] & magnitude) >> shift) & digit] += 1
 
 
-@_compiled
+@compiled
 def count_digits_below(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
@@ -60,7 +61,7 @@ def count_digits_below(
             counts[(key >> shift) & digit] += 1
 
 
-@_compiled
+@compiled
 def find_tie(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
@@ -81,7 +82,7 @@ def find_tie(
     return -1, seen
 
 
-@_compiled
+@compiled
 def mark_below(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
@@ -93,11 +94,12 @@ def mark_below(
     ties = min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):
         out[i] = bits[i] & magnitude <= threshold
-    for i in range(ties, bits.size):
-        out[i] = bits[i] & magnitude < threshold
+    rest, out_rest = bits[ties:], out[ties:]  # from 0 on, or the loop is not vectorized
+    for i in range(rest.size):
+        out_rest[i] = rest[i] & magnitude < threshold
 
 
-@_compiled
+@compiled
 def mark_channels(
     pruned: NDArray[np.bool_], inner: int, start: int, out: NDArray[np.bool_]
 ) -> None:
@@ -115,7 +117,7 @@ def mark_channels(
             channel = channel + 1 if channel + 1 < pruned.size else 0
 
 
-@_compiled
+@compiled
 def count_channels(
     marked: NDArray[np.bool_], inner: int, start: int, counts: NDArray[np.int64]
 ) -> None:
@@ -130,7 +132,7 @@ def count_channels(
             channel = channel + 1 if channel + 1 < counts.size else 0
 
 
-@_compiled
+@compiled
 def fill_random_bits(stream: np.uint64, start: np.uint64, out: NDArray[np.uint32]) -> None:
     """Fill ``out`` with 32 random bits for each of the indices from ``start`` on.
 

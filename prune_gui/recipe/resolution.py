@@ -20,6 +20,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicate import EntryCut, GivenMask, Predicate
 from prune_gui.pruning.selection import Cut
 from prune_gui.recipe import stack
+from prune_gui.recipe.codes import IN_FILE, KEPT
 from prune_gui.recipe.companions import Companions
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
@@ -65,7 +66,7 @@ class Resolution:
         Raises:
             RecipeError: the checkpoint has no parameter of that name.
         """
-        return self.pruned_by(name) == stack.KEPT
+        return self.pruned_by(name) == KEPT
 
     def pruned_by(self, name: str) -> torch.Tensor:
         """Return, as torch.uint8 of the parameter's shape, the step that pruned each entry.
@@ -175,7 +176,7 @@ def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolutio
         if info.not_prunable:
             continue
         predicates = _pruned_in_file(info, checkpoint, zeros=recipe.start == "zeros")
-        layers_here = tuple(Layer(stack.IN_FILE, predicate) for predicate in predicates)
+        layers_here = tuple(Layer(IN_FILE, predicate) for predicate in predicates)
         pruned = 0
         if layers_here:
             layers[info.name] = layers_here

@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.predicate import Predicate
-
-KEPT = 0
-IN_FILE = 255
-"""In place of a step's number: pruned before the first step, in the file as it was opened."""
+from prune_gui.recipe.codes import KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +23,10 @@ class Layer:
 
 def pruned_by(layers: Sequence[Layer], start: int, stop: int) -> NDArray[np.uint8]:
     """Return, for the flat entries [start, stop), the step that pruned each, or `KEPT`."""
-    out = np.zeros(stop - start, np.uint8)
+    out = np.full(stop - start, KEPT, np.uint8)
     for layer in layers:
-        np.putmask(out, layer.predicate.prunes(start, stop) & (out == KEPT), layer.step)
+        fresh = layer.predicate.prunes(start, stop) & (out == KEPT)
+        out += fresh.view(np.uint8) * np.uint8(layer.step)
     return out
 
 

@@ -16,10 +16,12 @@ def warm_up() -> None:
         _load_without_the_lock("llvmlite", "binding/libllvmlite.*")
     import torch
 
+    from prune_gui.audit import kernels
     from prune_gui.pruning.selection import smallest
 
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
         smallest(torch.ones(2, dtype=dtype), 1)
+    kernels.warm_up()
 
 
 def _load_without_the_lock(package: str, pattern: str) -> None:

@@ -1,8 +1,6 @@
 import torch
 
-from prune_gui.audit import codes
 from prune_gui.audit.report import report
-from prune_gui.recipe import stack
 
 
 def test_a_report_lists_what_can_be_pruned_and_adds_it_up(resolved):
@@ -26,7 +24,3 @@ def test_a_report_on_nothing_is_no_error(resolved):
     found = report(resolved(steps=torch.tensor(7)))
     assert found.rows == ()
     assert found.total.sparsity == 0.0
-
-
-def test_the_codes_are_those_of_the_engine():
-    assert (codes.KEPT, codes.IN_FILE) == (stack.KEPT, stack.IN_FILE)

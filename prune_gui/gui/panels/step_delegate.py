@@ -34,7 +34,9 @@ class StepDelegate(QStyledItemDelegate):
         box = style.subElementRect(where, option, option.widget)
         enabled = option.checkState == Qt.CheckState.Checked
         check = QStyleOptionButton()
-        check.rect, check.palette = box, option.palette
+        check.rect, check.palette = box, QPalette(option.palette)
+        # Fusion's outline is a darker shade of the window, which cannot be seen on a dark base.
+        check.palette.setColor(QPalette.ColorRole.Window, option.palette.placeholderText().color())
         check.state = QStyle.StateFlag.State_Enabled
         check.state |= QStyle.StateFlag.State_On if enabled else QStyle.StateFlag.State_Off
         indicator = QStyle.PrimitiveElement.PE_IndicatorItemViewItemCheck

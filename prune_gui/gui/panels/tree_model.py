@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +26,19 @@ RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 SHARE_ROLE: Final = Role.UserRole
 """The pruned share in [0, 1] as a float; None where nothing can be pruned."""
 
+ROLES: Final = frozenset(
+    {
+        Role.DisplayRole,
+        Role.ToolTipRole,
+        Role.DecorationRole,
+        Role.ForegroundRole,
+        Role.FontRole,
+        Role.TextAlignmentRole,
+        SHARE_ROLE,
+    }
+)
+"""What the model has an answer to; Qt asks for as much again in every cell it paints."""
+
 
 class Column(enum.IntEnum):
     """The columns, from the left."""
@@ -37,6 +51,23 @@ class Column(enum.IntEnum):
 
 
 HEADINGS: Final = ("Name", "Sparsity", "Shape", "Type", "Parameters")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What the cells of one row show.
+
+    Attributes:
+        path: of the node.
+        texts: by column.
+        share: that is pruned; None where nothing can be.
+        icon: by its name.
+    """
+
+    path: str
+    texts: tuple[str, ...]
+    share: float | None
+    icon: str
 
 
 class TreeModel(QAbstractItemModel):
@@ -53,6 +84,7 @@ class TreeModel(QAbstractItemModel):
         self._chosen: str | None = None
         self._below: dict[int, list[int]] = {}
         self._rows: dict[int, int] = {}
+        self._made: dict[int, Row] = {}
 
     def show(self, outline: Outline) -> None:
         """Show the parameters of another checkpoint, unfiltered."""
@@ -61,7 +93,7 @@ class TreeModel(QAbstractItemModel):
         self._pruned = outline.pruned({})
         self._shown = outline.matches("")
         self._chosen = None
-        self._below, self._rows = {}, {}
+        self._below, self._rows, self._made = {}, {}, {}
         self.endResetModel()
 
     def filter(self, text: str) -> tuple[int, int]:
@@ -78,6 +110,7 @@ class TreeModel(QAbstractItemModel):
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity that (pruned, all) entries by parameter name come to."""
         self._pruned = self._outline.pruned(counts)
+        self._made = {}
         for below in self._below.values():
             self._changed(below, Column.SPARSITY)
 
@@ -158,51 +191,59 @@ class TreeModel(QAbstractItemModel):
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
         """Return what one cell shows."""
-        if not index.isValid():
+        if role not in ROLES or not index.isValid():
             return None
-        branch, column = self._branch(index), index.column()
+        row, column = self._row(index.internalId()), index.column()
         match role:
             case Role.DisplayRole:
-                return self._text(branch, column)
+                return row.texts[column]
             case Role.ToolTipRole:
-                return _tooltip(branch.node)
+                return _tooltip(self._branch(index).node)
             case Role.DecorationRole if column == Column.NAME:
-                return icon(self._icon(branch))
-            case Role.ForegroundRole if not self._count(branch, self._outline.prunable):
+                return icon(row.icon)
+            case Role.ForegroundRole if row.share is None:
                 return QApplication.palette().placeholderText()
-            case Role.FontRole if column == Column.NAME and branch.node.path == self._chosen:
+            case Role.FontRole if column == Column.NAME and row.path == self._chosen:
                 font = QFont()
                 font.setBold(True)
                 return font
             case Role.TextAlignmentRole if column == Column.PARAMETERS:
                 return RIGHT
             case _ if role == SHARE_ROLE:
-                total = self._count(branch, self._outline.prunable)
-                return self._count(branch, self._pruned) / total if total else None
+                return row.share
         return None
 
-    def _text(self, branch: Branch, column: int) -> str | None:
-        tensor = branch.node.tensor
-        match column:
-            case Column.NAME:
-                return branch.node.name
-            case Column.SPARSITY:
-                total = self._count(branch, self._outline.prunable)
-                return sparsity(self._count(branch, self._pruned), total) if total else ""
-            case Column.PARAMETERS:
-                return f"{self._count(branch, self._outline.entries):,}"
-            case Column.SHAPE if tensor:
-                return " × ".join(map(str, tensor.shape)) or "scalar"  # noqa: RUF001
-            case Column.TYPE if tensor:
-                return tensor.dtype
-        return None
+    def _row(self, number: int) -> Row:
+        """Return what a branch shows, worked out once: Qt asks for it many times over."""
+        row = self._made.get(number)
+        if row is None:
+            row = self._made[number] = self._make_row(self._outline[number])
+        return row
 
-    def _icon(self, branch: Branch) -> str:
-        if branch.node.below:
-            return "module"
-        if not self._count(branch, self._outline.prunable):
-            return "lock"
-        return "tensor-pruned" if self._count(branch, self._pruned) else "tensor"
+    def _make_row(self, branch: Branch) -> Row:
+        node, tensor = branch.node, branch.node.tensor
+        total = self._count(branch, self._outline.prunable)
+        pruned = self._count(branch, self._pruned)
+        if node.below:
+            shown = "module"
+        elif not total:
+            shown = "lock"
+        else:
+            shown = "tensor-pruned" if pruned else "tensor"
+        shape = (" × ".join(map(str, tensor.shape)) or "scalar") if tensor else ""  # noqa: RUF001
+        texts = {
+            Column.NAME: node.name,
+            Column.SPARSITY: sparsity(pruned, total) if total else "",
+            Column.SHAPE: shape,
+            Column.TYPE: tensor.dtype if tensor else "",
+            Column.PARAMETERS: f"{self._count(branch, self._outline.entries):,}",
+        }
+        return Row(
+            node.path,
+            tuple(texts[column] for column in Column),
+            pruned / total if total else None,
+            shown,
+        )
 
     def _count(self, branch: Branch, entries: NDArray[np.int64]) -> int:
         """Return what the entries at and below a branch add up to."""

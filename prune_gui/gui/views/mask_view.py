@@ -13,7 +13,6 @@ from PySide6.QtCore import QPointF, QRectF, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 
-from prune_gui.audit.codes import IN_FILE, KEPT
 from prune_gui.audit.plane import Plane
 from prune_gui.gui.views.axes import IndexAxis, plane_labels
 from prune_gui.gui.views.mask_picture import Frame, draw, frame, grid
@@ -21,6 +20,7 @@ from prune_gui.gui.views.plane_chooser import PlaneChooser
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import SETTLE, View
+from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.entry import Weight

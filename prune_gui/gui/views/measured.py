@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.codes import IN_FILE, KEPT
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.subject import Subject
+from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.norms import Channels

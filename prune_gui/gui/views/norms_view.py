@@ -53,6 +53,8 @@ class NormsView(View):
         self._plot.setAccessibleName("Norm of each channel")
         self._plot.setMouseEnabled(x=True, y=False)
         self._dim, self._n = QComboBox(), QComboBox()
+        self._dim.setAccessibleName("Dimension of the channels")
+        self._n.setAccessibleName("Norm")
         for n, text in NORMS:
             self._n.addItem(text, n)
         self._n.setCurrentIndex(1)

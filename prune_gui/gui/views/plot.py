@@ -24,8 +24,9 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         super().__init__(viewBox=pg.ViewBox(enableMenu=False), axisItems=axes or {})
         self.plotItem.hideButtons()
         self.plotItem.setMenuEnabled(False)
-        # It is made all the same, and belongs to nobody: it is to go with the plot.
-        self.plotItem.ctrlMenu.setParent(self)
+        # The menu is made all the same, and belongs to nobody: it is to go with the plot.
+        menu = self.plotItem.ctrlMenu
+        menu.setParent(self, menu.windowFlags())
         self.setFrameShape(self.Shape.NoFrame)
         self.plotItem.layout.setContentsMargins(4, 10, 16, 4)
         for side in ("left", "bottom"):

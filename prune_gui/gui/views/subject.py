@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prune_gui.audit.codes import IN_FILE, KEPT
+from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo

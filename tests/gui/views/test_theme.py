@@ -4,8 +4,8 @@ from itertools import combinations, pairwise
 import pytest
 from PySide6.QtGui import QPalette
 
-from prune_gui.audit.codes import IN_FILE, KEPT
 from prune_gui.gui.theme import DARK, LIGHT, Theme, colours
+from prune_gui.recipe.codes import IN_FILE, KEPT
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 

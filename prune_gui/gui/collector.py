@@ -17,21 +17,25 @@ RARELY: Final = 20_000
 
 
 class Collector(QObject):
-    """Collects on a timer of the thread it is made on, in place of Python's own way."""
+    """Collects on a timer of the thread it is made on, in place of Python's own way.
+
+    Python's way ends at once. Collecting begins with `settle`: while libraries load there is much
+    to look through and nothing to find.
+    """
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         gc.disable()
         self._young = QTimer(self, interval=OFTEN)
         self._young.timeout.connect(lambda: gc.collect(1))
-        self._young.start()
         self._all = QTimer(self, interval=RARELY)
         self._all.timeout.connect(lambda: gc.collect(2))
-        self._all.start()
 
     def settle(self) -> None:
-        """Leave alone from now on what exists: libraries, most of it, that stay to the end."""
+        """Begin, and leave alone what exists by now: libraries, most of it, there to stay."""
         gc.freeze()
+        self._young.start()
+        self._all.start()
 
     def stop(self) -> None:
         """Hand collecting back to Python."""

@@ -31,6 +31,7 @@ class Colours:
         draft: entries pruned by the step that is only drafted.
         in_file: entries that were pruned in the file already.
         cut: the line below which a step prunes.
+        box: inside of a check box.
         warning: something a person should look at.
     """
 
@@ -42,6 +43,7 @@ class Colours:
     draft: str
     in_file: str
     cut: str
+    box: str
     warning: str
 
     def of(self, code: int, draft: int | None = None) -> str:
@@ -67,6 +69,7 @@ LIGHT: Final = Colours(
     draft="#e5148a",
     in_file="#8b8f95",
     cut="#22262b",
+    box="#ffffff",
     warning="#b42318",
 )
 DARK: Final = Colours(
@@ -78,6 +81,7 @@ DARK: Final = Colours(
     draft="#ff4fb0",
     in_file="#7d838b",
     cut="#f4f6f8",
+    box="#4a525b",
     warning="#ff8a75",
 )
 
@@ -112,7 +116,11 @@ class Theme(QObject):
         chosen = DARK if dark else LIGHT
         # Plots made from now on; those there are take their colours from the change of palette.
         pg.setConfigOptions(background=chosen.background, foreground=chosen.foreground)
-        self._app.setPalette(_palette(_DARK_WIDGETS if dark else _LIGHT_WIDGETS))
+        shades = _DARK_WIDGETS if dark else _LIGHT_WIDGETS
+        self._app.setPalette(_palette(shades))
+        boxed = _palette({**shades, _Role.Base: chosen.box})
+        for kind in ("QCheckBox", "QRadioButton"):  # when dark, their boxes have hardly an outline
+            self._app.setPalette(boxed, kind)  # type: ignore[arg-type]  # it takes only str
 
 
 _Role = QPalette.ColorRole

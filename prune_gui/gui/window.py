@@ -132,7 +132,7 @@ class MainWindow(QMainWindow):
         column.addWidget(self.stack, 1)
         left = self._make_dock("Modules", self.tree, Qt.DockWidgetArea.LeftDockWidgetArea)
         right = self._make_dock("Pruning", pruning, Qt.DockWidgetArea.RightDockWidgetArea)
-        self.resizeDocks([left, right], [380, 360], Qt.Orientation.Horizontal)
+        self.resizeDocks([left, right], [432, 360], Qt.Orientation.Horizontal)
         return [left, right]
 
     def _make_dock(self, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:

@@ -5,8 +5,20 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
+
+LATER: Final = (
+    "prune_gui.audit.density",
+    "prune_gui.audit.entry",
+    "prune_gui.audit.histogram",
+    "prune_gui.audit.norms",
+    "prune_gui.checkpoint.writing",
+    "prune_gui.recipe.exporting",
+)
+"""Modules that jobs load when they need them; an import in the middle of one slows the window."""
 
 
 def warm_up() -> None:
@@ -14,6 +26,8 @@ def warm_up() -> None:
     if sys.platform != "win32":
         _load_without_the_lock("torch", "lib/libtorch_cpu.*")
         _load_without_the_lock("llvmlite", "binding/libllvmlite.*")
+    for name in LATER:
+        import_module(name)
     import torch
 
     from prune_gui.audit import kernels

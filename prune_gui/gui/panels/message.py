@@ -29,13 +29,13 @@ class Message(QLabel):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
-        if event.type() == QEvent.Type.ApplicationPaletteChange:
+        if event.type() == QEvent.Type.PaletteChange:
             self._colour()
         super().changeEvent(event)
 
     def _colour(self) -> None:
-        palette = QApplication.palette()
+        palette = QPalette()  # what is not set here is inherited, and follows the theme
         if self._warning:
-            shade = QColor(colours(palette).warning)
+            shade = QColor(colours(QApplication.palette()).warning)
             palette.setColor(QPalette.ColorRole.WindowText, shade)
         self.setPalette(palette)

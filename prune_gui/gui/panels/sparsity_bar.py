@@ -6,7 +6,13 @@ from typing import Final
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPalette
-from PySide6.QtWidgets import QApplication, QStyle, QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtWidgets import (
+    QApplication,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from prune_gui.gui.panels.tree_model import SHARE_ROLE, Index
 
@@ -17,6 +23,10 @@ WIDEST: Final = "> 99.9 %"
 
 class SparsityBar(QStyledItemDelegate):
     """Paints the bar on the left and the text on the right of the cell."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._text_width = parent.fontMetrics().horizontalAdvance(WIDEST)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one cell; nothing but its background where nothing can be pruned."""
@@ -34,8 +44,7 @@ class SparsityBar(QStyledItemDelegate):
         )
         fill = ink if chosen else palette.color(QPalette.ColorRole.Highlight)
         cell = QRectF(option.rect).adjusted(GAP, 0, -GAP, 0)
-        width = option.fontMetrics.horizontalAdvance(WIDEST)
-        track = QRectF(0, 0, max(cell.width() - width - GAP, 0), BAR_HEIGHT)
+        track = QRectF(0, 0, max(cell.width() - self._text_width - GAP, 0), BAR_HEIGHT)
         track.moveCenter(cell.center())
         track.moveLeft(cell.left())
         painter.save()
@@ -56,5 +65,4 @@ class SparsityBar(QStyledItemDelegate):
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
         """Leave room for a short bar beside the text."""
         hint = super().sizeHint(option, index)
-        width = option.fontMetrics.horizontalAdvance(WIDEST)
-        return QSize(width + 40 + 3 * GAP, hint.height())
+        return QSize(self._text_width + 40 + 3 * GAP, hint.height())

@@ -50,6 +50,7 @@ class Column(enum.IntEnum):
     PARAMETERS = 4
 
 
+MODULE, LOCK, TENSOR, PRUNED = ICONS = "module", "lock", "tensor", "tensor-pruned"
 HEADINGS: Final = ("Name", "Sparsity", "Shape", "Type", "Parameters")
 
 
@@ -85,6 +86,8 @@ class TreeModel(QAbstractItemModel):
         self._below: dict[int, list[int]] = {}
         self._rows: dict[int, int] = {}
         self._made: dict[int, Row] = {}
+        for name in ICONS:  # drawn now rather than while a file is opened
+            icon(name)
 
     def show(self, outline: Outline) -> None:
         """Show the parameters of another checkpoint, unfiltered."""
@@ -225,11 +228,11 @@ class TreeModel(QAbstractItemModel):
         total = self._count(branch, self._outline.prunable)
         pruned = self._count(branch, self._pruned)
         if node.below:
-            shown = "module"
+            shown = MODULE
         elif not total:
-            shown = "lock"
+            shown = LOCK
         else:
-            shown = "tensor-pruned" if pruned else "tensor"
+            shown = PRUNED if pruned else TENSOR
         shape = (" × ".join(map(str, tensor.shape)) or "scalar") if tensor else ""  # noqa: RUF001
         texts = {
             Column.NAME: node.name,

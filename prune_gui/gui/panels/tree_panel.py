@@ -138,8 +138,14 @@ class TreePanel(QWidget):
         self._model.show(self._workbench.session.outline)
         self._open_rows(OPENED_AT_FIRST)
         wanted = self._model.meant_by([QModelIndex()])
-        self._workbench.choose(next((name for name in checkpoint.tensors if name in wanted), None))
+        self._choose_first(wanted)
         self.selected.emit(wanted)
+
+    def _choose_first(self, names: frozenset[str]) -> None:
+        """Show the first of some parameters, so that there is something of a module to see."""
+        assert self._workbench.session is not None
+        tensors = self._workbench.session.checkpoint.tensors
+        self._workbench.choose(next((name for name in tensors if name in names), None))
 
     def _show_remarks(self) -> None:
         assert self._workbench.session is not None
@@ -185,7 +191,10 @@ class TreePanel(QWidget):
             shown = current if current in parameters else parameters[-1]
             assert shown is not None
             self._workbench.choose(shown.name)
-        self.selected.emit(self._model.meant_by(rows or [QModelIndex()]))
+        meant = self._model.meant_by(rows or [QModelIndex()])
+        if rows and not parameters and self._workbench.chosen not in meant:
+            self._choose_first(meant)
+        self.selected.emit(meant)
 
     def _selected_rows(self) -> list[QModelIndex]:
         return self.tree.selectionModel().selectedRows(Column.NAME)

@@ -24,24 +24,29 @@ def icon(name: str) -> QIcon:
 @lru_cache(maxsize=256)
 def _coloured(name: str, _palette: int) -> QIcon:
     """Look the colours up once per palette: the tree asks for an icon in every row it paints."""
-    palette = QApplication.palette()
-    text, disabled = (
-        palette.color(group, QPalette.ColorRole.WindowText).name()
-        for group in (QPalette.ColorGroup.Active, QPalette.ColorGroup.Disabled)
+    palette, group, role = QApplication.palette(), QPalette.ColorGroup, QPalette.ColorRole
+    return _drawn(
+        name,
+        palette.color(group.Active, role.WindowText).name(),
+        palette.color(group.Disabled, role.WindowText).name(),
+        palette.color(group.Active, role.HighlightedText).name(),
     )
-    return _drawn(name, text, disabled)
 
 
 def app_icon() -> QIcon:
     """Return the icon of the program."""
-    return _drawn("app", "", "")
+    return _drawn("app", "", "", "")
 
 
 @lru_cache(maxsize=256)
-def _drawn(name: str, colour: str, disabled: str) -> QIcon:
+def _drawn(name: str, colour: str, disabled: str, selected: str) -> QIcon:
     source = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
     made = QIcon()
-    for mode, shade in ((QIcon.Mode.Normal, colour), (QIcon.Mode.Disabled, disabled)):
+    for mode, shade in (
+        (QIcon.Mode.Normal, colour),
+        (QIcon.Mode.Disabled, disabled),
+        (QIcon.Mode.Selected, selected),
+    ):
         drawing = QSvgRenderer(QByteArray(source.replace("currentColor", shade).encode()))
         for size in SIZES:
             pixmap = QPixmap(size, size)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
-from prune_gui.worker import Job
+from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import Draft, Resolved, export_job, open_job, resolve_job, warm_up_job
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Workbench(QObject):
         opened: a session took the place of another, or of none.
         edited: the recipe, its history or its file changed.
         resolved_changed: `resolved` is new.
+        resolving_stopped: the user cancelled it; `resolved` stays behind the recipe and the draft.
         chosen_changed: another parameter is shown.
         saved: (path) a file was written.
         failed: (what was tried, error) something could not be done.
@@ -47,6 +48,7 @@ class Workbench(QObject):
     opened = Signal()
     edited = Signal()
     resolved_changed = Signal()
+    resolving_stopped = Signal()
     chosen_changed = Signal()
     saved = Signal(object)
     failed = Signal(str, object)
@@ -58,6 +60,8 @@ class Workbench(QObject):
         self.resolved: Resolved | None = None
         self.draft: Draft | None = None
         self.chosen: str | None = None
+        self._resolving: int | None = None
+        self.bridge.happened.connect(self._notice_stop)
 
     @property
     def shown(self) -> Resolution | None:
@@ -116,7 +120,8 @@ class Workbench(QObject):
     def resolve(self) -> None:
         """Work out what the recipe and the draft come to."""
         if self.session is not None:
-            self._run(resolve_job(self.session, self.draft), self._set_resolved)
+            job = resolve_job(self.session, self.draft)
+            self._resolving = self._run(job, self._set_resolved)
 
     def choose(self, name: str | None) -> None:
         """Show another parameter."""
@@ -155,6 +160,11 @@ class Workbench(QObject):
             then(result)  # type: ignore[arg-type]
 
         return self.bridge.run(job, done, lambda error: self.failed.emit(job.title, error))
+
+    def _notice_stop(self, event: Event) -> None:
+        # A newer job of the lane has a ticket of its own: then this one was not the last word.
+        if isinstance(event, Dropped) and event.ticket == self._resolving:
+            self.resolving_stopped.emit()
 
     def _opened(self, session: Session) -> None:
         if self.session is not None:

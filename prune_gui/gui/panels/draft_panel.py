@@ -88,6 +88,7 @@ class DraftPanel(QWidget):
         workbench.opened.connect(self._opened)
         workbench.edited.connect(self._recipe_changed)
         workbench.resolved_changed.connect(self._show_outcome)
+        workbench.resolving_stopped.connect(self._say_stopped)
         self._show_mode()
         self._use_method()
         self._opened()
@@ -257,6 +258,9 @@ class DraftPanel(QWidget):
             return None
         enabled = self._editing[1].enabled if self._editing else True
         return Step(method=method, targets=targets, enabled=enabled)
+
+    def _say_stopped(self) -> None:
+        self._outcome.say("Stopped. Press F5 to work it out again.")
 
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft, self._workbench.resolved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 from PySide6.QtCore import QModelIndex, Qt
@@ -96,6 +98,27 @@ def test_looking_at_another_parameter_drafts_nothing(demo_window, draft, workben
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
     assert workbench.chosen == "features.conv1.weight"
     assert workbench.draft is None
+
+
+def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("features.conv2"))
+    assert workbench.chosen == "features.conv2.weight"
+    tree.tree.setCurrentIndex(tree._model.find("features"))
+    assert workbench.chosen == "features.conv2.weight"
+
+
+def test_an_outcome_that_was_cancelled_says_how_to_get_it(draft, workbench, qtbot, settle):
+    gate = threading.Event()
+    workbench.look("gate", lambda monitor: gate.wait(20), lambda _: None)
+    slide(draft, 30)
+    with qtbot.waitSignal(workbench.resolving_stopped):
+        workbench.bridge.cancel(workbench._resolving)
+    assert "F5" in outcome(draft)
+    gate.set()
+    workbench.resolve()
+    settle()
+    assert outcome(draft).startswith("Zeroes")
 
 
 def test_no_targets_are_no_draft(draft, workbench):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from prune_gui.errors import Cancelled
@@ -37,11 +38,27 @@ class Monitor:
         self._lock = threading.Lock()
         self._done = 0
         self._total = 0
+        self._planned = False
 
     def expect(self, amount: int) -> None:
-        """Announce `amount` more bytes of work."""
-        with self._lock:
-            self._total += amount
+        """Announce `amount` more bytes of work, unless they are part of a plan."""
+        if not self._planned:
+            with self._lock:
+                self._total += amount
+
+    @contextmanager
+    def plan(self, amount: int) -> Iterator[None]:
+        """Announce all the work of a block at its beginning, about `amount` bytes.
+
+        What the block announces by itself as it goes on is part of that: progress in percent then
+        means the whole, and does not begin again with every part.
+        """
+        self.expect(amount)
+        outer, self._planned = self._planned, True
+        try:
+            yield
+        finally:
+            self._planned = outer
 
     def advance(self, amount: int = 0) -> None:
         """Count `amount` bytes as done.

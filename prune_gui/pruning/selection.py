@@ -7,6 +7,7 @@ What comes out is a number or two per tensor, and does not depend on the order o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -79,6 +80,7 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
         Cancelled: the monitor said so.
     """
     width = {ranking.keys.width for ranking in rankings}.pop()
+    monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     pruned = [0] * len(rankings)
     non_finite = [0] * len(rankings)
     prefix, wanted = 0, k
@@ -106,6 +108,11 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
             last = _tie(ranking, prefix, ties, monitor)
         cuts.append(Cut(prefix, last, pruned[i] + ties, non_finite[i]))
     return cuts
+
+
+def work(keys: KeySource) -> int:
+    """Return how many bytes `find_cuts` reads to rank these keys, over all its passes."""
+    return keys.size * keys.width * math.ceil(8 * keys.width / DIGIT_BITS)
 
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
@@ -170,7 +177,6 @@ def _count(rankings: Sequence[Ranking], above: int, prefix: int, monitor: Monito
         for index, ranking in enumerate(rankings)
         for stretch in parallel.chunks(ranking.keys.size)
     ]
-    monitor.expect(sum(ranking.keys.size * ranking.keys.width for ranking in rankings))
     found = [_sparse(np.zeros(0, np.int64)) for _ in rankings]
     for index, parts in groupby(parallel.run(count, tasks), key=itemgetter(0)):
         total = np.zeros(digit + 1, np.int64)

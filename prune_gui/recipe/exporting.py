@@ -59,21 +59,24 @@ def write(
     entries = list(_FORMS[form](resolution))
     if not entries:
         raise RecipeError("There are no masks to write: no step is for any parameter.")
-    metadata = {
-        **checkpoint.metadata,
-        "prune_gui.version": version("prune-gui"),
-        "prune_gui.form": form,
-        "prune_gui.recipe": resolution.recipe.to_yaml(),
-        "prune_gui.input": fingerprint(checkpoint.path, monitor),
-    }
-    write_checkpoint(
-        out,
-        entries,
-        like=None if form == "masks" else checkpoint,
-        metadata=metadata,
-        overwrite=overwrite,
-        monitor=monitor,
-    )
+    fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
+    written = sum(entry.nbytes for entry in entries)
+    with monitor.plan(fingerprinted + 2 * written):  # it is read back, too
+        metadata = {
+            **checkpoint.metadata,
+            "prune_gui.version": version("prune-gui"),
+            "prune_gui.form": form,
+            "prune_gui.recipe": resolution.recipe.to_yaml(),
+            "prune_gui.input": fingerprint(checkpoint.path, monitor),
+        }
+        write_checkpoint(
+            out,
+            entries,
+            like=None if form == "masks" else checkpoint,
+            metadata=metadata,
+            overwrite=overwrite,
+            monitor=monitor,
+        )
 
 
 def _finalized(resolution: Resolution) -> Iterator[Entry]:

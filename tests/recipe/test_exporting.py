@@ -165,6 +165,22 @@ def test_an_existing_file_is_replaced_only_if_asked_and_never_half(model, tmp_pa
     assert load_file(out)
 
 
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+def test_progress_of_a_save_goes_from_nothing_to_all_and_never_back(
+    demo_checkpoint, tmp_path, form
+):
+    seen = []
+    written(
+        demo_checkpoint,
+        tmp_path / "out.safetensors",
+        form=form,
+        progress=lambda done, total: seen.append(done / total),
+    )
+    assert seen[0] < 1
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1, abs=0.05)  # the header of the input is counted, too
+
+
 def test_the_input_itself_may_be_the_output(model):
     before = load_file(model)
     before = {name: tensor.clone() for name, tensor in before.items()}

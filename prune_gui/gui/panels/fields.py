@@ -7,6 +7,7 @@ through the form unharmed.
 from __future__ import annotations
 
 import types
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Final, Literal, Union, get_args, get_origin
 
@@ -50,13 +51,13 @@ class Field(QWidget):
     inputs: tuple[QWidget, ...]
     changed = Signal()
 
+    @abstractmethod
     def value(self) -> object:
         """Return what the field holds, for the method's model to validate."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_value(self, value: object) -> None:
         """Show a value. Does not signal."""
-        raise NotImplementedError
 
     def describe(self, name: str, description: str) -> None:
         """Say what the field is, to the eye and to a screen reader."""

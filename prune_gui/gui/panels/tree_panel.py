@@ -43,6 +43,7 @@ SELECT_ROW: Final = (
 )
 NARROWEST_NAME: Final = 120
 INDENTATION: Final = 14
+ROOM_FOR_BOLD: Final = 10
 """In pixels."""
 
 
@@ -218,7 +219,7 @@ class TreePanel(QWidget):
         """Give the names the width they need, as long as the sparsity stays in sight."""
         self.tree.resizeColumnToContents(Column.NAME)
         room = self.tree.viewport().width() - self.tree.columnWidth(Column.SPARSITY)
-        width = min(self.tree.columnWidth(Column.NAME), room)
+        width = min(self.tree.columnWidth(Column.NAME) + ROOM_FOR_BOLD, room)
         self.tree.setColumnWidth(Column.NAME, max(width, NARROWEST_NAME))
 
     def _open_paths(self) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -98,9 +99,9 @@ class View(QWidget):
             self._impatience.start()
         self._look(found)
 
+    @abstractmethod
     def _look(self, subject: Subject) -> None:
         """Set out to make the picture of `subject`, by way of `_picture`."""
-        raise NotImplementedError
 
     def _picture(
         self, subject: Subject, work: Callable[[Monitor], Result], then: Callable[[Result], None]
@@ -153,9 +154,9 @@ class View(QWidget):
         if self.subject is not None:
             self._say(f"Looking at {self.subject.name}…")
 
+    @abstractmethod
     def _recolour(self) -> None:
         """Take the colours of the theme as it is now."""
-        raise NotImplementedError
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Look at what changed while nobody did."""

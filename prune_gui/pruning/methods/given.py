@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +11,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods.base import Decision, Method, Target
 
 if TYPE_CHECKING:
+    import torch
+
     from prune_gui.monitor import Monitor
 
 
@@ -43,18 +45,23 @@ class CustomFromMask(Method):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Prune where the mask is 0; every value of it is looked at here, once."""
-        return [self._decide(target, monitor) for target in targets]
+        reads = [target.read_from(self.mask, "mask") for target in targets]
+        with monitor.plan(sum(read().nbytes for read in reads)):
+            return [
+                self._decide(target, read, monitor)
+                for target, read in zip(targets, reads, strict=True)
+            ]
 
-    def _decide(self, target: Target, monitor: Monitor) -> Decision:
+    def _decide(
+        self, target: Target, read: Callable[[], torch.Tensor], monitor: Monitor
+    ) -> Decision:
         import torch
 
         from prune_gui.pruning.parallel import chunks
         from prune_gui.pruning.predicate import GivenMask
 
-        read = target.read_from(self.mask, "mask")
         predicate = GivenMask(read)
         flat = read().reshape(-1)
-        monitor.expect(flat.nbytes)
         pruned = 0
         for start, stop in chunks(flat.numel()):
             part = flat[start:stop].to(torch.float64)

@@ -36,24 +36,25 @@ class _Ranked(Method):
         self, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
     ) -> list[Decision]:
         from prune_gui.pruning.predicate import EntryCut
-        from prune_gui.pruning.selection import Ranking, find_cuts
+        from prune_gui.pruning.selection import Ranking, find_cuts, work
 
         everything = range(len(targets))
         groups = [everything] if self.scope == "global" else [[i] for i in everything]
         decisions = []
-        for group in groups:
-            k = count_units(
-                self.amount,
-                self.amount_of,
-                remaining=sum(targets[i].remaining for i in group),
-                total=sum(math.prod(targets[i].shape) for i in group),
-                of="All targets" if self.scope == "global" else targets[group[0]].name,
-            )
-            cuts = find_cuts([Ranking(keys[i], targets[i].alive) for i in group], k, monitor)
-            decisions += [
-                Decision(EntryCut(keys[i], cut), cut.pruned, _note(cut.non_finite))
-                for i, cut in zip(group, cuts, strict=True)
-            ]
+        with monitor.plan(sum(map(work, keys))):
+            for group in groups:
+                k = count_units(
+                    self.amount,
+                    self.amount_of,
+                    remaining=sum(targets[i].remaining for i in group),
+                    total=sum(math.prod(targets[i].shape) for i in group),
+                    of="All targets" if self.scope == "global" else targets[group[0]].name,
+                )
+                cuts = find_cuts([Ranking(keys[i], targets[i].alive) for i in group], k, monitor)
+                decisions += [
+                    Decision(EntryCut(keys[i], cut), cut.pruned, _note(cut.non_finite))
+                    for i, cut in zip(group, cuts, strict=True)
+                ]
         return decisions
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.errors import PruneGuiError
+from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.resources import resource
 
 if TYPE_CHECKING:
@@ -67,8 +69,8 @@ def inspect(checkpoint: Path, *, as_json: bool) -> None:
     from prune_gui.recipe import Recipe, resolve
 
     with open_checkpoint(checkpoint) as opened:
-        with _progress("Counting zeros") as progress:
-            zeros = report(resolve(Recipe(start="zeros"), opened, progress))
+        with _job("Counting zeros") as (progress, stop):
+            zeros = report(resolve(Recipe(start="zeros"), opened, progress, stop))
         if as_json:
             _print_json(_described(opened, zeros))
         else:
@@ -151,12 +153,12 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except (Cancelled, click.Abort, KeyboardInterrupt):
+        click.echo(str(Cancelled()), err=True)
+        sys.exit(INTERRUPTED)
     except PruneGuiError as error:
         click.echo(f"prune-gui: {error}", err=True)
         sys.exit(INPUT_PROBLEM)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Stopped; nothing was changed.", err=True)
-        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(INPUT_PROBLEM)
@@ -180,11 +182,11 @@ def _apply(
 
     recipe = Recipe.load(recipe_path)
     with open_checkpoint(checkpoint) as opened:
-        with _progress("Pruning") as progress:
-            resolution = resolve(recipe, opened, progress)
+        with _job("Pruning") as (progress, stop):
+            resolution = resolve(recipe, opened, progress, stop)
         for out, form in outputs.items():
-            with _progress(f"Saving {out.name}") as progress:
-                export(resolution, out, form, overwrite, progress)
+            with _job(f"Saving {out.name}") as (progress, stop):
+                export(resolution, out, form, overwrite, progress, stop)
         if as_json:
             _print_json(_applied(resolution, outputs))
             return
@@ -303,18 +305,31 @@ def _print_json(value: object) -> None:
 
 
 @contextmanager
-def _progress(title: str) -> Iterator[Progress | None]:
-    """Give what shows progress on standard error, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    with click.progressbar(length=1, label=title, file=sys.stderr, show_eta=True, width=0) as bar:
+def _job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
+    """Give what shows progress on standard error, if that is a terminal, and what Ctrl-C sets.
 
-        def report_progress(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
+    Ctrl-C a second time stops the program wherever it is.
+    """
+    stop = threading.Event()
 
-        yield report_progress
+    def interrupt(*_: object) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        if sys.stderr.isatty():
+            with click.progressbar(length=1, label=title, file=sys.stderr, width=0) as bar:
+
+                def show(done: int, total: int) -> None:
+                    bar.length = total
+                    bar.update(done - bar.pos)
+
+                yield show, stop
+        else:
+            yield None, stop
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _summary(text: str | None) -> str:

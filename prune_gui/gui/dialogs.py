@@ -143,7 +143,7 @@ def _sure_to_replace(parent: QWidget, path: Path) -> bool:
     box.setText(f"{path.name} exists already. Replace it?")
     box.setInformativeText(str(path.parent))
     replace = box.addButton("&Replace", QMessageBox.ButtonRole.AcceptRole)
-    box.addButton(button.Cancel)
+    box.setDefaultButton(box.addButton(button.Cancel))
     box.exec()
     return box.clickedButton() is replace
 

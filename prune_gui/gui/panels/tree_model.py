@@ -21,6 +21,7 @@ from prune_gui.session import Branch, Outline
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
 ROOT: Final = QModelIndex()
+SELECTABLE: Final = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 SHARE_ROLE: Final = Role.UserRole
@@ -50,6 +51,7 @@ class Column(enum.IntEnum):
     PARAMETERS = 4
 
 
+COLUMNS: Final = len(Column)
 MODULE, LOCK, TENSOR, PRUNED = ICONS = "module", "lock", "tensor", "tensor-pruned"
 HEADINGS: Final = ("Name", "Sparsity", "Shape", "Type", "Parameters")
 
@@ -63,12 +65,14 @@ class Row:
         texts: by column.
         share: that is pruned; None where nothing can be.
         icon: by its name.
+        can_be_opened: whether it is a module with something shown.
     """
 
     path: str
     texts: tuple[str, ...]
     share: float | None
     icon: str
+    can_be_opened: bool
 
 
 class TreeModel(QAbstractItemModel):
@@ -106,7 +110,7 @@ class TreeModel(QAbstractItemModel):
         """
         self.beginResetModel()
         self._shown = self._outline.matches(text)
-        self._below, self._rows = {}, {}
+        self._below, self._rows, self._made = {}, {}, {}
         self.endResetModel()
         return int(self._shown.sum()), len(self._shown)
 
@@ -154,9 +158,10 @@ class TreeModel(QAbstractItemModel):
 
     def index(self, row: int, column: int, parent: Index = ROOT) -> QModelIndex:
         """Return the index of a row, if there is one."""
-        if not self.hasIndex(row, column, parent):
-            return QModelIndex()
-        return self.createIndex(row, column, self._children(_number(parent))[row])
+        below = self._children(_number(parent))
+        if 0 <= row < len(below) and 0 <= column < COLUMNS:
+            return self.createIndex(row, column, below[row])
+        return QModelIndex()
 
     def parent(self, index: Index) -> QModelIndex:  # type: ignore[override]
         """Return the index of the module above."""
@@ -168,19 +173,15 @@ class TreeModel(QAbstractItemModel):
 
     def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
         """Return the number of columns."""
-        return len(Column)
+        return COLUMNS
 
     def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
         """Tell whether a node is a module with something shown, without making its rows."""
-        branch = self._branch(parent)
-        own = branch.node.tensor is not None  # stands first
-        return parent.column() <= 0 and bool(self._shown[branch.places[own:]].any())
+        return parent.column() <= 0 and self._row(_number(parent)).can_be_opened
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Everything can be looked at and chosen."""
-        if not index.isValid():
-            return Qt.ItemFlag.NoItemFlags
-        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
+        return SELECTABLE if index.isValid() else Qt.ItemFlag.NoItemFlags
 
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
@@ -227,6 +228,7 @@ class TreeModel(QAbstractItemModel):
         node, tensor = branch.node, branch.node.tensor
         total = self._count(branch, self._outline.prunable)
         pruned = self._count(branch, self._pruned)
+        below = branch.places[tensor is not None :]  # its own tensor stands first
         if node.below:
             shown = MODULE
         elif not total:
@@ -246,6 +248,7 @@ class TreeModel(QAbstractItemModel):
             tuple(texts[column] for column in Column),
             pruned / total if total else None,
             shown,
+            bool(self._shown[below].any()),
         )
 
     def _count(self, branch: Branch, entries: NDArray[np.int64]) -> int:

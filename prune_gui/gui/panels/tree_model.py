@@ -10,8 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
-from PySide6.QtGui import QFont
-from PySide6.QtWidgets import QApplication
 
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.icons import icon
@@ -23,22 +21,6 @@ Role = Qt.ItemDataRole
 ROOT: Final = QModelIndex()
 SELECTABLE: Final = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-
-SHARE_ROLE: Final = Role.UserRole
-"""The pruned share in [0, 1] as a float; None where nothing can be pruned."""
-
-ROLES: Final = frozenset(
-    {
-        Role.DisplayRole,
-        Role.ToolTipRole,
-        Role.DecorationRole,
-        Role.ForegroundRole,
-        Role.FontRole,
-        Role.TextAlignmentRole,
-        SHARE_ROLE,
-    }
-)
-"""What the model has an answer to; Qt asks for as much again in every cell it paints."""
 
 
 class Column(enum.IntEnum):
@@ -78,6 +60,8 @@ class Row:
 class TreeModel(QAbstractItemModel):
     """Shows parameters under their modules, all of them or those that a filter lets through.
 
+    Its cells are painted by `RowDelegate` from whole rows, not role by role.
+
     An index carries the number of a branch of the outline. Rows are made when their parent is
     opened, so that 100,000 parameters cost what is looked at.
     """
@@ -86,7 +70,7 @@ class TreeModel(QAbstractItemModel):
         super().__init__(parent)
         self._outline = Outline(())
         self._pruned, self._shown = self._outline.pruned({}), self._outline.matches("")
-        self._chosen: str | None = None
+        self.chosen: str | None = None
         self._below: dict[int, list[int]] = {}
         self._rows: dict[int, int] = {}
         self._made: dict[int, Row] = {}
@@ -99,7 +83,7 @@ class TreeModel(QAbstractItemModel):
         self._outline = outline
         self._pruned = outline.pruned({})
         self._shown = outline.matches("")
-        self._chosen = None
+        self.chosen = None
         self._below, self._rows, self._made = {}, {}, {}
         self.endResetModel()
 
@@ -123,7 +107,7 @@ class TreeModel(QAbstractItemModel):
 
     def emphasize(self, name: str | None) -> None:
         """Show which parameter the views show."""
-        before, self._chosen = self._chosen, name
+        before, self.chosen = self.chosen, name
         for path in (before, name):
             branch = self._outline.find(path) if path else None
             if branch is not None and branch.number in self._rows:
@@ -177,7 +161,7 @@ class TreeModel(QAbstractItemModel):
 
     def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
         """Tell whether a node is a module with something shown, without making its rows."""
-        return parent.column() <= 0 and self._row(_number(parent)).can_be_opened
+        return parent.column() <= 0 and self.row(parent).can_be_opened
 
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Everything can be looked at and chosen."""
@@ -195,30 +179,15 @@ class TreeModel(QAbstractItemModel):
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
         """Return what one cell shows."""
-        if role not in ROLES or not index.isValid():
+        if not index.isValid():
             return None
-        row, column = self._row(index.internalId()), index.column()
-        match role:
-            case Role.DisplayRole:
-                return row.texts[column]
-            case Role.ToolTipRole:
-                return _tooltip(self._branch(index).node)
-            case Role.DecorationRole if column == Column.NAME:
-                return icon(row.icon)
-            case Role.ForegroundRole if row.share is None:
-                return QApplication.palette().placeholderText()
-            case Role.FontRole if column == Column.NAME and row.path == self._chosen:
-                font = QFont()
-                font.setBold(True)
-                return font
-            case Role.TextAlignmentRole if column == Column.PARAMETERS:
-                return RIGHT
-            case _ if role == SHARE_ROLE:
-                return row.share
-        return None
+        if role == Role.DisplayRole:
+            return self.row(index).texts[index.column()]
+        return _tooltip(self._branch(index).node) if role == Role.ToolTipRole else None
 
-    def _row(self, number: int) -> Row:
-        """Return what a branch shows, worked out once: Qt asks for it many times over."""
+    def row(self, index: Index) -> Row:
+        """Return what the cells beside an index show, worked out once: it is asked for often."""
+        number = _number(index)
         row = self._made.get(number)
         if row is None:
             row = self._made[number] = self._make_row(self._outline[number])

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.dialogs import show_remarks
 from prune_gui.gui.icons import icon
-from prune_gui.gui.panels.sparsity_bar import SparsityBar
+from prune_gui.gui.panels.tree_delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
 
@@ -111,7 +111,8 @@ class TreePanel(QWidget):
         tree.setIndentation(INDENTATION)
         tree.setAlternatingRowColors(True)
         tree.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        tree.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(tree))
+        tree.setItemDelegate(RowDelegate(tree, self._model))
+        tree.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(tree, self._model))
         tree.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         tree.customContextMenuRequested.connect(self._show_menu)
         for column, width in WIDTHS.items():

@@ -7,7 +7,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.panels.tree_model import SHARE_ROLE, Column, TreeModel
+from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.session import Outline
 
 ROOT = QModelIndex()
@@ -46,6 +46,10 @@ def cell(model, path, column, role=Qt.ItemDataRole.DisplayRole):
     return index.siblingAtColumn(column).data(role)
 
 
+def share(model, path):
+    return model.row(model.find(path)).share
+
+
 WHOLE = {
     "embed": {"weight": {}, "ids": {}},
     "layer": {number: {"query": {"weight": {}, "bias": {}}} for number in ("0", "2", "10")},
@@ -79,11 +83,11 @@ def test_a_module_adds_up_the_parameters_below_that_can_be_pruned(model):
     counts |= {"layer.0.query.weight": (8, 16), "layer.2.query.bias": (4, 4)}
     model.count(counts)
     assert cell(model, "layer.0", Column.SPARSITY) == "40.0 %"
-    assert cell(model, "layer.2.query.bias", Column.SPARSITY, SHARE_ROLE) == 1.0
-    assert cell(model, "layer.10", Column.SPARSITY, SHARE_ROLE) == 0.0
+    assert share(model, "layer.2.query.bias") == 1.0
+    assert share(model, "layer.10") == 0.0
     assert cell(model, "layer", Column.PARAMETERS) == "62"
     assert cell(model, "embed.ids", Column.SPARSITY) == ""
-    assert cell(model, "embed", Column.SPARSITY, SHARE_ROLE) == 0.0
+    assert share(model, "embed") == 0.0
 
 
 def test_new_counts_are_told_of_where_rows_were_made(model, qtbot):
@@ -102,13 +106,6 @@ def test_a_tooltip_says_what_is_tied_and_what_cannot_be_pruned(model):
     assert tied == "embed.weight\ntied with head.weight"
     whole = cell(model, "embed.ids", Column.NAME, Qt.ItemDataRole.ToolTipRole)
     assert whole == "embed.ids\ncannot be pruned: integer"
-
-
-def test_the_parameter_in_the_views_stands_out(model):
-    model.emphasize("layer.2.query.weight")
-    bold = cell(model, "layer.2.query.weight", Column.NAME, Qt.ItemDataRole.FontRole)
-    assert bold.bold()
-    assert cell(model, "layer.0.query.weight", Column.NAME, Qt.ItemDataRole.FontRole) is None
 
 
 def test_rows_are_made_when_their_module_is_opened(qtbot):

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from prune_gui.audit import kernels, values
 from prune_gui.audit.slots import Slots
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.keys import TensorKeys, raw_bits
+from prune_gui.pruning.methods import ScoredMethod
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.predicate import EntryCut
+from prune_gui.pruning.predicates import EntryCut
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.codes import IN_FILE
 
@@ -139,14 +138,12 @@ def cuts(resolution: Resolution, name: str) -> dict[int, float]:
     """
     found = {}
     for layer in resolution.layers.get(name, ()):
-        if layer.step == IN_FILE or not isinstance(layer.predicate, EntryCut):
+        predicate = layer.predicate
+        if layer.step == IN_FILE or not isinstance(predicate, EntryCut):
             continue
-        keys, cut = layer.predicate.keys, layer.predicate.cut
-        by_file = getattr(resolution.recipe.steps[layer.step - 1].method, "importance", None)
-        if isinstance(keys, TensorKeys) and by_file is None:
-            number = torch.zeros(1, dtype=keys.dtype)
-            raw_bits(number)[0] = cut.threshold
-            found[layer.step] = float(number)
+        method = resolution.recipe.steps[layer.step - 1].method
+        if isinstance(method, ScoredMethod) and method.ranks_weights:
+            found[layer.step] = predicate.ranking.keys.value(predicate.cut().threshold)
     return {step: value for step, value in found.items() if math.isfinite(value)}
 
 

@@ -83,6 +83,25 @@ def find_tie(
 
 
 @compiled
+def count_before(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    key: np.unsignedinteger[Any],
+    place: int,
+) -> tuple[int, int]:
+    """Count keys below ``key``, or equal to it ahead of ``place``; and count all keys."""
+    before, there = 0, 0
+    for i in range(bits.size):
+        if alive is None or alive[i]:
+            there += 1
+            other = bits[i] & magnitude
+            if other < key or (other == key and i < place):
+                before += 1
+    return before, there
+
+
+@compiled
 def mark_below(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
@@ -97,6 +116,59 @@ def mark_below(
     rest, out_rest = bits[ties:], out[ties:]  # from 0 on, or the loop is not vectorized
     for i in range(rest.size):
         out_rest[i] = rest[i] & magnitude < threshold
+
+
+@compiled
+def cut_rows(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    units: NDArray[np.int64],
+    thresholds: Bits,
+    last_ties: NDArray[np.int64],
+) -> None:
+    """Find for each row the key of its ``units``-th smallest entry, and the last tie that goes."""
+    columns = bits.size // units.size
+    keys = np.empty(columns, bits.dtype)
+    for row in range(units.size):
+        first, there = row * columns, 0
+        for i in range(first, first + columns):
+            if alive is None or alive[i]:
+                keys[there] = bits[i] & magnitude
+                there += 1
+        wanted = units[row]
+        if wanted == 0:
+            continue
+        threshold = np.partition(keys[:there], wanted - 1)[wanted - 1]
+        thresholds[row] = threshold
+        for i in range(there):
+            wanted -= keys[i] < threshold
+        for i in range(columns):
+            if bits[first + i] & magnitude == threshold and (alive is None or alive[first + i]):
+                wanted -= 1
+                if wanted == 0:
+                    last_ties[row] = i
+                    break
+
+
+@compiled
+def mark_rows(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    thresholds: Bits,
+    last_ties: NDArray[np.int64],
+    columns: int,
+    start: int,
+    out: NDArray[np.bool_],
+) -> None:
+    """Do as `mark_below`, each row of ``columns`` entries by its own cut."""
+    row, place = start // columns, start % columns
+    for i in range(out.size):
+        key = bits[i] & magnitude
+        out[i] = key < thresholds[row] or (key == thresholds[row] and place <= last_ties[row])
+        place += 1
+        if place == columns:
+            row, place = row + 1, 0
 
 
 @compiled

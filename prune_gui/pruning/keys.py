@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning import kernels
+from prune_gui.pruning.sources import Scores
 
 Bits = NDArray[np.unsignedinteger[Any]]
 Alive = Callable[[int, int], NDArray[np.bool_]]
@@ -59,6 +61,9 @@ class KeySource(Protocol):
     def bits(self, start: int, stop: int) -> Bits:
         """Return the raw bits of the flat entries [start, stop)."""
 
+    def value(self, key: int) -> float:
+        """Return the number that a key stands for."""
+
 
 def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
     """Return the narrowest type in which values of all `dtypes` compare exactly."""
@@ -76,19 +81,26 @@ def raw_bits(tensor: torch.Tensor) -> Bits:
 
 
 @dataclass(frozen=True)
-class TensorKeys:
-    """Ranks the entries of a tensor by absolute value.
+class ScoreKeys:
+    """Ranks entries by the absolute value of their scores.
 
     Attributes:
-        read: gives the tensor (any shape and strides, on the CPU); called for each stretch, so it
-            should not load anything twice.
-        size: its number of entries.
-        dtype: the type in which its values are compared, see `ranking_dtype`.
+        scores: of a type that can be ranked, see `ranking_dtype`.
+        dtype: the type in which they are compared.
     """
 
-    read: Callable[[], torch.Tensor]
-    size: int
+    scores: Scores
     dtype: torch.dtype
+
+    @classmethod
+    def of(cls, scores: Scores) -> ScoreKeys:
+        """Return keys that compare these scores among themselves alone."""
+        return cls(scores, ranking_dtype({scores.dtype}))
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return math.prod(self.scores.shape)
 
     @property
     def width(self) -> int:
@@ -108,8 +120,13 @@ class TensorKeys:
 
     def bits(self, start: int, stop: int) -> Bits:
         """Return the raw bits of the flat entries [start, stop)."""
-        flat = self.read().detach().reshape(-1)
-        return raw_bits(flat[start:stop].to(self.dtype))
+        return raw_bits(self.scores.part(start, stop).to(self.dtype))
+
+    def value(self, key: int) -> float:
+        """Return the absolute value that a key stands for."""
+        number = torch.zeros(1, dtype=self.dtype)
+        raw_bits(number)[0] = key
+        return float(number)
 
 
 @dataclass(frozen=True)
@@ -143,3 +160,7 @@ class RandomKeys:
         out = np.empty(stop - start, np.uint32)
         kernels.fill_random_bits(self.stream, np.uint64(start), out)
         return out
+
+    def value(self, key: int) -> float:
+        """Return the key as a draw in [0, 1)."""
+        return key / (self.magnitude + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.scores import wide_dtype
+from prune_gui.pruning.keys import Alive
+from prune_gui.pruning.sources import Scores, wide_dtype
 
 Order = float | Literal["fro", "nuc"]
 
@@ -46,9 +47,61 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
     monitor.expect(t.nbytes)
     if n == "nuc":
         return _nuclear_norms(t, dim, monitor)
+    return _norms(t.shape[dim], n, [(0, t)], dim, monitor).to(t.device)
+
+
+def score_norms(
+    scores: Scores, alive: Alive | None, n: Order, dim: int, *, monitor: Monitor | None = None
+) -> Tensor:
+    """Return `channel_norms` of scores, with zeros where an entry is gone.
+
+    Args:
+        scores: of two dimensions or more; read slab by slab, never whole but for "nuc".
+        alive: where entries are still there; None if all are.
+        n: as of `channel_norms`.
+        dim: in [0, number of dimensions).
+        monitor: told of the bytes read.
+
+    Raises:
+        ValueError: there is no such norm for this shape.
+        Cancelled: the monitor said so.
+    """
+    monitor = monitor or Monitor()
+    shape, size = scores.shape, math.prod(scores.shape)
+
+    def slab(start: int, stop: int) -> Tensor:
+        part = scores.part(start, stop)
+        if alive is not None:
+            gone = torch.from_numpy(~alive(start, stop))
+            part = part.to(wide_dtype(part.dtype)).masked_fill(gone, 0.0)
+        return part.view(-1, *shape[1:])
+
+    if n == "nuc":
+        return channel_norms(slab(0, size), n, dim, monitor=monitor)
+    monitor.expect(scores.nbytes)
+    per_row = math.prod(shape[1:])
+    stride = max(1, PIECE // max(per_row, 1)) * per_row
+    slabs = (
+        (start // per_row if dim == 0 else 0, slab(start, min(start + stride, size)))
+        for start in range(0, size, max(stride, 1))
+    )
+    return _norms(shape[dim], n, slabs, dim, monitor)
+
+
+def _norms(
+    channels: int, n: Order, slabs: Iterable[tuple[int, Tensor]], dim: int, monitor: Monitor
+) -> Tensor:
+    """Return the norms of channels, given slabs of the tensor and the first channel of each."""
     norm = _norm_of_order(n)
-    channels = t.shape[dim]
     found = torch.full((channels,), norm.start, dtype=torch.float64)
+    dtype = torch.float32
+    for first, t in slabs:
+        dtype = wide_dtype(t.dtype)
+        _add_slab(norm, found[first : first + t.shape[dim]], t, dim, monitor)
+    return norm.root(found).to(dtype)
+
+
+def _add_slab(norm: _Norm, found: Tensor, t: Tensor, dim: int, monitor: Monitor) -> None:
     scratch = torch.empty(min(PIECE, t.numel()), dtype=wide_dtype(t.dtype), device=t.device)
     for channel, piece in _pieces(t, dim):
         if norm.overwrites or piece.dtype != scratch.dtype:
@@ -59,7 +112,6 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
         so_far = found[channel : channel + len(part)]
         so_far.copy_(norm.combine(so_far, part))
         monitor.advance(piece.nbytes)
-    return norm.root(found).to(t.device, scratch.dtype)
 
 
 def _compute_norm(t: Tensor, n: Order, dim: int) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from prune_gui.pruning.selection import smallest
@@ -27,8 +26,3 @@ def k_smallest(scores: Tensor, k: int) -> Tensor:
     """
     on_cpu = magnitudes(scores).to("cpu").contiguous()
     return smallest(on_cpu, k).to(scores.device)
-
-
-def wide_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype in which to reckon about weights of `dtype`: never less than float32."""
-    return torch.float64 if dtype == torch.float64 else torch.float32

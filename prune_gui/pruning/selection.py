@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
+from itertools import compress, groupby
+from operator import itemgetter, not_
 
 import numpy as np
 import torch
@@ -19,17 +19,25 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import kernels, parallel
-from prune_gui.pruning.keys import Alive, KeySource, TensorKeys, ranking_dtype
+from prune_gui.pruning.keys import Alive, KeySource, ScoreKeys
+from prune_gui.pruning.sources import TensorScores
 
 DIGIT_BITS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Entries that a step may prune: their keys, and which of them are still there (None: all)."""
+    """Entries that a step may prune.
+
+    Attributes:
+        keys: what they are ranked by.
+        alive: which of them are still there; None: all.
+        most: how many of them may go; None: all.
+    """
 
     keys: KeySource
     alive: Alive | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +67,46 @@ class _Counts:
     values: NDArray[np.intp]
     counts: NDArray[np.int64]
 
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
     def below(self, value: int) -> int:
         return int(self.counts[: np.searchsorted(self.values, value)].sum())
 
     def at(self, value: int) -> int:
         return self.below(value + 1) - self.below(value)
 
+    def up_to(self, values: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return, for each of some values, how often it or a lower one occurs."""
+        reached = np.concatenate([[0], np.cumsum(self.counts)])
+        found: NDArray[np.int64] = reached[np.searchsorted(self.values, values, side="right")]
+        return found
+
+
+@dataclass(slots=True)
+class _Search:
+    """Rankings that are cut at the same key, and what is known of it.
+
+    Attributes:
+        members: their places in the list of all rankings.
+        k: how many of their entries go.
+        prefix: the leading bits of the key at which they are cut.
+    """
+
+    members: list[int]
+    k: int
+    prefix: int = 0
+
 
 def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
     """Return the cut of each ranking that together prune the `k` smallest keys of all of them.
 
-    Of equal keys the earlier ranking's go first, then those of lower flat index.
+    Of equal keys the earlier ranking's go first, then those of lower flat index. A ranking that
+    would lose more than its `most` is cut there by itself, and the cut moves up for the others.
 
     Args:
-        rankings: all of the same key width; at least `k` entries in all that are still there.
+        rankings: all of the same key width; at least `k` entries in all that may go.
         k: how many entries to prune.
         monitor: told of the bytes read.
 
@@ -81,33 +115,72 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     """
     width = {ranking.keys.width for ranking in rankings}.pop()
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
-    pruned = [0] * len(rankings)
+    below = [0] * len(rankings)
     non_finite = [0] * len(rankings)
-    prefix, wanted = 0, k
+    searches = [_Search(list(range(len(rankings))), k)]
     for above in range(8 * width, 0, -DIGIT_BITS):
-        counts = _count(rankings, above, prefix, monitor)
+        counts = _count(rankings, above, searches, monitor)
         if above == 8 * width:
             non_finite = [_non_finite(*pair) for pair in zip(rankings, counts, strict=True)]
-        values, totals = _add(counts)
-        reached = np.cumsum(totals)
-        place = int(np.searchsorted(reached, max(wanted, 1)))
-        digit = int(values[place]) if place < len(values) else 0
-        pruned = [a + b.below(digit) for a, b in zip(pruned, counts, strict=True)]
-        wanted -= sum(count.below(digit) for count in counts)
-        prefix = prefix << min(DIGIT_BITS, above) | digit
-    cuts = []
-    for i, ranking in enumerate(rankings):
-        there = counts[i].at(digit)
-        ties = min(wanted, there)
-        wanted -= ties
-        if ties == 0:
-            last = -1
-        elif ties == there:
-            last = ranking.keys.size - 1
-        else:
-            last = _tie(ranking, prefix, ties, monitor)
-        cuts.append(Cut(prefix, last, pruned[i] + ties, non_finite[i]))
-    return cuts
+        searches = [
+            narrower
+            for search in searches
+            for narrower in _narrow(search, rankings, counts, below, min(DIGIT_BITS, above))
+        ]
+    cuts: dict[int, Cut] = {}
+    for search in searches:
+        wanted = search.k - sum(below[i] for i in search.members)
+        for i in search.members:
+            there = counts[i].at(search.prefix & ((1 << min(DIGIT_BITS, above)) - 1))
+            ties = min(wanted, there, _most(rankings[i]) - below[i])
+            wanted -= ties
+            if ties == 0:
+                last = -1
+            elif ties == there:
+                last = rankings[i].keys.size - 1
+            else:
+                last = _tie(rankings[i], search.prefix, ties, monitor)
+            cuts[i] = Cut(search.prefix, last, below[i] + ties, non_finite[i])
+    return [cuts[i] for i in range(len(rankings))]
+
+
+def _narrow(
+    search: _Search,
+    rankings: Sequence[Ranking],
+    counts: Sequence[_Counts],
+    below: list[int],
+    bits: int,
+) -> list[_Search]:
+    """Find the next digit of the key at which the members are cut, and bring `below` up to it.
+
+    Members that reach their `most` before it go on in searches of their own.
+    """
+    free = [below[i] + counts[i].total <= _most(rankings[i]) for i in search.members]
+    values, totals = _add([counts[i] for i in search.members], free)
+    reached = np.cumsum(totals) + sum(below[i] for i in compress(search.members, free))
+    capped = list(compress(search.members, map(not_, free)))
+    for i in capped:
+        reached += np.minimum(_most(rankings[i]), below[i] + counts[i].up_to(values))
+    place = int(np.searchsorted(reached, max(search.k, 1)))
+    digit = int(values[place]) if place < len(values) else 0
+    full = [i for i in capped if below[i] + counts[i].below(digit) >= _most(rankings[i])]
+    if len(search.members) > 1 and full:
+        alone = [_Search([i], _most(rankings[i]), search.prefix) for i in full]
+        rest = sorted(set(search.members) - set(full))
+        together = _Search(rest, search.k - sum(one.k for one in alone), search.prefix)
+        return [
+            narrower
+            for part in ([*alone, together] if rest else alone)
+            for narrower in _narrow(part, rankings, counts, below, bits)
+        ]
+    for i in search.members:
+        below[i] += counts[i].below(digit)
+    return [_Search(search.members, search.k, search.prefix << bits | digit)]
+
+
+def _most(ranking: Ranking) -> int:
+    """Return how many entries of a ranking may go."""
+    return ranking.keys.size if ranking.most is None else ranking.most
 
 
 def work(keys: KeySource) -> int:
@@ -126,8 +199,7 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
         A boolean tensor of the same shape, True at the k smallest. Of equal scores the lower flat
         index goes first; NaN ranks above infinity, infinity above every number.
     """
-    contiguous = scores.contiguous()
-    keys = TensorKeys(lambda: contiguous, scores.numel(), ranking_dtype({scores.dtype}))
+    keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
     marked = np.empty(keys.size, np.bool_)
 
@@ -150,8 +222,11 @@ def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
     return out
 
 
-def _count(rankings: Sequence[Ranking], above: int, prefix: int, monitor: Monitor) -> list[_Counts]:
-    """Count the digit just under bit `above` among keys that begin with `prefix`."""
+def _count(
+    rankings: Sequence[Ranking], above: int, searches: Sequence[_Search], monitor: Monitor
+) -> list[_Counts]:
+    """Count the digit just under bit `above` among keys that begin as their search says."""
+    prefix = {i: search.prefix for search in searches for i in search.members}
     shift = max(above - DIGIT_BITS, 0)
     digit = (1 << (above - shift)) - 1
 
@@ -161,13 +236,21 @@ def _count(rankings: Sequence[Ranking], above: int, prefix: int, monitor: Monito
         bits = ranking.keys.bits(start, stop)
         alive = None if ranking.alive is None else ranking.alive(start, stop)
         key = bits.dtype.type
+        begin = key(prefix[index])
         magnitude = key(ranking.keys.magnitude)
         counts = np.zeros(digit + 1, np.int64)
         if above == 8 * ranking.keys.width:
             kernels.count_digits(bits, magnitude, alive, key(shift), key(digit), counts)
         else:
             kernels.count_digits_below(
-                bits, magnitude, alive, key(shift), key(digit), key(above), key(prefix), counts
+                bits,
+                magnitude,
+                alive,
+                key(shift),
+                key(digit),
+                key(above),
+                begin,
+                counts,
             )
         monitor.advance(bits.nbytes)
         return index, counts
@@ -191,11 +274,14 @@ def _sparse(counts: NDArray[np.int64]) -> _Counts:
     return _Counts(values, counts[values])
 
 
-def _add(parts: Sequence[_Counts]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Add the counts of all rankings: the values that occur, ascending, and how often."""
+def _add(
+    parts: Sequence[_Counts], counted: Sequence[bool]
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return the values that occur in any part, ascending, and how often in those counted."""
     values, where = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
     totals = np.zeros(len(values), np.int64)
-    np.add.at(totals, where, np.concatenate([part.counts for part in parts]))
+    numbers = [part.counts * yes for part, yes in zip(parts, counted, strict=True)]
+    np.add.at(totals, where, np.concatenate(numbers))
     return values, totals
 
 

@@ -17,7 +17,8 @@ from prune_gui.pruning.amount import (
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.norms import Order, channel_norms
 from prune_gui.pruning.reparametrization import on_top
-from prune_gui.pruning.scores import k_smallest, magnitudes, wide_dtype
+from prune_gui.pruning.scores import k_smallest, magnitudes
+from prune_gui.pruning.sources import wide_dtype
 
 
 class _Channels(BasePruningMethod):

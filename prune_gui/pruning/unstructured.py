@@ -14,7 +14,8 @@ from prune_gui.pruning.amount import (
 )
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.reparametrization import on_top
-from prune_gui.pruning.scores import k_smallest, wide_dtype
+from prune_gui.pruning.scores import k_smallest
+from prune_gui.pruning.sources import wide_dtype
 
 
 @reference.Identity.register

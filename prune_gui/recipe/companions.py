@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
+
+import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.pruning.methods import Content
+from prune_gui.pruning.sources import TensorScores
 
 if TYPE_CHECKING:
-    import torch
-
     from prune_gui.recipe.recipe import Recipe
 
 
@@ -23,12 +23,11 @@ class Companions:
     def __init__(self) -> None:
         self._open: dict[str, Checkpoint] = {}
 
-    def reader(
-        self, recipe: Recipe, path: str, target: TensorInfo, what: Content
-    ) -> Callable[[], torch.Tensor]:
+    def entries(self, recipe: Recipe, path: str, target: TensorInfo, what: Content) -> TensorScores:
         """Return what reads the tensor of `target`'s name in the file at `path`.
 
-        A pruned parameter of that file (``X_orig`` and ``X_mask``) gives what is asked for.
+        A pruned parameter of that file (``X_orig`` and ``X_mask``) gives what is asked for. Scores
+        may be one number per input column.
 
         Raises:
             RecipeError: the file cannot be opened, or has no such tensor of that shape.
@@ -48,15 +47,28 @@ class Companions:
                 f"{path} has no tensor named {target.name}. "
                 "Add it there, or leave the parameter out of the targets."
             )
-        if found.shape != target.shape:
+        columns = target.shape[1:2]
+        if found.shape != target.shape and not (what == "scores" and found.shape == columns != ()):
+            or_columns = f" or, one per input column, {list(columns)}" if columns else ""
             raise RecipeError(
                 f"{path}: {target.name} has shape {list(found.shape)}, but the parameter has "
-                f"{list(target.shape)}."
+                f"{list(target.shape)}. Give it that shape"
+                f"{or_columns if what == 'scores' else ''}."
             )
-        if what == "scores" and found.not_prunable:
+        if what != "mask" and found.not_prunable:
             raise RecipeError(
-                f"{path}: {target.name} cannot serve as scores: {found.not_prunable}. "
-                "Scores are floating point numbers."
+                f"{path}: {target.name} cannot serve as {what}: {found.not_prunable}. "
+                "They are floating point numbers."
             )
-        key = found.pair[1] if found.pair and what == "mask" else None
-        return partial(file.read_key, key) if key else partial(file.read, target.name)
+        if what == "mask":
+            read = partial(file.read, target.name)
+            if found.pair:
+                read = partial(file.read_key, found.pair[1])
+            return TensorScores(read, found.shape, read().dtype)
+        return file_entries(file, found)
+
+
+def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
+    """Return what reads the entries of a parameter of a checkpoint."""
+    dtype: torch.dtype = getattr(torch, info.dtype)
+    return TensorScores(partial(file.read, info.name), info.shape, dtype)

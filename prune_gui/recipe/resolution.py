@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 import torch
@@ -14,18 +15,26 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.pruning.keys import TensorKeys, ranking_dtype
+from prune_gui.pruning.keys import ScoreKeys
 from prune_gui.pruning.methods import Target
+from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.predicate import EntryCut, GivenMask, Predicate
-from prune_gui.pruning.selection import Cut
+from prune_gui.pruning.predicates import EntryCut, GivenMask, Predicate, Standing
+from prune_gui.pruning.selection import Cut, Ranking
+from prune_gui.pruning.sources import TensorScores
 from prune_gui.recipe import stack
 from prune_gui.recipe.codes import IN_FILE, KEPT
-from prune_gui.recipe.companions import Companions
+from prune_gui.recipe.companions import Companions, file_entries
+from prune_gui.recipe.decided import Decided
+from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import Layer
 from prune_gui.recipe.step import Step
+
+Tile = tuple[slice, ...]
+NEARLY_EMPTY: Final = 0.99
+"""The pruned share from which on a parameter is warned of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +43,22 @@ class Outcome:
 
     Attributes:
         pruned: by target, how many entries that were still there it pruned.
-        notes: by target or pattern, what a person should know.
+        remarks: by target or pattern, what a person should know.
+        predicates: by target, what it prunes there.
     """
 
     pruned: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    predicates: Mapping[str, Predicate] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The remarks, and what is odd about the scores that somebody has looked at so far."""
+        found = dict(self.remarks)
+        for name, predicate in self.predicates.items():
+            if predicate.note:
+                found[name] = "; ".join(filter(None, (found.get(name), predicate.note)))
+        return found
 
 
 @dataclass(frozen=True)
@@ -59,23 +79,34 @@ class Resolution:
     counts: Mapping[str, tuple[int, int]]
     outcomes: tuple[Outcome, ...] = ()
     _companions: Companions = field(default_factory=Companions, repr=False, compare=False)
+    _decided: Decided = field(default_factory=Decided, repr=False, compare=False)
 
-    def mask(self, name: str) -> torch.Tensor:
+    def mask(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return a boolean tensor of the parameter's shape, True where kept.
 
-        Raises:
-            RecipeError: the checkpoint has no parameter of that name.
-        """
-        return self.pruned_by(name) == KEPT
+        Args:
+            name: of the parameter.
+            tile: one slice of step 1 per dimension, to get that part alone.
 
-    def pruned_by(self, name: str) -> torch.Tensor:
+        Raises:
+            RecipeError: the checkpoint has no parameter of that name, or that no such tile.
+        """
+        return self.pruned_by(name, tile) == KEPT
+
+    def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return, as torch.uint8 of the parameter's shape, the step that pruned each entry.
 
         0 is kept, i is step i (from 1), 255 was pruned in the file already.
 
+        Args:
+            name: of the parameter.
+            tile: one slice of step 1 per dimension, to get that part alone.
+
         Raises:
-            RecipeError: the checkpoint has no parameter of that name.
+            RecipeError: the checkpoint has no parameter of that name, or that no such tile.
         """
+        if tile is not None:
+            return self._tile(name, tile)
         shape = self._info(name).shape
         out = np.empty(math.prod(shape), np.uint8)
 
@@ -89,6 +120,30 @@ class Resolution:
     def pruned_by_within(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
         """Return `pruned_by` for the flat (row-major) entries [start, stop) alone."""
         return stack.pruned_by(self.layers.get(name, ()), start, stop)
+
+    def explain(self, name: str, index: Sequence[int]) -> Explanation:
+        """Return which step pruned an entry, and how it stood in every step up to that one.
+
+        Args:
+            name: of the parameter.
+            index: of the entry, one number per dimension; negative ones count from the end.
+
+        Raises:
+            RecipeError: the checkpoint has no parameter of that name, or that no such entry.
+        """
+        info = self._info(name)
+        sides = list(zip(index, info.shape, strict=False))
+        if len(index) != len(info.shape) or not all(-n <= i < n for i, n in sides):
+            raise RecipeError(f"{name} has shape {list(info.shape)}: no entry {list(index)} in it.")
+        place = tuple(i % n for i, n in sides)
+        flat = flat_index(info.shape, place)
+        value = float(self.checkpoint.read(name)[place])
+        standings: dict[int, Standing] = {}
+        for layer in self.layers.get(name, ()):
+            standings[layer.step] = layer.predicate.standing(flat)
+            if standings[layer.step].pruned:
+                return Explanation(name, place, value, layer.step, standings)
+        return Explanation(name, place, value, KEPT, standings)
 
     @property
     def total(self) -> tuple[int, int]:
@@ -110,24 +165,49 @@ class Resolution:
         if not step.enabled:
             return replace(self, recipe=recipe, outcomes=(*self.outcomes, Outcome()))
         try:
-            infos, notes = self._select(step)
+            infos, remarks = self._select(step)
             targets = [self._target(info) for info in infos]
-            decisions = step.method.decide(targets, monitor)
+            decisions = self._decided.get(
+                (step.method, tuple((t.name, self._predicates(t.name)) for t in targets)),
+                lambda: step.method.decide(targets, monitor),
+            )
         except RecipeError as error:
             raise StepError(number, str(error)) from error
-        layers, counts, pruned = dict(self.layers), dict(self.counts), {}
+        layers, counts = dict(self.layers), dict(self.counts)
+        pruned, predicates = {}, {}
         for target, decision in zip(targets, decisions, strict=True):
-            before, total = counts[target.name]
-            counts[target.name] = before + decision.pruned, total
-            pruned[target.name] = decision.pruned
-            layers[target.name] = (
-                *layers.get(target.name, ()),
-                *([Layer(number, decision.predicate)] if decision.predicate else []),
-            )
-            if decision.note:
-                notes[target.name] = decision.note
-        outcomes = (*self.outcomes, Outcome(pruned, notes))
+            name = target.name
+            before, total = counts[name]
+            counts[name] = before + decision.pruned, total
+            pruned[name] = decision.pruned
+            layers.setdefault(name, ())
+            if decision.predicate is not None:
+                predicates[name] = decision.predicate
+                layers[name] = (*layers[name], Layer(number, decision.predicate))
+            warning = _nearly_empty(*counts[name]) if decision.pruned else ""
+            if remark := "; ".join(filter(None, (decision.note, warning))):
+                remarks[name] = remark
+        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
+
+    def _predicates(self, name: str) -> tuple[Predicate, ...]:
+        return tuple(layer.predicate for layer in self.layers.get(name, ()))
+
+    def _tile(self, name: str, tile: Tile) -> torch.Tensor:
+        shape = self._info(name).shape
+        if len(tile) != len(shape) or any(part.step not in (None, 1) for part in tile):
+            raise RecipeError(
+                f"{name} has shape {list(shape)}; a tile of it is {len(shape)} slices of step 1."
+            )
+        ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
+        out = np.empty([len(some) for some in ranges], np.uint8)
+        if out.ndim == 0:
+            return self.pruned_by(name)
+        for place in np.ndindex(out.shape[:-1]) if out.size else ():
+            index = [some[i] for some, i in zip(ranges, (*place, 0), strict=True)]
+            first = flat_index(shape, index)
+            out[place] = self.pruned_by_within(name, first, first + out.shape[-1])
+        return torch.from_numpy(out)
 
     def _info(self, name: str) -> TensorInfo:
         try:
@@ -156,8 +236,8 @@ class Resolution:
             name=info.name,
             shape=info.shape,
             remaining=total - pruned,
-            read=partial(self.checkpoint.read, info.name),
-            read_from=lambda path, what: self._companions.reader(self.recipe, path, info, what),
+            weights=file_entries(self.checkpoint, info),
+            other=lambda path, what: self._companions.entries(self.recipe, path, info, what),
             alive=stack.alive(self.layers.get(info.name, ())),
         )
 
@@ -217,10 +297,25 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
     predicates: list[Predicate] = []
     if info.pair is not None:
         checkpoint.read_mask(info.name)  # once, for its check that every value is 0 or 1
-        predicates.append(GivenMask(partial(checkpoint.read_key, info.pair[1])))
+        read = partial(checkpoint.read_key, info.pair[1])
+        predicates.append(GivenMask(TensorScores(read, info.shape, read().dtype)))
     if zeros:
-        read = partial(checkpoint.read, info.name)
-        keys = TensorKeys(read, info.numel, ranking_dtype({read().dtype}))
+        keys = ScoreKeys.of(file_entries(checkpoint, info))
         everything_below_one = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(EntryCut(keys, everything_below_one))
+        predicates.append(EntryCut(Ranking(keys), Once.known(everything_below_one)))
     return predicates
+
+
+def flat_index(shape: Sequence[int], index: Sequence[int]) -> int:
+    """Return the place of an entry in row-major order."""
+    return sum(i * math.prod(shape[dim + 1 :]) for dim, i in enumerate(index))
+
+
+def _nearly_empty(pruned: int, total: int) -> str:
+    """Warn of a parameter of which little or nothing is left."""
+    if pruned == total:
+        return "nothing is left of it"
+    if pruned >= NEARLY_EMPTY * total:
+        left = total - pruned
+        return f"only {left:,} of {total:,} entries {'is' if left == 1 else 'are'} left"
+    return ""

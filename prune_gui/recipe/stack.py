@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.pruning.keys import Alive
-from prune_gui.pruning.predicate import Predicate
+from prune_gui.pruning.predicates import Predicate
 from prune_gui.recipe.codes import KEPT
 
 

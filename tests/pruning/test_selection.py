@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.keys import KeySource, RandomKeys, TensorKeys, ranking_dtype
+from prune_gui.pruning.keys import KeySource, RandomKeys, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection import Ranking, find_cuts, mark, smallest
+from prune_gui.pruning.sources import TensorScores
 
 DTYPES = [
     torch.float64,
@@ -42,8 +43,8 @@ def k_smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     return chosen.view(scores.shape)
 
 
-def keys_of(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> TensorKeys:
-    return TensorKeys(lambda: tensor, tensor.numel(), dtype or ranking_dtype({tensor.dtype}))
+def keys_of(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> ScoreKeys:
+    return ScoreKeys(TensorScores.of(tensor), dtype or ranking_dtype({tensor.dtype}))
 
 
 def marked(keys: list[KeySource], k: int) -> list[np.ndarray]:

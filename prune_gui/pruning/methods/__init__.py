@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from prune_gui.pruning.methods.base import Amount, Content, Decision, Method, Target
+from prune_gui.pruning.methods.base import Amount, Content, Decision, Method, ScoredMethod, Target
 from prune_gui.pruning.methods.given import CustomFromMask, Identity
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
 from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
 
-__all__ = ["METHODS", "Amount", "Content", "Decision", "Method", "Target"]
+__all__ = ["METHODS", "Amount", "Content", "Decision", "Method", "ScoredMethod", "Target"]
 
 METHODS: Mapping[str, type[Method]] = MappingProxyType(
     {

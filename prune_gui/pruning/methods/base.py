@@ -9,22 +9,31 @@ Nothing here imports torch until a method decides: the form must not wait for it
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    model_validator,
+)
 
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.amount import AmountOf, units_to_prune
 
 if TYPE_CHECKING:
-    import torch
-
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.keys import Alive
-    from prune_gui.pruning.predicate import Predicate
+    from prune_gui.pruning.predicates import Predicate
+    from prune_gui.pruning.sources import Scores
 
 
 def _within_range(amount: int | float) -> int | float:
@@ -44,6 +53,15 @@ Scope = Annotated[
     Literal["local", "global"],
     Field(description="local: each parameter by itself; global: all targets as one."),
 ]
+MaxSparsity = Annotated[
+    float,
+    Field(
+        ge=0.0,
+        le=1.0,
+        description="No target loses more than this share of its units, those of earlier steps "
+        "included; in a global step the others lose more for it.",
+    ),
+]
 Of = Annotated[
     AmountOf,
     Field(
@@ -58,18 +76,8 @@ Seed = Annotated[
     StrictInt,
     Field(description="The same seed prunes the same entries, on any machine."),
 ]
-Importance = Annotated[
-    str | None,
-    Field(
-        description="A file of scores, one tensor per parameter name, ranked by absolute value "
-        "in place of the weights.",
-        json_schema_extra={"format": "path"},
-    ),
-]
-
-
-Content = Literal["scores", "mask"]
-"""What a tensor in another file is to a method."""
+Content = Literal["scores", "weights", "mask"]
+"""What a tensor in another file is to a method: "scores" may be one number per input column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +88,23 @@ class Target:
         name: as the checkpoint names it.
         shape: of the parameter.
         remaining: entries that no earlier step pruned.
-        read: gives the weights, memory-mapped where the file allows.
-        read_from: gives what reads the tensor of this parameter's name and shape in another file.
+        weights: the entries.
+        other: gives the tensor of this parameter's name in another file; of the same shape, but
+            see `Content`.
         alive: where entries are still there; None if all are.
     """
 
     name: str
     shape: tuple[int, ...]
     remaining: int
-    read: Callable[[], torch.Tensor]
-    read_from: Callable[[str, Content], Callable[[], torch.Tensor]]
+    weights: Scores
+    other: Callable[[str, Content], Scores]
     alive: Alive | None
 
-    def scores(self, importance: str | None) -> Callable[[], torch.Tensor]:
-        """Return what reads the scores: the weights, or the tensor of that name in a file."""
-        return self.read if importance is None else self.read_from(importance, "scores")
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ class Decision:
     Attributes:
         predicate: the entries it prunes; None where it prunes nothing.
         pruned: how many entries that were still there it prunes.
-        note: what a person should know about it, or "".
+        note: what a person should know about it beside `Predicate.note`, or "".
     """
 
     predicate: Predicate | None
@@ -121,8 +131,15 @@ class Method(BaseModel):
     """In recipes and on the command line; torch's name where torch has the method."""
     title: ClassVar[str]
     """In the window."""
-    unit: ClassVar[Literal["entry", "channel"]]
+    unit: ClassVar[Literal["entry", "channel", "block"]]
     """What an amount counts."""
+
+    def __eq__(self, other: object) -> bool:
+        """Tell 1, one unit, from 1.0, all of them; pydantic and Python do not."""
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
     @abstractmethod
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
@@ -132,6 +149,53 @@ class Method(BaseModel):
             RecipeError: the method cannot do this to a target; the message names it.
             Cancelled: the monitor said so.
         """
+
+
+class ScoredMethod(Method):
+    """A method that ranks entries by their weights, or by scores that were made elsewhere."""
+
+    importance: Annotated[
+        str | None,
+        Field(
+            description="A file of scores by parameter name, ranked by absolute value in place of "
+            "the weights; one number per input column multiplies the weights instead (Wanda).",
+            json_schema_extra={"format": "path"},
+        ),
+    ] = None
+    moved_from: Annotated[
+        str | None,
+        Field(
+            description="A checkpoint of the weights as they were; entries are ranked by how far "
+            "they moved since.",
+            json_schema_extra={"format": "path"},
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.importance is not None and self.moved_from is not None:
+            raise ValueError("importance and moved_from exclude each other; leave one of them out")
+        return self
+
+    @property
+    def ranks_weights(self) -> bool:
+        """Whether nothing but the weights themselves decides."""
+        return self.importance is None and self.moved_from is None
+
+    def scores(self, target: Target) -> Scores:
+        """Return what the entries of a target are ranked by, in absolute value.
+
+        Raises:
+            RecipeError: a file cannot be opened, or has no tensor that fits the target.
+        """
+        from prune_gui.pruning.sources import Moved, ScaledColumns
+
+        if self.moved_from is not None:
+            return Moved(target.weights, target.other(self.moved_from, "weights"))
+        if self.importance is None:
+            return target.weights
+        given = target.other(self.importance, "scores")
+        return given if given.shape == target.shape else ScaledColumns(target.weights, given)
 
 
 def count_units(
@@ -146,3 +210,15 @@ def count_units(
         return units_to_prune(amount, amount_of, remaining=remaining, total=total)
     except ValueError as error:
         raise RecipeError(f"{of}: {error}") from error
+
+
+def at_most(max_sparsity: float, *, remaining: int, total: int) -> int:
+    """Return how many of `remaining` units may go until that share of `total` is pruned."""
+    allowed = math.floor(Fraction(str(max_sparsity)) * total)
+    return min(remaining, max(0, allowed - (total - remaining)))
+
+
+def held(max_sparsity: float, missing: int) -> str:
+    """Say of a target that it was held, and by how much the whole step falls short."""
+    short = f"; the step prunes {missing:,} fewer than asked" if missing else ""
+    return f"held at {max_sparsity:.4%} by max_sparsity{short}".replace(".0000%", " %")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -11,9 +11,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods.base import Decision, Method, Target
 
 if TYPE_CHECKING:
-    import torch
-
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.sources import Scores
 
 
 class Identity(Method):
@@ -21,7 +20,7 @@ class Identity(Method):
 
     name: ClassVar[str] = "identity"
     title: ClassVar[str] = "Identity"
-    unit: ClassVar[Literal["entry", "channel"]] = "entry"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide to prune nothing."""
@@ -33,7 +32,7 @@ class CustomFromMask(Method):
 
     name: ClassVar[str] = "custom_from_mask"
     title: ClassVar[str] = "Custom mask from a file"
-    unit: ClassVar[Literal["entry", "channel"]] = "entry"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     mask: Annotated[
         str,
@@ -45,26 +44,23 @@ class CustomFromMask(Method):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Prune where the mask is 0; every value of it is looked at here, once."""
-        reads = [target.read_from(self.mask, "mask") for target in targets]
-        with monitor.plan(sum(read().nbytes for read in reads)):
+        masks = [target.other(self.mask, "mask") for target in targets]
+        with monitor.plan(sum(mask.nbytes for mask in masks)):
             return [
-                self._decide(target, read, monitor)
-                for target, read in zip(targets, reads, strict=True)
+                self._decide(target, mask, monitor)
+                for target, mask in zip(targets, masks, strict=True)
             ]
 
-    def _decide(
-        self, target: Target, read: Callable[[], torch.Tensor], monitor: Monitor
-    ) -> Decision:
+    def _decide(self, target: Target, mask: Scores, monitor: Monitor) -> Decision:
         import torch
 
         from prune_gui.pruning.parallel import chunks
-        from prune_gui.pruning.predicate import GivenMask
+        from prune_gui.pruning.predicates import GivenMask
 
-        predicate = GivenMask(read)
-        flat = read().reshape(-1)
+        predicate = GivenMask(mask)
         pruned = 0
-        for start, stop in chunks(flat.numel()):
-            part = flat[start:stop].to(torch.float64)
+        for start, stop in chunks(target.size):
+            part = mask.part(start, stop).to(torch.float64)
             if not bool(((part == 0) | (part == 1)).all()):
                 raise RecipeError(
                     f"{self.mask}: the mask of {target.name} holds values other than 0 and 1. "
@@ -74,5 +70,5 @@ class CustomFromMask(Method):
             if target.alive is not None:
                 zeros &= target.alive(start, stop)
             pruned += int(zeros.sum())
-            monitor.advance((stop - start) * flat.element_size())
+            monitor.advance((stop - start) * mask.dtype.itemsize)
         return Decision(predicate, pruned)

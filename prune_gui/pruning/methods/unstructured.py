@@ -2,63 +2,154 @@
 
 from __future__ import annotations
 
-import math
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
-    Importance,
+    MaxSparsity,
     Method,
     Of,
-    Scope,
+    ScoredMethod,
     Seed,
     Target,
+    at_most,
     count_units,
+    held,
 )
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.keys import KeySource
+    from prune_gui.pruning.selection import Cut, Ranking
 
 
-class _Ranked(Method):
-    """Prunes the lowest-ranked entries of each target, or of all targets as one."""
+class RankedMethod(Method):
+    """Prunes the lowest-ranked entries of each row, of each target, or of all targets as one."""
 
-    unit: ClassVar[Literal["entry", "channel"]] = "entry"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     amount: Amount = 0.5
-    scope: Scope = "local"
+    scope: Annotated[
+        Literal["local", "global", "row"],
+        Field(
+            description="local: each parameter by itself; global: all targets as one; "
+            "row: each output row by itself."
+        ),
+    ] = "local"
     amount_of: Of = "remaining"
+    max_sparsity: MaxSparsity = 1.0
 
-    def _cut(
-        self, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
-    ) -> list[Decision]:
-        from prune_gui.pruning.predicate import EntryCut
-        from prune_gui.pruning.selection import Ranking, find_cuts, work
+    @abstractmethod
+    def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
+        """Return what ranks the entries of each target; for scope global of one width."""
 
-        everything = range(len(targets))
-        groups = [everything] if self.scope == "global" else [[i] for i in everything]
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Cut each row, each target, or all as one, below the k-th smallest key."""
+        from prune_gui.pruning.selection import Ranking
+
+        rankings = [
+            Ranking(
+                key,
+                target.alive,
+                at_most(self.max_sparsity, remaining=target.remaining, total=target.size),
+            )
+            for target, key in zip(targets, self._keys(targets), strict=True)
+        ]
+        if self.scope == "global":
+            return self._cut_together(targets, rankings, monitor)
+        cut = self._cut_rows if self.scope == "row" else self._cut_alone
         decisions = []
-        with monitor.plan(sum(map(work, keys))):
-            for group in groups:
-                k = count_units(
-                    self.amount,
-                    self.amount_of,
-                    remaining=sum(targets[i].remaining for i in group),
-                    total=sum(math.prod(targets[i].shape) for i in group),
-                    of="All targets" if self.scope == "global" else targets[group[0]].name,
-                )
-                cuts = find_cuts([Ranking(keys[i], targets[i].alive) for i in group], k, monitor)
-                decisions += [
-                    Decision(EntryCut(keys[i], cut), cut.pruned, _note(cut.non_finite))
-                    for i, cut in zip(group, cuts, strict=True)
-                ]
+        for target, ranking in zip(targets, rankings, strict=True):
+            monitor.advance()
+            decisions.append(cut(target, ranking))
         return decisions
 
+    def _cut_together(
+        self, targets: Sequence[Target], rankings: Sequence[Ranking], monitor: Monitor
+    ) -> list[Decision]:
+        from prune_gui.pruning.once import Once
+        from prune_gui.pruning.predicates import EntryCut
+        from prune_gui.pruning.selection import find_cuts
 
-class L1Unstructured(_Ranked):
+        k = count_units(
+            self.amount,
+            self.amount_of,
+            remaining=sum(target.remaining for target in targets),
+            total=sum(target.size for target in targets),
+            of="All targets",
+        )
+        possible = min(k, sum(ranking.most or 0 for ranking in rankings))
+        cuts = find_cuts(rankings, possible, monitor)
+        return [
+            Decision(
+                EntryCut(ranking, Once.known(cut)),
+                cut.pruned,
+                self._note(cut.pruned, ranking, target, k - possible),
+            )
+            for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
+        ]
+
+    def _cut_alone(self, target: Target, ranking: Ranking) -> Decision:
+        """Decide by arithmetic alone; the cut is found when somebody looks at it."""
+        from prune_gui.pruning.once import Once
+        from prune_gui.pruning.predicates import EntryCut
+
+        k = count_units(
+            self.amount,
+            self.amount_of,
+            remaining=target.remaining,
+            total=target.size,
+            of=target.name,
+        )
+        possible = min(k, ranking.most or 0)
+        cut = Once(partial(_find_cut, ranking, possible))
+        note = self._note(possible, ranking, target, k - possible)
+        return Decision(EntryCut(ranking, cut), possible, note)
+
+    def _cut_rows(self, target: Target, ranking: Ranking) -> Decision:
+        import numpy as np
+
+        from prune_gui.pruning.once import Once
+        from prune_gui.pruning.predicates import RowCut, count_per_channel
+        from prune_gui.pruning.row_selection import find_row_cuts
+
+        rows = target.shape[0] if len(target.shape) > 1 else 1
+        columns = target.size // rows
+        if target.alive is None:
+            there = np.full(rows, columns)
+        else:
+            there = count_per_channel((rows, columns), 0, target.alive)
+        asked, units = 0, there.copy()
+        for remaining in np.unique(there):
+            k = count_units(
+                self.amount,
+                self.amount_of,
+                remaining=int(remaining),
+                total=columns,
+                of=f"A row of {target.name}",
+            )
+            most = at_most(self.max_sparsity, remaining=int(remaining), total=columns)
+            alike = there == remaining
+            units[alike] = min(k, most)
+            asked += k * int(alike.sum())
+        possible = int(units.sum())
+        missing = asked - possible
+        cuts = Once(partial(find_row_cuts, ranking, units))
+        note = held(self.max_sparsity, missing) if missing else ""
+        return Decision(RowCut(ranking, columns, cuts), possible, note)
+
+    def _note(self, pruned: int, ranking: Ranking, target: Target, missing: int) -> str:
+        reached = self.max_sparsity < 1.0 and pruned == ranking.most
+        return held(self.max_sparsity, missing) if reached and target.remaining else ""
+
+
+class L1Unstructured(ScoredMethod, RankedMethod):
     """Prune the entries of least absolute value (or of least absolute score, if scores are given).
 
     Of equal scores the lowest flat index goes first, an earlier target before a later one. NaN and
@@ -68,27 +159,16 @@ class L1Unstructured(_Ranked):
     name: ClassVar[str] = "l1_unstructured"
     title: ClassVar[str] = "L1 unstructured"
 
-    importance: Importance = None
+    def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
+        from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target, or all as one, below the k-th smallest absolute score."""
-        from prune_gui.pruning.keys import TensorKeys, ranking_dtype
-
-        reads = [target.scores(self.importance) for target in targets]
-        dtypes = [read().dtype for read in reads]
-        shared = ranking_dtype(set(dtypes))
-        keys = [
-            TensorKeys(
-                read,
-                math.prod(target.shape),
-                shared if self.scope == "global" else ranking_dtype({dtype}),
-            )
-            for target, read, dtype in zip(targets, reads, dtypes, strict=True)
-        ]
-        return self._cut(targets, keys, monitor)
+        scores = [self.scores(target) for target in targets]
+        shared = ranking_dtype({one.dtype for one in scores})
+        together = self.scope == "global"
+        return [ScoreKeys(one, shared) if together else ScoreKeys.of(one) for one in scores]
 
 
-class RandomUnstructured(_Ranked):
+class RandomUnstructured(RankedMethod):
     """Prune entries at random, each with the same chance."""
 
     name: ClassVar[str] = "random_unstructured"
@@ -96,13 +176,15 @@ class RandomUnstructured(_Ranked):
 
     seed: Seed = 0
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target, or all as one, below the k-th smallest random key."""
+    def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
         from prune_gui.pruning.keys import RandomKeys
 
-        keys = [RandomKeys(self.seed, t.name, math.prod(t.shape)) for t in targets]
-        return self._cut(targets, keys, monitor)
+        return [RandomKeys(self.seed, target.name, target.size) for target in targets]
 
 
-def _note(non_finite: int) -> str:
-    return f"{non_finite:,} NaN or infinite scores rank as the largest" if non_finite else ""
+def _find_cut(ranking: Ranking, k: int) -> Cut:
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.selection import find_cuts
+
+    [cut] = find_cuts([ranking], k, Monitor())
+    return cut

@@ -16,6 +16,7 @@ from torch.nn.utils import prune as torch_prune
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Method, Target
+from prune_gui.pruning.sources import TensorScores
 
 SHAPES = [(7,), (6, 5), (4, 3, 2), (5, 2, 3, 3)]
 
@@ -28,8 +29,8 @@ def target(
         name=name,
         shape=tuple(tensor.shape),
         remaining=tensor.numel() if flat is None else int(flat.sum()),
-        read=lambda: tensor,
-        read_from=lambda path, what: lambda: files[path],
+        weights=TensorScores.of(tensor),
+        other=lambda path, what: TensorScores.of(files[path]),
         alive=None if flat is None else lambda start, stop: flat[start:stop],
     )
 
@@ -203,7 +204,8 @@ def test_a_channel_of_nan_is_kept_and_noted():
     weights = torch.tensor([[math.nan, 0.0], [5.0, 5.0], [6.0, 6.0]])
     [decision] = decide("ln_structured", target(weights), amount=2)
     assert pruned(decision, (3, 2))[:, 0].tolist() == [False, True, True]
-    assert "NaN" in decision.note
+    assert decision.predicate is not None
+    assert "NaN" in decision.predicate.note
 
 
 @pytest.mark.parametrize("amount", [True, math.nan, -0.1, 1.5, -1, "half", None])

@@ -1,0 +1,117 @@
+"""Single entries, cut where their keys end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.pruning import kernels
+from prune_gui.pruning.keys import KeySource
+from prune_gui.pruning.once import Once
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning.row_selection import RowCuts
+from prune_gui.pruning.selection import Cut, Ranking, mark
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryCut:
+    """Prunes the entries whose keys lie below a cut.
+
+    Attributes:
+        ranking: the entries that were ranked.
+        cut: found when it is first needed.
+    """
+
+    ranking: Ranking
+    cut: Once[Cut]
+
+    @property
+    def note(self) -> str:
+        """How many scores are no plain numbers."""
+        odd = self.cut().non_finite if self.cut.is_known else 0
+        return f"{odd:,} NaN or infinite scores rank as the largest" if odd else ""
+
+    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return a boolean array over the flat entries [start, stop)."""
+        return mark(self.ranking.keys, self.cut(), start, stop)
+
+    def standing(self, flat: int) -> Standing:
+        """Return how the entry of that flat index stood; counts those of lower rank."""
+        keys, cut = self.ranking.keys, self.cut()
+        key = key_at(keys, flat)
+        before, ranked = 0, 0
+        count = partial(_count_before, self.ranking, key, flat)
+        for part_before, part in run(count, chunks(keys.size)):
+            before, ranked = before + part_before, ranked + part
+        return Standing(
+            pruned=key < cut.threshold or (key == cut.threshold and flat <= cut.last_tie),
+            score=keys.value(key),
+            cut=keys.value(cut.threshold) if cut.pruned else None,
+            rank=before,
+            ranked=ranked,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowCut:
+    """Prunes in each row the entries whose keys lie below a cut of its own.
+
+    Attributes:
+        ranking: the entries that were ranked.
+        columns: entries per row.
+        cuts: found when they are first needed.
+    """
+
+    ranking: Ranking
+    columns: int
+    cuts: Once[RowCuts]
+    note: str = ""
+
+    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return a boolean array over the flat entries [start, stop)."""
+        bits, cuts = self.ranking.keys.bits(start, stop), self.cuts()
+        magnitude = bits.dtype.type(self.ranking.keys.magnitude)
+        out = np.empty(stop - start, np.bool_)
+        kernels.mark_rows(
+            bits, magnitude, cuts.thresholds, cuts.last_ties, self.columns, start, out
+        )
+        return out
+
+    def standing(self, flat: int) -> Standing:
+        """Return how the entry of that flat index stood in its row."""
+        keys, cuts, (row, place) = self.ranking.keys, self.cuts(), divmod(flat, self.columns)
+        key, threshold = key_at(keys, flat), int(cuts.thresholds[row])
+        first = row * self.columns
+        before, ranked = _count_before(self.ranking, key, flat, (first, first + self.columns))
+        last = int(cuts.last_ties[row])
+        return Standing(
+            pruned=key < threshold or (key == threshold and place <= last),
+            unit=f"entry of row {row}",
+            score=keys.value(key),
+            cut=keys.value(threshold) if last >= 0 else None,
+            rank=before,
+            ranked=ranked,
+        )
+
+
+def key_at(keys: KeySource, flat: int) -> int:
+    """Return the key of one entry."""
+    return int(keys.bits(flat, flat + 1)[0]) & keys.magnitude
+
+
+def _count_before(
+    ranking: Ranking, key: int, flat: int, stretch: tuple[int, int]
+) -> tuple[int, int]:
+    """Count the entries still there that go before one, and all that are there."""
+    start, stop = stretch
+    bits = ranking.keys.bits(start, stop)
+    alive = None if ranking.alive is None else ranking.alive(start, stop)
+    as_key = bits.dtype.type
+    before, there = kernels.count_before(
+        bits, as_key(ranking.keys.magnitude), alive, as_key(key), flat - start
+    )
+    return int(before), int(there)

@@ -1,0 +1,197 @@
+"""What a resolution is asked beside whole masks, and what it takes to answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import Checkpoint, open_checkpoint
+from prune_gui.errors import RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.recipe import Recipe, Resolution, export, resolve
+from prune_gui.recipe.codes import IN_FILE
+from prune_gui.session.resolver import Resolver
+
+SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "fc.bias": (5,)}
+STEPS = [
+    {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.3, "scope": "global"},
+    {"method": "ln_structured", "targets": ["conv.weight"], "amount": 1, "dim": 1},
+    {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5, "scope": "row"},
+    {"method": "random_unstructured", "targets": ["fc.*"], "amount": 0.2},
+]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkpoint]:
+    path = tmp_path_factory.mktemp("demand") / "model.safetensors"
+    generator = torch.Generator().manual_seed(0)
+    save_file({n: torch.randn(s, generator=generator) for n, s in SHAPES.items()}, path)
+    with open_checkpoint(path) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def resolution(checkpoint: Checkpoint) -> Resolution:
+    return resolve(Recipe(steps=STEPS), checkpoint)
+
+
+@given(st.data())
+def test_any_tile_is_that_part_of_the_whole(resolution, data):
+    name = data.draw(st.sampled_from(list(SHAPES)))
+    ends = st.integers(0, 25)
+    tile = tuple(slice(*sorted((data.draw(ends), data.draw(ends)))) for _ in SHAPES[name])
+    assert torch.equal(resolution.pruned_by(name, tile), resolution.pruned_by(name)[tile])
+    assert torch.equal(resolution.mask(name, tile), resolution.mask(name)[tile])
+
+
+@pytest.mark.parametrize("tile", [(), (slice(None),), (slice(None), slice(0, 4, 2))])
+def test_a_tile_that_does_not_fit_is_refused_by_name(resolution, tile):
+    with pytest.raises(RecipeError, match=r"fc\.weight has shape \[5, 24\]"):
+        resolution.mask("fc.weight", tile)
+
+
+@given(st.data())
+def test_an_explanation_agrees_with_the_mask_and_the_file(resolution, data):
+    name = data.draw(st.sampled_from(list(SHAPES)))
+    index = tuple(data.draw(st.integers(-side, side - 1)) for side in SHAPES[name])
+    found = resolution.explain(name, index)
+    assert found.pruned_by == resolution.pruned_by(name)[index]
+    assert found.value == resolution.checkpoint.read(name)[index]
+    assert found.index == tuple(i % side for i, side in zip(index, SHAPES[name], strict=True))
+    for step, standing in found.standings.items():
+        assert standing.pruned is (step == found.pruned_by)
+        assert standing.margin is not None
+        assert standing.margin <= 0 if standing.pruned else standing.margin >= 0
+        assert standing.rank is not None
+        assert standing.ranked is not None
+        assert standing.rank < standing.ranked
+
+
+def test_an_explanation_counts_only_what_earlier_steps_left(resolution):
+    kept = resolution.mask("fc.weight").nonzero()[0].tolist()
+    standings = resolution.explain("fc.weight", kept).standings
+    assert standings[1].ranked == 120
+    after_first = int((resolution.pruned_by("fc.weight")[kept[0]] != 1).sum())
+    assert standings[3].ranked == after_first
+    assert standings[3].unit == f"entry of row {kept[0]}"
+
+
+def test_an_entry_that_was_zero_in_the_file_says_so(tmp_path):
+    save_file({"w": torch.tensor([0.0, 1.0])}, tmp_path / "zeros.safetensors")
+    with open_checkpoint(tmp_path / "zeros.safetensors") as opened:
+        found = resolve(Recipe(start="zeros"), opened)
+        assert found.explain("w", (0,)).pruned_by == IN_FILE
+        assert found.explain("w", (1,)).pruned_by == 0
+
+
+@pytest.mark.parametrize("index", [(), (5, 0), (0, 0, 0), (-6, 0)])
+def test_an_entry_that_is_not_there_is_refused_by_name(resolution, index):
+    with pytest.raises(RecipeError, match=r"fc\.weight has shape \[5, 24\]"):
+        resolution.explain("fc.weight", index)
+
+
+LOCAL = [
+    {"method": "l1_unstructured", "targets": ["*"], "amount": 0.3},
+    {"method": "random_unstructured", "targets": ["*"], "amount": 2},
+    {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5, "max_sparsity": 0.6},
+]
+ROWS_AND_CHANNELS = [
+    {"method": "l1_unstructured", "targets": ["fc.*"], "amount": 0.5, "scope": "row"},
+    {"method": "ln_structured", "targets": ["conv.weight"], "amount": 0.5},
+]
+
+
+@pytest.mark.parametrize("steps", [LOCAL, ROWS_AND_CHANNELS])
+def test_local_amounts_are_counted_without_reading_a_weight(checkpoint, monkeypatch, steps):
+    read, seen = checkpoint.read, []
+    monkeypatch.setattr(checkpoint, "read", lambda name: (seen.append(name), read(name))[1])
+    resolution = resolve(Recipe(steps=steps), checkpoint)
+    counts = dict(resolution.counts)
+    assert not seen
+    for name, (pruned, total) in counts.items():
+        assert int((~resolution.mask(name)).sum()) == pruned
+        assert total == math.prod(SHAPES[name])
+    assert seen
+
+
+def test_notes_on_odd_scores_come_when_somebody_has_looked(tmp_path):
+    save_file({"w": torch.tensor([math.nan, 1.0, 2.0])}, tmp_path / "nan.safetensors")
+    with open_checkpoint(tmp_path / "nan.safetensors") as opened:
+        [local] = [{"method": "l1_unstructured", "targets": ["*"], "amount": 1}]
+        resolution = resolve(Recipe(steps=[local]), opened)
+        assert resolution.outcomes[0].notes == {}
+        assert resolution.mask("w").tolist() == [True, False, True]
+        assert "NaN" in resolution.outcomes[0].notes["w"]
+
+
+def test_a_parameter_with_nothing_left_is_warned_of(checkpoint):
+    steps = [
+        {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": 1.0},
+        {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 119},
+        {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.9},
+    ]
+    notes = [outcome.notes for outcome in resolve(Recipe(steps=steps), checkpoint).outcomes]
+    assert notes[0] == {"fc.bias": "nothing is left of it"}
+    assert notes[1] == {"fc.weight": "only 1 of 120 entries is left"}
+    assert notes[2] == {}
+
+
+def test_an_edit_decides_anew_only_what_depends_on_it(checkpoint):
+    first = {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.5}
+    other = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
+    after = {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.1}
+    resolver = Resolver(checkpoint)
+    before = resolver.resolve(Recipe(steps=[first, other, after]), Monitor()).layers
+    changed = {**first, "amount": 0.25}
+    edited = resolver.resolve(Recipe(steps=[changed, other, after]), Monitor()).layers
+    assert edited["fc.weight"][0].predicate is before["fc.weight"][0].predicate
+    for old, new in zip(before["conv.weight"], edited["conv.weight"], strict=True):
+        assert new.predicate is not old.predicate
+    undone = resolver.resolve(Recipe(steps=[first, other, after]), Monitor()).layers
+    assert [layer.predicate for layer in undone["conv.weight"]] == [
+        layer.predicate for layer in before["conv.weight"]
+    ]
+
+
+def test_one_unit_and_all_of_them_are_resolved_apart(checkpoint):
+    resolver = Resolver(checkpoint)
+    for amount, pruned in ((1, 1), (1.0, 5), (1, 1)):
+        step = {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": amount}
+        resolution = resolver.resolve(Recipe(steps=[step]), Monitor())
+        assert resolution.counts["fc.bias"] == (pruned, 5)
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+def test_threads_and_chunks_do_not_change_a_byte_of_an_export(
+    checkpoint, monkeypatch, tmp_path, form
+):
+    def exported(name: str) -> bytes:
+        export(resolve(Recipe(steps=STEPS), checkpoint), tmp_path / name, form)
+        return (tmp_path / name).read_bytes()
+
+    expected = exported("as-usual.safetensors")
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 3):
+            for chunk in (1, 17, 1 << 21):
+                torch.set_num_threads(threads)
+                monkeypatch.setattr(parallel, "CHUNK", chunk)
+                assert exported(f"{threads}-{chunk}.safetensors") == expected
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_scores_of_another_shape_name_both_that_would_do(checkpoint, tmp_path):
+    save_file({"fc.weight": torch.ones(5)}, tmp_path / "scores.safetensors")
+    path = Path(tmp_path / "scores.safetensors")
+    step = {"method": "l1_unstructured", "targets": ["fc.weight"], "importance": str(path)}
+    with pytest.raises(RecipeError, match=r"\[5, 24\].* one per input column, \[24\]"):
+        resolve(Recipe(steps=[step]), checkpoint)

@@ -64,7 +64,9 @@ def test_every_method_has_a_sentence_and_a_row_for_each_parameter(form, name):
 def test_what_two_methods_have_in_common_is_kept(form):
     form.show_method(METHODS["l1_unstructured"](amount=0.3, amount_of="total", scope="global"))
     form.use(METHODS["random_structured"])
-    assert form.method() == METHODS["random_structured"](amount=0.3, amount_of="total")
+    assert form.method() == METHODS["random_structured"](
+        amount=0.3, amount_of="total", scope="global"
+    )
 
 
 def test_a_file_still_needed_is_asked_for_below_its_field(form):

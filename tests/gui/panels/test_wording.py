@@ -35,7 +35,7 @@ def test_large_numbers_are_short(number, text):
         (
             "ln_structured",
             {"amount": 8, "n": "inf", "dim": 1, "amount_of": "reach"},
-            "Ln structured, dim 1, 8 channels, reached in all, n inf",
+            "Ln structured, local, dim 1, 8 channels, reached in all, n inf",
         ),
         (
             "l1_unstructured",
@@ -56,8 +56,8 @@ def test_a_step_is_titled_by_what_sets_it_apart(make_step, method, parameters, t
 
 
 def test_equal_remarks_are_made_once_and_many_are_counted():
-    some = Outcome(notes={"a": "odd", "b": "odd", "c": "even"})
+    some = Outcome(remarks={"a": "odd", "b": "odd", "c": "even"})
     assert wording.notes(some) == ["a and 1 more: odd", "c: even"]
-    many = Outcome(notes={str(i): f"note {i}" for i in range(10)})
+    many = Outcome(remarks={str(i): f"note {i}" for i in range(10)})
     assert wording.notes(many)[-1] == "and 7 more"
     assert len(wording.notes(many)) == 4

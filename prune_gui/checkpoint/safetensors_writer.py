@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
+from prune_gui.checkpoint.ahead import ahead
 from prune_gui.checkpoint.atomic import flush
 from prune_gui.checkpoint.entries import Placed
 from prune_gui.checkpoint.safetensors_header import (
@@ -47,15 +49,13 @@ def write_safetensors(
             "store. Save as .pt instead."
         )
     monitor.expect(sum(item.entry.nbytes for item in placed))
-    checksums = {}
-    with path.open("wb") as file:
+    checksums = {item.key: 0 for item in placed}
+    pieces = ((item.key, piece) for item in placed for piece in item.entry.octets())
+    with path.open("wb") as file, closing(ahead(pieces)) as prepared:
         file.write(header)
-        for item in placed:
-            checksum = 0
-            for piece in item.entry.octets():
-                file.write(piece)
-                checksum = zlib.crc32(piece, checksum)
-                monitor.advance(len(piece))
-            checksums[item.key] = checksum
+        for key, piece in prepared:
+            file.write(piece)
+            checksums[key] = zlib.crc32(piece, checksums[key])
+            monitor.advance(len(piece))
         flush(file)
     return checksums

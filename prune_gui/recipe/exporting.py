@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 
 from prune_gui.checkpoint import Entry, TensorInfo, fingerprint, write_checkpoint
@@ -128,8 +129,9 @@ def _pruned(resolution: Resolution, info: TensorInfo) -> Iterator[torch.Tensor]:
     flat = resolution.checkpoint.read(info.name).reshape(-1)
     layers = resolution.layers[info.name]
     for start, stop in chunks(flat.numel()):
-        part = flat[start:stop].clone()
-        raw_bits(part)[~stack.kept(layers, start, stop)] = 0
+        part = torch.empty_like(flat[start:stop])
+        kept = stack.kept(layers, start, stop)
+        np.multiply(raw_bits(flat[start:stop]), kept, out=raw_bits(part))
         yield part
 
 

@@ -19,7 +19,8 @@ class BasePruningMethod(ABC):
 
     A subclass sets `PRUNING_TYPE` and writes `compute_mask`. torch takes it for one of its own, so
     that torch's `is_pruned` and `remove` work on what it pruned; and wherever a method is asked for
-    here, a subclass of torch's `BasePruningMethod` will do.
+    here, a subclass of torch's `BasePruningMethod` will do. `copy.deepcopy` copies a pruned module
+    at any time; what torch pruned it cannot copy.
 
     Attributes:
         PRUNING_TYPE: what a step on an already pruned parameter is shown: "unstructured", only the
@@ -87,8 +88,10 @@ class BasePruningMethod(ABC):
         """Prune a parameter of a module, on top of what was pruned before.
 
         Where torch may leave the module half pruned by a call that fails, this one leaves it as it
-        was. Scores are read from `_orig` and `_mask`, not from the attribute that the last forward
-        pass left behind, and are 0 where already pruned, also if they are given.
+        was. Scores are read from `_orig` and `_mask`, not, as in torch, from the attribute that the
+        last forward pass left behind. They are 0 where already pruned; in torch, given ones are
+        not, so that pruned entries vote on their channel. The parameter may be transposed or
+        channels-last, which torch's unstructured methods refuse; the mask then lies as it does.
 
         Args:
             module: changed in place.
@@ -103,7 +106,8 @@ class BasePruningMethod(ABC):
         Raises:
             AttributeError: the module has nothing of that name.
             TypeError: it is not a parameter of the module.
-            ValueError: it is None; the amount cannot be pruned; the mask is none.
+            ValueError: it is None, which torch would delete; the amount cannot be pruned; the
+                mask holds other than 0 and 1, which torch would store.
             KeyError: the module already has an attribute `<name>_orig` or `<name>_mask`.
             AssertionError: the scores are of another shape.
         """
@@ -129,6 +133,8 @@ class BasePruningMethod(ABC):
         importance_scores: Tensor | None = None,
     ) -> Tensor:
         """Return a pruned copy of a tensor that belongs to no module.
+
+        Pruned entries are +0, as in `apply_mask`, where torch multiplies.
 
         Args:
             t: any shape.
@@ -162,11 +168,12 @@ class BasePruningMethod(ABC):
         """
         name = self._name(module)
         orig: nn.Parameter = getattr(module, name + ORIG)
-        orig.data = self.apply_mask(module).detach()
+        pruned = self.apply_mask(module).detach()
         module.__dict__.pop(name, None)
         del module._parameters[name + ORIG]
         del module._buffers[name + MASK]
         setattr(module, name, orig)
+        orig.data = pruned  # last, so that a failure before it has not touched the weights
 
     def _name(self, module: nn.Module) -> str:
         if self._tensor_name is None:

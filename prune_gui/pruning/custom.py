@@ -15,7 +15,8 @@ class CustomFromMask(BasePruningMethod):
 
     Args:
         mask: of the parameter's shape, any dtype; nothing but 0 and 1, where torch takes anything.
-            A boolean copy is kept, so that a slice does not keep a larger mask alive.
+            A boolean copy is kept, so that a slice does not keep a larger mask alive, as a slice of
+            the one mask of a global step does in torch.
 
     Raises:
         TypeError: it is not a tensor.

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
+from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.custom import CustomFromMask
 from prune_gui.pruning.norms import Order
-from prune_gui.pruning.reparametrization import pruning_hooks, unchanged_on_error
+from prune_gui.pruning.reparametrization import MASK, keep, pruning_hooks, unchanged_on_error
 from prune_gui.pruning.structured import LnStructured, RandomStructured
 from prune_gui.pruning.unstructured import Identity, L1Unstructured, RandomUnstructured
 
@@ -129,6 +130,8 @@ def custom_from_mask(module: nn.Module, name: str, mask: Tensor) -> nn.Module:
 def remove(module: nn.Module, name: str) -> nn.Module:
     """Make pruning final: `<name>` is a parameter again, pruned; `_orig` and `_mask` are gone.
 
+    Pruned entries are +0, also of what torch pruned: its own product may leave -0 or NaN there.
+
     Args:
         module: changed in place.
         name: of a parameter of this module that has been pruned, here or by torch.
@@ -137,9 +140,13 @@ def remove(module: nn.Module, name: str) -> nn.Module:
         ValueError: it has not.
     """
     for key, hook in pruning_hooks(module, name).items():
+        mask = getattr(module, name + MASK)
         with unchanged_on_error(module):
             hook.remove(module)
             del module._forward_pre_hooks[key]
+        if not isinstance(hook, BasePruningMethod):
+            parameter = getattr(module, name)
+            parameter.data = keep(parameter.data, mask)
         return module
     raise ValueError(f"'{name}' of {module} has not been pruned; there is nothing to remove.")
 

@@ -26,9 +26,10 @@ def global_unstructured(
 ) -> None:
     """Prune several parameters in one step that ranks all their entries together.
 
-    Of equal entries those of the earlier parameter go first. Unlike torch, this takes a generator,
-    counts a parameter once however often it is named, and keeps one mask for a parameter that
-    several of the modules share; a call that fails changes none of the modules.
+    Of equal entries those of the earlier parameter go first, which torch leaves open. Unlike torch,
+    this takes a generator, counts a parameter once however often it is named, and keeps one mask
+    for a parameter that several of the modules share; a call that fails changes none of the
+    modules.
 
     Args:
         parameters: pairs of a module and the name of a parameter of it.

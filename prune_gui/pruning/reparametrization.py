@@ -62,7 +62,7 @@ class PrunedTensor:
         Raises:
             AttributeError: the module has nothing of that name.
             TypeError: it is not a parameter of the module.
-            ValueError: it is None, as the bias of a layer without one.
+            ValueError: it is None, as the bias of a layer without one; torch would delete it.
             KeyError: a name that pruning needs is taken.
             AssertionError: several hooks prune it.
         """
@@ -148,7 +148,10 @@ def pruning_hooks(module: nn.Module, name: str) -> dict[int, reference.BasePruni
 
 @contextmanager
 def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
-    """Put parameters, buffers, hooks and attributes of modules back if what follows fails."""
+    """Put parameters, buffers, hooks and attributes of modules back if what follows fails.
+
+    Lists among the attributes are put back too: a recurrent module keeps its weights in one.
+    """
     tables: list[MutableMapping[Any, Any]] = [
         table
         for module in modules
@@ -160,10 +163,18 @@ def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
         )
     ]
     before = [dict(table) for table in tables]
+    lists = [
+        (value, list(value))
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, list)
+    ]
     try:
         yield
     except BaseException:
         for table, entries in zip(tables, before, strict=True):
             table.clear()
             table.update(entries)
+        for value, items in lists:
+            value[:] = items
         raise

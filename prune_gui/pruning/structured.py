@@ -83,14 +83,15 @@ class RandomStructured(_Channels):
 class LnStructured(_Channels):
     """Prune the channels of least norm, taken over all other dimensions.
 
-    Of equal ones the lowest index goes first; a norm of NaN or infinity ranks as the largest. A
-    channel that is pruned in part counts as a whole one. Half-precision weights are widened to
-    float32, which torch does not do, so that norms neither overflow nor coincide.
+    Of equal ones the lowest index goes first, which torch leaves open; a norm of NaN or infinity
+    ranks as the largest. A channel that is pruned in part counts as a whole one. Weights of 16 or 8
+    bits are widened to float32, which torch does not do, so that norms neither overflow nor
+    coincide.
 
     Args:
         amount: a share in [0, 1], or a whole number of channels.
         n: order of the norm: a number, inf, -inf, "fro" (2, with any number of dimensions, unlike
-            torch) or "nuc" (tensors of three dimensions).
+            torch) or "nuc" (tensors of three dimensions; torch's error elsewhere does not say so).
         dim: along which the channels lie.
     """
 
@@ -118,7 +119,9 @@ class LnStructured(_Channels):
 
 
 def _validate_structured_pruning(t: Tensor) -> None:
-    """Check that a tensor has channels.
+    """Check that a tensor has channels, also on top of an earlier step.
+
+    There torch takes a vector for one channel along dimension 0, and prunes all of it.
 
     Raises:
         ValueError: it has less than two dimensions.

@@ -85,7 +85,7 @@ class L1Unstructured(_Amount):
     """Prune the entries of least absolute value.
 
     Of equal ones the lowest flat index goes first, on every device; NaN and infinity rank as the
-    largest. torch leaves the choice among equals open.
+    largest. torch leaves the choice among equals open, and cannot rank 8-bit floats.
 
     Args:
         amount: a share in [0, 1], or a whole number of entries.

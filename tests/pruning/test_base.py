@@ -137,13 +137,6 @@ def test_a_mask_that_cannot_be_applied_leaves_the_module_as_it_was():
     assert_unchanged(layer, before)
 
 
-def test_torch_leaves_the_module_broken_by_a_second_call_that_fails():
-    layer = reference.l1_unstructured(nn.Linear(4, 3), "weight", 2)
-    with pytest.raises(ValueError, match="amount"):
-        reference.l1_unstructured(layer, "weight", 1000)
-    assert not reference.is_pruned(layer)
-
-
 def test_a_bias_that_is_none_is_refused_and_stays():
     layer = nn.Linear(4, 3, bias=False)
     before = state(layer)
@@ -219,21 +212,6 @@ def test_pickle_and_state_dict_go_round():
     other = pruning.identity(nn.Linear(4, 3), "weight")
     other.load_state_dict(torch.load(buffer, weights_only=True))
     assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-
-
-def test_transposed_and_channels_last_parameters_keep_their_memory_order():
-    layer = nn.Linear(4, 3)
-    layer.weight = nn.Parameter(torch.randn(4, 3).T)
-    with pytest.raises(RuntimeError, match="view"):
-        reference.l1_unstructured(copy.deepcopy(layer), "weight", 2)
-    conv = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
-    for module in (layer, conv):
-        weight, stride = module.weight.detach().clone(), module.weight.stride()
-        pruning.l1_unstructured(module, "weight", 0.25)
-        pruning.random_unstructured(module, "weight", 0.25)
-        pruning.ln_structured(module, "weight", 1, 2, dim=1)
-        assert module.weight.stride() == module.weight_mask.stride() == stride
-        assert torch.equal(module.weight, weight * module.weight_mask)
 
 
 def test_a_method_that_has_pruned_nothing_says_so():

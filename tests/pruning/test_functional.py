@@ -66,6 +66,23 @@ def test_remove_is_all_or_nothing():
     assert "weight_mask" in layer.state_dict()
 
 
+def test_a_removal_that_fails_does_not_change_the_weights():
+    class Frozen(nn.Linear):
+        def __setattr__(self, name, value):
+            if name == "weight" and vars(self).get("frozen"):
+                raise RuntimeError("frozen")
+            super().__setattr__(name, value)
+
+    layer = pruning.l1_unstructured(Frozen(4, 3), "weight", 5)
+    before = layer.weight_orig.detach().clone()
+    layer.frozen = True
+    with pytest.raises(RuntimeError, match="frozen"):
+        pruning.remove(layer, "weight")
+    assert torch.equal(layer.weight_orig, before)
+    assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_mask"]
+    assert pruning.is_pruned(layer)
+
+
 def test_a_module_is_pruned_if_any_part_of_it_is():
     net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
     net[0].register_forward_pre_hook(lambda module, inputs: None)

@@ -54,27 +54,6 @@ def test_a_generator_is_taken_where_torch_fails():
         )
 
 
-def test_a_parameter_named_twice_counts_once():
-    [layer] = layers([[1.0, 2.0, 3.0, 4.0]])
-    prune(weights([layer, layer]), 0.5)
-    assert masks([layer]) == [[[0, 0, 1, 1]]]
-    [hook] = layer._forward_pre_hooks.values()
-    assert not isinstance(hook, pruning.PruningContainer)
-
-
-def test_a_shared_parameter_counts_once_and_has_one_mask():
-    encoder, decoder, other = layers([[1.0, 2.0, 3.0]], [[0.0]], [[2.5]])
-    decoder.weight = encoder.weight
-    prune(weights([encoder, other, decoder]), 2)
-    assert masks([encoder, decoder, other]) == [[[0, 0, 1]], [[0, 0, 1]], [[1]]]
-    assert decoder.weight_orig is encoder.weight_orig
-    pruning.remove(encoder, "weight")
-    assert torch.equal(decoder.weight_orig, encoder.weight)
-    pruning.remove(decoder, "weight")
-    assert decoder.weight is encoder.weight
-    assert decoder.weight.tolist() == [[0.0, 0.0, 3.0]]
-
-
 def test_masks_of_a_shared_parameter_that_drifted_apart_are_joined():
     encoder, decoder = layers([[1.0, 2.0, 3.0, 4.0]], [[0.0]])
     decoder.weight = encoder.weight
@@ -130,6 +109,21 @@ def test_a_failure_while_the_masks_are_handed_out_changes_none_of_the_modules(mo
     assert not pruning.is_pruned(one)
     assert isinstance(one.weight, nn.Parameter)
     assert list(two.state_dict()) == ["weight"]
+
+
+def test_a_failure_gives_a_recurrent_module_its_own_weights_back(monkeypatch):
+    lstm, [other] = nn.LSTM(4, 3), layers([[1.0, 2.0]])
+    x = torch.randn(2, 1, 4)
+    before = lstm(x)[0]
+
+    def fail(*args):
+        raise MemoryError
+
+    monkeypatch.setattr(other, "register_forward_pre_hook", fail)
+    with pytest.raises(MemoryError):
+        prune([(lstm, "weight_ih_l0"), (other, "weight")], 0.5)
+    assert lstm._flat_weights[0] is lstm.weight_ih_l0
+    assert torch.equal(lstm(x)[0], before)
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,6 @@ def pruned_rows(layer):
     return [i for i, row in enumerate(layer.weight_mask.float()) if not row.any()]
 
 
-def test_of_equal_channels_the_lowest_index_goes_first():
-    layer = layer_of(torch.tensor([[3.0, 4.0], [5.0, 0.0], [0.0, -5.0], [4.0, 3.0]]))
-    pruning.ln_structured(layer, "weight", 2, n=2, dim=0)
-    assert pruned_rows(layer) == [0, 1]
-
-
 def test_a_channel_whose_norm_is_nan_is_kept():
     layer = layer_of(torch.tensor([[math.nan, 0.0], [9.0, 9.0], [math.inf, 1.0], [8.0, 8.0]]))
     pruning.ln_structured(layer, "weight", 2, n=2, dim=0)
@@ -47,36 +41,6 @@ def test_pruned_entries_have_no_say_in_what_their_channel_scores():
         package.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [1, 1]]))
         package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
         assert pruned_rows(layer) == expected
-
-
-def test_half_precision_channels_are_told_apart():
-    weights = torch.full((2, 256), 6e4, dtype=torch.float16)
-    weights[1, 0] = 0
-    for package, expected in ((pruning, [1]), (reference, None)):
-        layer = layer_of(weights.clone())
-        package.ln_structured(layer, "weight", 1, n=2, dim=0)
-        assert layer.weight_mask.dtype == torch.float16
-        if expected is not None:
-            assert pruned_rows(layer) == expected
-    assert torch.norm(weights, 2, dim=1).isinf().all()
-
-
-@pytest.mark.parametrize("n", ["fro", 2])
-def test_fro_prunes_what_the_2_norm_does_in_four_dimensions(n):
-    weights = torch.randn(6, 4, 3, 3)
-    layer = pruning.ln_structured(layer_of(weights), "weight", 2, n=n, dim=0)
-    order = weights.flatten(1).norm(dim=1).argsort()
-    assert pruned_rows(layer) == sorted(order[:2].tolist())
-
-
-def test_nuc_is_torchs_in_three_dimensions_and_a_clear_error_elsewhere():
-    ours = layer_of(torch.randn(6, 4, 3))
-    theirs = copy.deepcopy(ours)
-    for package, layer in ((pruning, ours), (reference, theirs)):
-        package.ln_structured(layer, "weight", 2, n="nuc", dim=0)
-    assert torch.equal(ours.weight_mask, theirs.weight_mask)
-    with pytest.raises(ValueError, match="'nuc'"):
-        pruning.ln_structured(nn.Linear(3, 3), "weight", 1, n="nuc", dim=0)
 
 
 def test_random_channels_are_exactly_as_many_as_asked_for():

@@ -1,0 +1,438 @@
+"""What torch does, and what we do instead, deliberately.
+
+Each test runs the same calls through `torch.nn.utils.prune` and through `prune_gui.pruning`. More
+of the kind are beside the other tests of a class or function, in the files named for those.
+"""
+
+import copy
+import math
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn.utils import prune as reference
+
+from prune_gui import export, open_checkpoint, pruning, resolve
+from prune_gui.recipe import Recipe
+
+BOTH = (pruning, reference)
+FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
+
+
+def layer_of(values):
+    layer = nn.Linear(1, 1, bias=False)
+    layer.weight = nn.Parameter(values, requires_grad=values.requires_grad)
+    return layer
+
+
+def kept(layer):
+    return layer.weight_mask.int().tolist()
+
+
+def pruned_rows(layer):
+    return [i for i, row in enumerate(layer.weight_mask.float()) if not row.any()]
+
+
+def run_hooks(layer):
+    """Do what a forward pass does first."""
+    for hook in layer._forward_pre_hooks.values():
+        hook(layer, ())
+
+
+# Which of equal scores goes
+
+
+def test_of_equal_entries_the_lowest_flat_index_goes_first():
+    ours, theirs = (layer_of(torch.tensor([[-1.0, 1.0] * 500])) for _ in BOTH)
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        package.l1_unstructured(layer, "weight", 500)
+    assert kept(ours) == [[0] * 500 + [1] * 500]
+    assert kept(theirs) != kept(ours)
+    pruning.l1_unstructured(ours, "weight", 100)
+    assert kept(ours) == [[0] * 600 + [1] * 400]
+
+
+def test_of_equal_channels_the_lowest_index_goes_first():
+    ours, theirs = (layer_of(torch.ones(8, 2)) for _ in BOTH)
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        package.ln_structured(layer, "weight", 3, n=2, dim=0)
+    assert pruned_rows(ours) == [0, 1, 2]
+    assert len(pruned_rows(theirs)) == 3
+    assert pruned_rows(theirs) != [0, 1, 2]
+
+
+def test_of_equal_entries_those_of_the_earlier_parameter_go_first():
+    def pruned_of_each(package):
+        layers = [layer_of(torch.ones(1, 500)) for _ in range(2)]
+        pairs = [(layer, "weight") for layer in layers]
+        package.global_unstructured(pairs, package.L1Unstructured, amount=500)
+        return [kept(layer)[0].count(0) for layer in layers]
+
+    assert pruned_of_each(pruning) == [500, 0]
+    assert pruned_of_each(reference) != [500, 0]
+
+
+# Calls that fail
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda package, layer: package.l1_unstructured(layer, "weight", 1000), ValueError),
+        (lambda package, layer: package.random_unstructured(layer, "weight", 1.5), ValueError),
+        (lambda package, layer: package.random_structured(layer, "weight", 1, 2), IndexError),
+        (
+            lambda package, layer: package.custom_from_mask(layer, "weight", torch.ones(2)),
+            AssertionError,
+        ),
+    ],
+)
+def test_a_second_call_that_fails_leaves_the_module_as_the_first_one_left_it(call, error):
+    ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        package.l1_unstructured(layer, "weight", 2)
+        with pytest.raises(error):
+            call(package, layer)
+    assert pruning.is_pruned(ours)
+    assert len(pruning.remove(ours, "weight").weight[ours.weight == 0]) == 2
+    assert not reference.is_pruned(theirs)
+    with pytest.raises(ValueError, match="has to be pruned"):
+        reference.remove(theirs, "weight")
+
+
+@pytest.mark.parametrize(("amount", "error"), [(math.nan, ValueError), (True, TypeError)])
+@pytest.mark.parametrize("method", ["L1Unstructured", "RandomUnstructured", "RandomStructured"])
+def test_an_amount_of_nan_or_true_is_refused_at_once(method, amount, error):
+    with pytest.raises(error, match="amount="):
+        getattr(pruning, method)(amount)
+    accepted = getattr(reference, method)(amount)
+    with pytest.raises(error, match=r"NaN to integer|must be int, not bool"):
+        accepted.compute_mask(torch.ones(3, 2), torch.ones(3, 2))
+
+
+# What a pruned entry is
+
+
+def test_removing_what_torch_pruned_leaves_plus_zero_where_torch_leaves_minus_zero_and_nan():
+    ours, theirs = (layer_of(torch.tensor([[-1.0, math.nan, -3.0]])) for _ in BOTH)
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        reference.custom_from_mask(layer, "weight", torch.tensor([[0, 0, 1]]))
+        package.remove(layer, "weight")
+    assert ours.weight.tolist() == [[0, 0, -3]]
+    assert ours.weight.signbit().tolist() == [[False, False, True]]
+    assert theirs.weight.signbit()[0, 0]
+    assert theirs.weight[0, 1].isnan()
+
+
+def test_a_global_step_ranks_the_parameter_and_not_the_attribute_of_the_last_pass():
+    for package, expected in ((pruning, [1, 0, 1, 0]), (reference, [0, 0, 1, 1])):
+        layer = layer_of(torch.tensor([[2.0, 1.0, 3.0, 4.0]]))
+        package.l1_unstructured(layer, "weight", 1)
+        with torch.no_grad():
+            layer.weight_orig.copy_(torch.tensor([[4.0, 1.0, 3.0, 2.0]]))
+        package.global_unstructured([(layer, "weight")], package.L1Unstructured, amount=1)
+        assert kept(layer) == [expected]
+
+
+def test_a_method_whose_mask_is_not_binary_is_refused():
+    class Halving(reference.BasePruningMethod):
+        PRUNING_TYPE = "unstructured"
+
+        def compute_mask(self, t, default_mask):
+            return default_mask / 2
+
+    class OurHalving(pruning.BasePruningMethod):
+        PRUNING_TYPE = "unstructured"
+        compute_mask = Halving.compute_mask
+
+    ours, theirs = nn.Linear(2, 1), nn.Linear(2, 1)
+    with pytest.raises(ValueError, match="0 and 1"):
+        OurHalving.apply(ours, "weight")
+    assert not pruning.is_pruned(ours)
+    Halving.apply(theirs, "weight")
+    assert theirs.weight_mask.tolist() == [[0.5, 0.5]]
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_the_mask_has_the_dtype_of_the_parameter_whatever_the_scores_have(stacked):
+    for package, expected in ((pruning, torch.float32), (reference, torch.float64)):
+        layer = nn.Linear(4, 3)
+        if stacked:
+            package.identity(layer, "weight")
+        scores = torch.rand(3, 4, dtype=torch.float64)
+        package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
+        assert layer.weight_mask.dtype == expected
+
+
+def test_a_vector_has_no_channels_on_top_of_an_earlier_step_either():
+    ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        with pytest.raises(ValueError, match="dim"):
+            package.ln_structured(layer, "bias", 1, n=2, dim=0)
+        package.identity(layer, "bias")
+    with pytest.raises(ValueError, match="channels"):
+        pruning.ln_structured(ours, "bias", 1, n=2, dim=0)
+    assert ours.bias_mask.tolist() == [1, 1, 1]
+    reference.ln_structured(theirs, "bias", 1, n=2, dim=0)
+    assert theirs.bias_mask.tolist() == [0, 0, 0]
+
+
+# Narrow types
+
+
+def test_float16_norms_do_not_overflow():
+    weights = torch.full((3, 256), 6e4, dtype=torch.float16)
+    weights[1, 0] = 0
+    ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        package.ln_structured(layer, "weight", 1, n=2, dim=0)
+        assert layer.weight.dtype == layer.weight_mask.dtype == torch.float16
+    assert reference._compute_norm(weights, 2, 0).isinf().all()
+    assert pruning._compute_norm(weights, 2, 0).dtype == torch.float32
+    assert pruned_rows(ours) == [1]
+    assert pruned_rows(theirs) != [1]
+
+
+def test_bfloat16_norms_do_not_collapse_to_a_few_values():
+    weights = torch.randn(1000, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
+    exact = weights.double().norm(dim=1)
+    ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        package.ln_structured(layer, "weight", 500, n=2, dim=0)
+        assert layer.weight.dtype == layer.weight_mask.dtype == torch.bfloat16
+    assert reference._compute_norm(weights, 2, 0).unique().numel() < 100
+    assert pruning._compute_norm(weights, 2, 0).unique().numel() > 950
+    assert pruned_rows(ours) == sorted(exact.argsort()[:500].tolist())
+    assert pruned_rows(theirs) != pruned_rows(ours)
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda package, layer: package.l1_unstructured(layer, "weight", 2),
+        lambda package, layer: package.random_unstructured(layer, "weight", 2),
+        lambda package, layer: package.ln_structured(layer, "weight", 1, n=2, dim=1),
+        lambda package, layer: package.random_structured(layer, "weight", 1, dim=1),
+        lambda package, layer: package.global_unstructured(
+            [(layer, "weight")], package.L1Unstructured, amount=2
+        ),
+    ],
+)
+def test_float8_parameters_can_be_pruned(call, dtype):
+    ours, theirs = (layer_of(torch.ones(2, 3).to(dtype)) for _ in BOTH)
+    call(pruning, ours)
+    call(pruning, ours)
+    assert ours.weight.dtype == ours.weight_mask.dtype == dtype
+    assert kept(ours)[0].count(0) + kept(ours)[1].count(0) == 4
+    with pytest.raises(NotImplementedError, match="Float8"):
+        call(reference, theirs)
+
+
+def test_half_precision_is_drawn_for_without_favouring_places():
+    def mean_place(package, seed):
+        layer = layer_of(torch.ones(1, 100_000, dtype=torch.bfloat16))
+        torch.manual_seed(seed)
+        package.random_unstructured(layer, "weight", 100)
+        pruned = (layer.weight_mask[0] == 0).nonzero()
+        assert len(pruned) == 100
+        return pruned.double().mean().item()
+
+    # The mean of 100 places has a standard deviation of 2,900.
+    for seed in range(5):
+        assert 35_000 < mean_place(pruning, seed) < 65_000
+        assert mean_place(reference, seed) < 25_000
+
+
+def test_half_precision_is_drawn_for_as_float32_is():
+    expected = layer_of(torch.ones(1, 5000))
+    torch.manual_seed(0)
+    pruning.random_unstructured(expected, "weight", 500)
+    for package, agrees in ((pruning, True), (reference, False)):
+        layer = layer_of(torch.ones(1, 5000, dtype=torch.bfloat16))
+        torch.manual_seed(0)
+        package.random_unstructured(layer, "weight", 500)
+        assert (kept(layer) == kept(expected)) == agrees
+
+
+# The same parameter under several names
+
+
+def test_a_parameter_named_twice_counts_once():
+    for package, expected in ((pruning, [0, 0, 1, 1]), (reference, [0, 1, 1, 1])):
+        layer = layer_of(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+        pairs = [(layer, "weight")] * 2
+        package.global_unstructured(pairs, package.L1Unstructured, amount=2)
+        assert kept(layer) == [expected]
+        [hook] = layer._forward_pre_hooks.values()
+        assert isinstance(hook, reference.PruningContainer) == (package is reference)
+
+
+def tied_layers(values):
+    encoder, decoder = layer_of(values), layer_of(torch.ones(1))
+    decoder.weight = encoder.weight
+    return encoder, decoder
+
+
+def test_a_tied_parameter_counts_once():
+    for package, expected in ((pruning, [0, 0, 1]), (reference, [0, 1, 1])):
+        encoder, decoder = tied_layers(torch.tensor([[1.0, 2.0, 3.0]]))
+        other = layer_of(torch.tensor([[2.5]]))
+        pairs = [(layer, "weight") for layer in (encoder, other, decoder)]
+        package.global_unstructured(pairs, package.L1Unstructured, amount=2)
+        assert kept(encoder) == kept(decoder) == [expected]
+        assert kept(other) == [[1]]
+
+
+def test_a_tied_parameter_has_one_mask_and_stays_what_it_is_at_remove():
+    for package in BOTH:
+        encoder, decoder = tied_layers(torch.ones(1, 50))
+        pairs = [(encoder, "weight"), (decoder, "weight")]
+        torch.manual_seed(0)
+        package.global_unstructured(pairs, package.RandomUnstructured, amount=25)
+        assert torch.equal(encoder.weight_mask, decoder.weight_mask) == (package is pruning)
+        before = decoder.weight.detach().clone()
+        package.remove(encoder, "weight")
+        run_hooks(decoder)
+        assert torch.equal(decoder.weight, before) == (package is pruning)
+        package.remove(decoder, "weight")
+        assert decoder.weight is encoder.weight
+
+
+def test_tied_tensors_of_a_file_are_one_parameter(tmp_path):
+    encoder, decoder = tied_layers(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    net = nn.ModuleDict({"encoder": encoder, "decoder": decoder})
+    torch.save(net.state_dict(), tmp_path / "tied.pt")
+    step = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 2, "scope": "global"}
+    with open_checkpoint(tmp_path / "tied.pt") as checkpoint:
+        resolution = resolve(Recipe(steps=[step]), checkpoint)
+        assert resolution.counts == {"encoder.weight": (2, 4)}
+        export(resolution, tmp_path / "pruned.pt")
+    ours = torch.load(tmp_path / "pruned.pt")
+    assert ours["encoder.weight"].data_ptr() == ours["decoder.weight"].data_ptr()
+    assert ours["decoder.weight"].tolist() == [[0, 0, 3, 4]]
+
+    pairs = [(encoder, "weight"), (decoder, "weight")]
+    reference.global_unstructured(pairs, reference.L1Unstructured, amount=2)
+    assert decoder.weight.tolist() == [[0, 2, 3, 4]]
+
+
+# Weights in another order in memory
+
+
+@pytest.mark.parametrize("layout", ["transposed", "channels_last"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda package, layer: package.l1_unstructured(layer, "weight", 0.25),
+        lambda package, layer: package.random_unstructured(layer, "weight", 0.25),
+        lambda package, layer: package.global_unstructured(
+            [(layer, "weight")], package.L1Unstructured, amount=0.25
+        ),
+    ],
+)
+def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
+    if layout == "transposed":
+        layer = layer_of(torch.randn(4, 3).T)
+    else:
+        layer = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+    with pytest.raises(RuntimeError, match="view"):
+        call(reference, copy.deepcopy(layer))
+    straight, stride = layer_of(layer.weight.detach().contiguous()), layer.weight.stride()
+    for module in (layer, straight):
+        torch.manual_seed(0)
+        call(pruning, module)
+        call(pruning, module)
+        pruning.ln_structured(module, "weight", 1, 2, dim=1)
+    assert torch.equal(layer.weight_mask, straight.weight_mask)
+    assert layer.weight.stride() == layer.weight_mask.stride() == stride
+    assert torch.equal(pruning.remove(layer, "weight").weight, straight.weight)
+    assert layer.weight.stride() == stride
+
+
+# Norms by name
+
+
+def test_fro_is_the_2_norm_in_four_dimensions():
+    weights = torch.randn(6, 4, 3, 3)
+    ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
+    pruning.ln_structured(ours, "weight", 2, n="fro", dim=0)
+    with pytest.raises(RuntimeError, match="2-tuple"):
+        reference.ln_structured(theirs, "weight", 2, n="fro", dim=0)
+    reference.ln_structured(theirs, "weight", 2, n=2, dim=0)
+    assert kept(ours) == kept(theirs)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2, 2)])
+def test_nuc_is_torchs_in_three_dimensions_and_a_clear_error_elsewhere(shape):
+    ours, theirs = layer_of(torch.randn(6, 4, 3)), layer_of(torch.ones(1))
+    theirs.weight = nn.Parameter(ours.weight.detach().clone())
+    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+        package.ln_structured(layer, "weight", 2, n="nuc", dim=0)
+    assert kept(ours) == kept(theirs)
+    with pytest.raises(ValueError, match="n='nuc' needs a tensor of 3 dimensions"):
+        pruning.ln_structured(layer_of(torch.ones(shape)), "weight", 1, n="nuc", dim=0)
+    with pytest.raises(RuntimeError, match="2-tuple"):
+        reference.ln_structured(layer_of(torch.ones(shape)), "weight", 1, n="nuc", dim=0)
+
+
+# Files
+
+
+def prune_file(source, out, form="finalized", **recipe):
+    step = {"method": "l1_unstructured", "targets": ["weight"], "amount": 0.5}
+    with open_checkpoint(source) as checkpoint:
+        export(resolve(Recipe(steps=[step], **recipe), checkpoint), out, form)
+    return out
+
+
+@pytest.fixture
+def dense(tmp_path):
+    """The file of a layer of eight weights."""
+    save_file({"weight": torch.arange(1.0, 9.0)}, tmp_path / "dense.safetensors")
+    return tmp_path / "dense.safetensors"
+
+
+def half_pruned_twice_by_torch(file):
+    """Prune half with torch, make it final and save it, in each of two runs."""
+    for _ in range(2):
+        layer = layer_of(load_file(file)["weight"])
+        reference.remove(reference.l1_unstructured(layer, "weight", 0.5), "weight")
+        save_file(layer.state_dict(), file)
+    return load_file(file)["weight"]
+
+
+def test_zeros_of_a_finalized_file_count_as_pruned_if_the_recipe_starts_from_them(dense, tmp_path):
+    once = prune_file(dense, tmp_path / "once.safetensors")
+    twice = prune_file(once, tmp_path / "twice.safetensors", start="zeros")
+    assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
+    assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
+
+
+def test_a_reparametrized_file_remembers_what_was_pruned(dense, tmp_path):
+    once = prune_file(dense, tmp_path / "once.safetensors", form="reparametrized")
+    twice = prune_file(once, tmp_path / "twice.safetensors")
+    assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
+    assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
+
+
+def test_a_finalized_file_carries_the_recipe_that_made_it(dense, tmp_path):
+    once = prune_file(dense, tmp_path / "once.safetensors")
+    with safe_open(once, "pt") as ours, open_checkpoint(dense) as checkpoint:
+        recipe = Recipe.from_yaml(ours.metadata()["prune_gui.recipe"])
+        mask = resolve(recipe, checkpoint).mask("weight")
+        assert torch.equal(ours.get_tensor("weight"), checkpoint.read("weight") * mask)
+    half_pruned_twice_by_torch(dense)
+    with safe_open(dense, "pt") as theirs:
+        assert theirs.metadata() is None
+
+
+def test_a_finalized_file_keeps_the_order_of_its_keys(tmp_path):
+    torch.save(nn.Linear(4, 2).state_dict(), tmp_path / "dense.pt")
+    prune_file(tmp_path / "dense.pt", tmp_path / "pruned.pt")
+    assert list(torch.load(tmp_path / "pruned.pt")) == ["weight", "bias"]
+    theirs = nn.Linear(4, 2)
+    reference.remove(reference.l1_unstructured(theirs, "weight", 0.5), "weight")
+    assert list(theirs.state_dict()) == ["bias", "weight"]

@@ -2,6 +2,7 @@ from .checkpoint.base import Checkpoint as Checkpoint
 from .checkpoint.opening import open_checkpoint as open_checkpoint
 from .checkpoint.tensor_info import TensorInfo as TensorInfo
 from .errors import PruneGuiError as PruneGuiError
+from .pruning.plugins.loading import load_methods as load_methods
 from .recipe.exporting import export as export
 from .recipe.recipe import Recipe as Recipe
 from .recipe.resolution import Resolution as Resolution

@@ -1,5 +1,14 @@
 """Every error that input can cause, as a person should read it."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+LONGEST: Final = 590
+"""Characters of a message about a checkpoint, whatever the names in it."""
+INDENT: Final = "    "
+
 
 class PruneGuiError(Exception):
     """Base of every error that input can cause.
@@ -10,7 +19,15 @@ class PruneGuiError(Exception):
 
 
 class CheckpointError(PruneGuiError):
-    """A checkpoint cannot be opened, read or written."""
+    """A checkpoint cannot be opened, read or written.
+
+    The message is one line of bounded length, though names in it may hold anything. Lines of
+    Python, for the person to run elsewhere, can follow it.
+    """
+
+    def __init__(self, message: str, code: Sequence[str] = ()) -> None:
+        lines = "".join(f"\n{INDENT}{line}" for line in code)
+        super().__init__(one_line(message, LONGEST - len(lines)) + lines)
 
 
 class RecipeError(PruneGuiError):
@@ -31,8 +48,27 @@ class StepError(RecipeError):
         self.reason = reason
 
 
+class PluginError(PruneGuiError):
+    """A plug-in cannot be loaded, or what it holds is no pruning method; one bounded line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
 class Cancelled(PruneGuiError):  # noqa: N818 - what happened, and no mistake
     """The user stopped the work; everything is as it was before it began."""
 
     def __init__(self) -> None:
         super().__init__("Cancelled; nothing was changed.")
+
+
+def one_line(text: str, most: int = LONGEST) -> str:
+    """Return a text with control characters spelled out, and the middle cut out of a long one."""
+    if not text.isprintable():
+        text = "".join(
+            sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+        )
+    if len(text) > most:
+        end = most // 3
+        text = f"{text[: most - end - 3]}...{text[-end:]}"
+    return text

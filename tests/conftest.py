@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 
 import hypothesis
@@ -45,6 +46,28 @@ def real_models() -> Path:
     if folder is None:
         pytest.skip("PRUNE_GUI_MODELS names no folder of real checkpoints")
     return Path(folder)
+
+
+@pytest.fixture
+def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Return what writes a Python file of methods; those it offers are forgotten after the test."""
+    from prune_gui.pruning import methods
+
+    def write(source: str, name: str = "own.py") -> Path:
+        path = tmp_path / name
+        path.write_text(f"import torch\nfrom torch.nn.utils import prune\n{dedent(source)}")
+        return path
+
+    before = dict(methods._methods)
+    yield write
+    methods._methods.clear()
+    methods._methods.update(before)
+
+
+@pytest.fixture(scope="session")
+def nearest_mean() -> Path:
+    """Return the file of the worked example."""
+    return Path(__file__).parents[1] / "resources" / "examples" / "nearest_mean.py"
 
 
 @pytest.fixture(autouse=True)

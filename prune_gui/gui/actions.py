@@ -87,6 +87,12 @@ def _theme(mode: str, text: str) -> Act:
 TABLE: Final = (
     Act("open", "&Open…", "Open a checkpoint", lambda w: w.commands.open(), Key.Open, "open"),
     Act(
+        "open_folder",
+        "Open &folder…",
+        "Open the checkpoint in a folder: its one file, or all shards together",
+        lambda w: w.commands.open_folder(),
+    ),
+    Act(
         "open_recipe",
         "Open &recipe…",
         "Take the steps of a recipe file",
@@ -208,6 +214,12 @@ TABLE: Final = (
         lambda w: w.draft.preview.isChecked(),
     ),
     Act(
+        "load_methods",
+        "Load methods &from a file…",
+        "Run a Python file and offer the pruning methods in it",
+        lambda w: w.commands.load_methods(),
+    ),
+    Act(
         "resolve",
         "&Work out again",
         "Carry out the stack again, after it was cancelled",
@@ -248,13 +260,16 @@ TABLE: Final = (
 
 SEPARATOR: Final = ""
 RECENT: Final = "recent"
+STATES: Final = "states"
 DOCKS: Final = "docks"
 """Places in the menus that the window fills."""
 
 MENUS: Final = {
     "&File": (
         "open",
+        "open_folder",
         RECENT,
+        STATES,
         SEPARATOR,
         "open_recipe",
         "save_recipe",
@@ -275,6 +290,8 @@ MENUS: Final = {
         "move_up",
         "move_down",
         "remove",
+        SEPARATOR,
+        "load_methods",
         SEPARATOR,
         "resolve",
         "cancel",

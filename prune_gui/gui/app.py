@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -28,8 +29,14 @@ SWITCH_INTERVAL: Final = 0.001
 log = logging.getLogger(__name__)
 
 
-def run(checkpoint: Path | None, recipe: Path | None) -> int:
-    """Show the window, open what is asked for, and return the exit code once it is closed."""
+def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = ()) -> int:
+    """Show the window, open what is asked for, and return the exit code once it is closed.
+
+    Args:
+        checkpoint: to open.
+        recipe: for it.
+        methods: Python files of pruning methods that the user named and so agreed to run.
+    """
     log_qt()
     sys.setswitchinterval(SWITCH_INTERVAL)
     app = QApplication(sys.argv[:1])
@@ -46,7 +53,7 @@ def run(checkpoint: Path | None, recipe: Path | None) -> int:
     _catch_faults(window)
     signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
     window.show()
-    QTimer.singleShot(0, lambda: _begin(window, checkpoint, recipe))
+    QTimer.singleShot(0, lambda: _begin(window, checkpoint, recipe, methods))
     try:
         return app.exec()
     finally:
@@ -55,15 +62,17 @@ def run(checkpoint: Path | None, recipe: Path | None) -> int:
         collector.stop()
 
 
-def _begin(window: MainWindow, checkpoint: Path | None, recipe: Path | None) -> None:
+def _begin(
+    window: MainWindow, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
+) -> None:
     """Open the checkpoint and load the engine's libraries, behind the window."""
-    if checkpoint is None:
-        window.workbench.warm_up()
-    elif checkpoint.suffix == ".safetensors":  # opens without them: show it first
+    first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
+    if checkpoint is not None and first:  # opens without the libraries: show it
         window.commands.open_path(checkpoint, recipe)
-        window.workbench.warm_up()
-    else:
-        window.workbench.warm_up()
+    window.workbench.warm_up()
+    for path in methods:
+        window.workbench.load_methods(path)
+    if checkpoint is not None and not first:
         window.commands.open_path(checkpoint, recipe)
 
 

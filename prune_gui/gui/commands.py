@@ -9,6 +9,7 @@ from typing import Final
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.atomic import replacing
+from prune_gui.checkpoint.shard_index import is_index
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
 from prune_gui.gui.theme import Mode, Theme
@@ -45,10 +46,16 @@ class Commands:
         if path is not None:
             self.open_path(path)
 
-    def open_path(self, path: Path, recipe: Path | None = None) -> None:
+    def open_folder(self) -> None:
+        """Open the checkpoint in a folder that the user picks."""
+        path = dialogs.ask_folder(self._window, self._folder)
+        if path is not None:
+            self.open_path(path)
+
+    def open_path(self, path: Path, recipe: Path | None = None, state: str | None = None) -> None:
         """Open a checkpoint, unless the user would rather keep the recipe that is not saved."""
         if self._may_drop_recipe():
-            self._workbench.open(path, recipe)
+            self._workbench.open(path, recipe, state)
 
     def open_demo(self) -> None:
         """Open the shipped checkpoint and its recipe."""
@@ -88,6 +95,12 @@ class Commands:
         else:
             self._workbench.use_recipe(recipe, path)
 
+    def load_methods(self) -> None:
+        """Load pruning methods from a Python file that the user picks and agrees to run."""
+        path = dialogs.ask_methods(self._window, self._folder)
+        if path is not None and dialogs.agree_to_run(self._window, path):
+            self._workbench.load_methods(path)
+
     def save_recipe(self) -> bool:
         """Save the recipe to its file, asking for one if it has none; tell whether it is saved."""
         session = self._workbench.session
@@ -100,7 +113,9 @@ class Commands:
         session = self._workbench.session
         if session is None:
             return False
-        suggested = self._folder / f"{session.checkpoint.path.stem}.yaml"
+        opened = session.checkpoint.path.absolute()
+        name = opened.parent.name if is_index(opened) else opened.stem
+        suggested = self._folder / f"{name}.yaml"
         path = dialogs.ask_recipe_target(self._window, suggested)
         return path is not None and self._write_recipe(path)
 

@@ -25,11 +25,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.checkpoint.shard_index import is_index
+
 if TYPE_CHECKING:
     from prune_gui.recipe import Form
 
 CHECKPOINTS: Final = "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)"
+WITH_INDEXES: Final = CHECKPOINTS.replace(")", " *.index*.json)", 1)
 RECIPES: Final = "Recipes (*.yaml *.yml);;All files (*)"
+METHODS: Final = "Python files (*.py);;All files (*)"
 
 FORMS: Final[dict[Form, tuple[str, str]]] = {
     "finalized": ("&Finalized", "Same names and types; pruned entries are exactly zero."),
@@ -44,7 +48,13 @@ FORMS: Final[dict[Form, tuple[str, str]]] = {
 
 def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
     """Ask which checkpoint to open."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open a checkpoint", str(folder), CHECKPOINTS)
+    path, _ = QFileDialog.getOpenFileName(parent, "Open a checkpoint", str(folder), WITH_INDEXES)
+    return Path(path) if path else None
+
+
+def ask_folder(parent: QWidget, folder: Path) -> Path | None:
+    """Ask which folder with a checkpoint to open."""
+    path = QFileDialog.getExistingDirectory(parent, "Open a folder with a checkpoint", str(folder))
     return Path(path) if path else None
 
 
@@ -52,6 +62,28 @@ def ask_recipe(parent: QWidget, folder: Path) -> Path | None:
     """Ask which recipe to open."""
     path, _ = QFileDialog.getOpenFileName(parent, "Open a recipe", str(folder), RECIPES)
     return Path(path) if path else None
+
+
+def ask_methods(parent: QWidget, folder: Path) -> Path | None:
+    """Ask which file to load pruning methods from."""
+    path, _ = QFileDialog.getOpenFileName(parent, "Load pruning methods", str(folder), METHODS)
+    return Path(path) if path else None
+
+
+def agree_to_run(parent: QWidget, path: Path) -> bool:
+    """Ask whether to run a Python file; anything but a plain yes is a no."""
+    button = QMessageBox.StandardButton
+    box = QMessageBox(QMessageBox.Icon.Warning, "Run this file?", "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)  # a file name may look like anything
+    box.setText(
+        f"Loading pruning methods runs the code in this file:\n\n{path.absolute()}\n\n"
+        "It can do whatever you can do on this computer: read, change, delete and send files. "
+        "Run it only if you wrote it, or trust whoever did."
+    )
+    run = box.addButton("&Run and load", QMessageBox.ButtonRole.AcceptRole)
+    box.setDefaultButton(box.addButton(button.Cancel))
+    box.exec()
+    return box.clickedButton() is run
 
 
 def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
@@ -64,7 +96,13 @@ def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
 
 
 def pruned_path(checkpoint: Path) -> Path:
-    """Return where the pruned form of a checkpoint goes unless the user says otherwise."""
+    """Return where the pruned form of a checkpoint goes unless the user says otherwise.
+
+    That of shards goes to a folder beside theirs.
+    """
+    if is_index(checkpoint):
+        folder = checkpoint.parent
+        return folder.parent / f"{folder.name}-pruned"
     return checkpoint.with_name(f"{checkpoint.stem}-pruned{checkpoint.suffix}")
 
 
@@ -132,9 +170,17 @@ class SaveDialog(QDialog):
     def _confirm(self) -> None:
         """Accept, once overwriting is confirmed where there is something to overwrite."""
         if self._path.text().strip() and (
-            not self.path.is_file() or _sure_to_replace(self, self.path)
+            not _is_taken(self.path) or _sure_to_replace(self, self.path)
         ):
             self.accept()
+
+
+def _is_taken(path: Path) -> bool:
+    """Tell whether there is a file, or a folder with something in it."""
+    try:
+        return path.is_file() or (path.is_dir() and any(path.iterdir()))
+    except OSError:
+        return False  # saving will say what is wrong
 
 
 def _sure_to_replace(parent: QWidget, path: Path) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from PySide6.QtCore import QByteArray, QEvent, Qt
 from PySide6.QtGui import (
@@ -25,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.errors import PruneGuiError
+from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import actions
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
@@ -37,9 +39,13 @@ from prune_gui.gui.theme import Theme
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
 from prune_gui.gui.workbench import Workbench
+from prune_gui.pruning.methods import Method
 from prune_gui.session import Settings
 
 log = logging.getLogger(__name__)
+
+STATES_AT_MOST: Final = 40
+"""State dicts in the menu; the command line takes the name of any."""
 
 
 class MainWindow(QMainWindow):
@@ -156,6 +162,8 @@ class MainWindow(QMainWindow):
     def _make_menus(self) -> None:
         self._recent = QMenu("Open re&cent", self)
         self._recent.aboutToShow.connect(self._list_recent)
+        self._states = QMenu("S&tate dict", self)
+        self._states.aboutToShow.connect(self._list_states)
         for title, names in actions.MENUS.items():
             menu = self.menuBar().addMenu(title)
             for name in names:
@@ -163,6 +171,8 @@ class MainWindow(QMainWindow):
                     menu.addSeparator()
                 elif name == actions.RECENT:
                     menu.addMenu(self._recent)
+                elif name == actions.STATES:
+                    menu.addMenu(self._states)
                 elif name == actions.DOCKS:
                     menu.addActions([dock.toggleViewAction() for dock in self._docks])
                 else:
@@ -184,6 +194,7 @@ class MainWindow(QMainWindow):
         self.workbench.opened.connect(self._opened)
         self.workbench.edited.connect(self._refresh)
         self.workbench.saved.connect(lambda path: self.status.say(f"Saved {path}"))
+        self.workbench.methods_loaded.connect(self._say_loaded)
         self.workbench.failed.connect(self._failed)
 
     def _opened(self) -> None:
@@ -194,11 +205,18 @@ class MainWindow(QMainWindow):
         session = self.workbench.session
         if session is not None:
             path = session.checkpoint.path
-            self.setWindowTitle(f"{path.name}[*] – {path.absolute().parent} – Prune GUI")  # noqa: RUF001
+            self.setWindowTitle(
+                one_line(f"{path.name}[*] – {path.absolute().parent} – Prune GUI")  # noqa: RUF001
+            )
             self.setWindowModified(session.unsaved)
         self._welcome.show_recent(self.commands.settings.recent)
         self._recent.setEnabled(bool(self.commands.settings.recent))
+        self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
         self.acts.refresh()
+
+    def _say_loaded(self, methods: Sequence[type[Method]]) -> None:
+        titles = ", ".join(method.title for method in methods)
+        self.status.say(f"Loaded {titles} from {Path(methods[0].source).name}")
 
     def _list_recent(self) -> None:
         self._recent.clear()
@@ -206,6 +224,18 @@ class MainWindow(QMainWindow):
             text = path.replace("&", "&&")
             action = self._recent.addAction(f"&{number}  {text}" if number < 10 else text)
             action.triggered.connect(partial(self.commands.open_path, Path(path)))
+
+    def _list_states(self) -> None:
+        assert self.workbench.session is not None
+        checkpoint = self.workbench.session.checkpoint
+        self._states.clear()
+        for name in checkpoint.candidates[:STATES_AT_MOST]:
+            action = self._states.addAction(one_line(name, 80).replace("&", "&&"))
+            action.setCheckable(True)
+            action.setChecked(name == checkpoint.state_dict)
+            action.triggered.connect(
+                lambda _, name=name: self.commands.open_path(checkpoint.path, state=name)
+            )
 
     def _failed(self, tried: str, error: Exception) -> None:
         if isinstance(error, PruneGuiError):

@@ -11,10 +11,20 @@ from PySide6.QtCore import QObject, Signal
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.worker import Dropped, Event, Job
-from prune_gui.worker.jobs import Draft, Resolved, export_job, open_job, resolve_job, warm_up_job
+from prune_gui.worker.jobs import (
+    Draft,
+    Resolved,
+    export_job,
+    methods_job,
+    open_job,
+    resolve_job,
+    warm_up_job,
+)
 
 if TYPE_CHECKING:
+    from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, Recipe, Resolution, Step
     from prune_gui.session import Session
 
@@ -34,7 +44,8 @@ class Workbench(QObject):
         chosen: the name of the parameter that the views show.
 
     Signals:
-        ready: the engine's libraries are loaded.
+        ready: the engine's libraries are loaded, and the methods of installed packages.
+        methods_loaded: (methods) a file that the user named offers them.
         opened: a session took the place of another, or of none.
         edited: the recipe, its history or its file changed.
         resolved_changed: `resolved` is new.
@@ -45,6 +56,7 @@ class Workbench(QObject):
     """
 
     ready = Signal()
+    methods_loaded = Signal(object)
     opened = Signal()
     edited = Signal()
     resolved_changed = Signal()
@@ -77,11 +89,15 @@ class Workbench(QObject):
 
     def warm_up(self) -> None:
         """Load the engine's libraries behind the window."""
-        self._run(warm_up_job(), lambda _: self.ready.emit())
+        self._run(warm_up_job(), self._warmed_up)
 
-    def open(self, path: Path, recipe_path: Path | None = None) -> int:
+    def load_methods(self, path: Path) -> None:
+        """Run a Python file and offer its methods; whoever calls has asked the user."""
+        self._run(methods_job(path), self._methods_loaded)
+
+    def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
         """Open a checkpoint in place of the one there is, which stays until it succeeds."""
-        return self._run(open_job(path, recipe_path), self._opened)
+        return self._run(open_job(path, recipe_path, state), self._opened)
 
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
         """Take the steps of a recipe file in place of the ones there are."""
@@ -160,6 +176,15 @@ class Workbench(QObject):
             then(result)  # type: ignore[arg-type]
 
         return self.bridge.run(job, done, lambda error: self.failed.emit(job.title, error))
+
+    def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
+        self.ready.emit()
+        for problem in problems:
+            self.failed.emit("Loading installed methods", problem)
+
+    def _methods_loaded(self, methods: list[type[Method]]) -> None:
+        self.edit(lambda session: session.renew_methods())
+        self.methods_loaded.emit(methods)
 
     def _notice_stop(self, event: Event) -> None:
         # A newer job of the lane has a ticket of its own: then this one was not the last word.

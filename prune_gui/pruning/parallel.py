@@ -26,5 +26,9 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
 
     The first exception ends it; tasks not begun by then are dropped.
     """
+    tasks = list(tasks)
+    if len(tasks) == 1:  # as for most parameters; to start threads takes longer
+        yield work(tasks[0])
+        return
     with ThreadPoolExecutor(torch.get_num_threads(), "prune-gui-chunk") as pool:
         yield from pool.map(work, tasks)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import itemgetter, not_
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import kernels, parallel
-from prune_gui.pruning.keys import Alive, KeySource, ScoreKeys
+from prune_gui.pruning.counts import NOTHING, Counts, Remembered
+from prune_gui.pruning.keys import Alive, Bits, KeySource, ScoreKeys
 from prune_gui.pruning.sources import TensorScores
 
 DIGIT_BITS = 16
@@ -33,11 +35,13 @@ class Ranking:
         keys: what they are ranked by.
         alive: which of them are still there; None: all.
         most: how many of them may go; None: all.
+        remembered: knows counts from earlier.
     """
 
     keys: KeySource
     alive: Alive | None = None
     most: int | None = None
+    remembered: Remembered | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +62,6 @@ class Cut:
     last_tie: int
     pruned: int
     non_finite: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """How often each value of a digit occurs in one ranking, for those that do occur."""
-
-    values: NDArray[np.intp]
-    counts: NDArray[np.int64]
-
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum())
-
-    def below(self, value: int) -> int:
-        return int(self.counts[: np.searchsorted(self.values, value)].sum())
-
-    def at(self, value: int) -> int:
-        return self.below(value + 1) - self.below(value)
-
-    def up_to(self, values: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return, for each of some values, how often it or a lower one occurs."""
-        reached = np.concatenate([[0], np.cumsum(self.counts)])
-        found: NDArray[np.int64] = reached[np.searchsorted(self.values, values, side="right")]
-        return found
 
 
 @dataclass(slots=True)
@@ -131,7 +111,8 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     for search in searches:
         wanted = search.k - sum(below[i] for i in search.members)
         for i in search.members:
-            there = counts[i].at(search.prefix & ((1 << min(DIGIT_BITS, above)) - 1))
+            digit = search.prefix & ((1 << min(DIGIT_BITS, above)) - 1)
+            there = counts[i].at(digit)
             ties = min(wanted, there, _most(rankings[i]) - below[i])
             wanted -= ties
             if ties == 0:
@@ -139,7 +120,8 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
             elif ties == there:
                 last = rankings[i].keys.size - 1
             else:
-                last = _tie(rankings[i], search.prefix, ties, monitor)
+                known = [part.at(digit) for part in counts[i].parts]
+                last = nth_tie(rankings[i], search.prefix, ties, monitor, known)
             cuts[i] = Cut(search.prefix, last, below[i] + ties, non_finite[i])
     return [cuts[i] for i in range(len(rankings))]
 
@@ -147,7 +129,7 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
 def _narrow(
     search: _Search,
     rankings: Sequence[Ranking],
-    counts: Sequence[_Counts],
+    counts: Sequence[Counts],
     below: list[int],
     bits: int,
 ) -> list[_Search]:
@@ -224,58 +206,76 @@ def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
 
 def _count(
     rankings: Sequence[Ranking], above: int, searches: Sequence[_Search], monitor: Monitor
-) -> list[_Counts]:
+) -> list[Counts]:
     """Count the digit just under bit `above` among keys that begin as their search says."""
+    width = rankings[0].keys.width
+    if above == 8 * width:
+        known = [one.remembered and one.remembered.get((one.keys, one.alive)) for one in rankings]
+    else:
+        known = [None] * len(rankings)
     prefix = {i: search.prefix for search in searches for i in search.members}
     shift = max(above - DIGIT_BITS, 0)
-    digit = (1 << (above - shift)) - 1
 
-    def count(task: tuple[int, int, int]) -> tuple[int, NDArray[np.int64]]:
-        index, start, stop = task
-        ranking = rankings[index]
-        bits = ranking.keys.bits(start, stop)
-        alive = None if ranking.alive is None else ranking.alive(start, stop)
-        key = bits.dtype.type
-        begin = key(prefix[index])
-        magnitude = key(ranking.keys.magnitude)
-        counts = np.zeros(digit + 1, np.int64)
-        if above == 8 * ranking.keys.width:
-            kernels.count_digits(bits, magnitude, alive, key(shift), key(digit), counts)
-        else:
-            kernels.count_digits_below(
-                bits,
-                magnitude,
-                alive,
-                key(shift),
-                key(digit),
-                key(above),
-                begin,
-                counts,
-            )
-        monitor.advance(bits.nbytes)
-        return index, counts
+    def count(task: tuple[int, int, int]) -> tuple[int, Counts]:
+        index, *stretch = task
+        found = _count_stretch(rankings[index], shift, above, prefix[index], *stretch)
+        monitor.advance((stretch[1] - stretch[0]) * width)
+        return index, found
 
     tasks = [
         (index, *stretch)
         for index, ranking in enumerate(rankings)
+        if known[index] is None
         for stretch in parallel.chunks(ranking.keys.size)
     ]
-    found = [_sparse(np.zeros(0, np.int64)) for _ in rankings]
+    found = [counts or NOTHING for counts in known]
     for index, parts in groupby(parallel.run(count, tasks), key=itemgetter(0)):
-        total = np.zeros(digit + 1, np.int64)
-        for _, counts in parts:
-            total += counts
-        found[index] = _sparse(total)
+        found[index] = Counts.sum([part for _, part in parts], keep=shift == 0)
+    for ranking, counts, before in zip(rankings, found, known, strict=True):
+        if before is not None:
+            monitor.advance(ranking.keys.size * width)
+        elif above == 8 * width and ranking.remembered is not None:
+            ranking.remembered.put((ranking.keys, ranking.alive), counts)
     return found
 
 
-def _sparse(counts: NDArray[np.int64]) -> _Counts:
-    values = np.flatnonzero(counts)
-    return _Counts(values, counts[values])
+def _count_stretch(
+    ranking: Ranking, shift: int, above: int, prefix: int, start: int, stop: int
+) -> Counts:
+    """Count the digit from bit `shift` up to bit `above` in a stretch of a ranking."""
+    bits = ranking.keys.bits(start, stop)
+    alive = None if ranking.alive is None else ranking.alive(start, stop)
+    key, digits = bits.dtype.type, 1 << (above - shift)
+    if above == 8 * ranking.keys.width:
+        tables = np.zeros((2, digits), np.uint32)
+        kernels.count_leading(bits, alive, key(shift), tables)
+        return Counts.of(_by_key(tables, ranking.keys.magnitude >> shift))
+    table = np.zeros(digits, np.uint32)
+    kernels.count_digits_below(
+        bits,
+        key(ranking.keys.magnitude),
+        alive,
+        key(shift),
+        key(digits - 1),
+        key(above),
+        key(prefix),
+        table,
+    )
+    return Counts.of(table)
+
+
+def _by_key(tables: NDArray[np.uint32], magnitude: int) -> NDArray[np.uint32]:
+    """Add up the tables of `kernels.count_leading`, and those digits that differ in sign alone."""
+    counts: NDArray[np.uint32] = tables[0] + tables[1]
+    half = len(counts) // 2
+    if not magnitude & half:
+        counts[:half] += counts[half:]
+        counts[half:] = 0
+    return counts
 
 
 def _add(
-    parts: Sequence[_Counts], counted: Sequence[bool]
+    parts: Sequence[Counts], counted: Sequence[bool]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """Return the values that occur in any part, ascending, and how often in those counted."""
     values, where = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
@@ -285,27 +285,51 @@ def _add(
     return values, totals
 
 
-def _non_finite(ranking: Ranking, counts: _Counts) -> int:
+def _non_finite(ranking: Ranking, counts: Counts) -> int:
     """Count NaN and infinity: in every float type they fill whole values of the leading digit."""
     first = ranking.keys.first_non_finite
     if first is None:
         return 0
     shift = max(8 * ranking.keys.width - DIGIT_BITS, 0)
-    return int(counts.counts.sum()) - counts.below(first >> shift)
+    return counts.total - counts.below(first >> shift)
 
 
-def _tie(ranking: Ranking, threshold: int, ordinal: int, monitor: Monitor) -> int:
-    """Return the flat index of the `ordinal`-th entry still there whose key is `threshold`."""
-    left = ordinal
-    for start, stop in parallel.chunks(ranking.keys.size):
+def nth_tie(
+    ranking: Ranking,
+    threshold: int,
+    ordinal: int,
+    monitor: Monitor,
+    ties: Sequence[int] = (),
+) -> int:
+    """Return the flat index of the `ordinal`-th entry still there whose key is `threshold`.
+
+    Args:
+        ranking: of the entries.
+        threshold: a key.
+        ordinal: from 1; so many ties there are.
+        monitor: asked whether to stop.
+        ties: how many there are in each chunk, if that is known.
+    """
+    stretches = list(parallel.chunks(ranking.keys.size))
+
+    def count(stretch: tuple[int, int]) -> int:
         monitor.advance()
-        bits = ranking.keys.bits(start, stop)
-        alive = None if ranking.alive is None else ranking.alive(start, stop)
-        key = bits.dtype.type
-        place, passed = kernels.find_tie(
-            bits, key(ranking.keys.magnitude), alive, key(threshold), left
-        )
-        if place >= 0:
-            return start + place
-        left -= passed
+        return kernels.count_ties(*_sought(ranking, threshold, *stretch))
+
+    left = ordinal
+    for stretch, here in zip(stretches, ties or parallel.run(count, stretches), strict=True):
+        if left <= here:
+            place = kernels.find_tie(*_sought(ranking, threshold, *stretch), left)
+            return stretch[0] + place
+        left -= here
     raise AssertionError("fewer ties than were counted")
+
+
+def _sought(
+    ranking: Ranking, threshold: int, start: int, stop: int
+) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
+    """Return what the loops over ties look at."""
+    bits = ranking.keys.bits(start, stop)
+    alive = None if ranking.alive is None else ranking.alive(start, stop)
+    key = bits.dtype.type
+    return bits, key(ranking.keys.magnitude), alive, key(threshold)

@@ -84,6 +84,14 @@ class Recipe(BaseModel):
             width=100,
         )
 
+    def renewed(self) -> Self:
+        """Return the recipe as its YAML would be read now, with the methods there are now.
+
+        Raises:
+            RecipeError: a step no longer fits its method, or that is gone.
+        """
+        return self.from_yaml(self.to_yaml(), folder=self._folder)
+
     def with_steps(self, steps: tuple[Step, ...]) -> Self:
         """Return a recipe that differs in its steps alone.
 

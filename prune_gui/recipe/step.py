@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.plugins import use_installed
 
 Pattern = Annotated[str, StringConstraints(min_length=1)]
 
@@ -43,8 +44,14 @@ class Step(BaseModel):
         own = {key: value[key] for key in value if key in ("targets", "enabled")}
         parameters = {key: value[key] for key in value if key not in ("method", *own)}
         name = value.get("method")
+        if isinstance(name, str) and name not in METHODS:
+            use_installed()
         if not isinstance(name, str) or name not in METHODS:
-            raise ValueError(f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}")
+            raise ValueError(
+                f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}. If it is one "
+                "of your own, load the file that has it first: --methods FILE on the command "
+                "line, Prune > Load methods from a file in the window"
+            )
         return {"method": METHODS[name].model_validate(parameters), **own}
 
     @model_serializer(mode="plain")

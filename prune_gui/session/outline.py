@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
+from prune_gui.checkpoint.collecting import without_collecting
 
 LARGE: Final = 1000
 """Modules of more parameters are split at once, where it can take its time; others when asked."""
@@ -45,6 +46,7 @@ class Outline:
         prunable: how many of them can be pruned: all or none.
     """
 
+    @without_collecting()
     def __init__(self, tensors: Iterable[TensorInfo]) -> None:
         self.tensors = tuple(tensors)
         self._places = {tensor.name: place for place, tensor in enumerate(self.tensors)}
@@ -54,8 +56,8 @@ class Outline:
         self.prunable = self.entries * can_be_pruned
         of_two_dimensions = np.array([len(tensor.shape) > 1 for tensor in self.tensors], np.bool_)
         self._weights = can_be_pruned & of_two_dimensions
-        root = module_tree(self.tensors)
-        self._branches = [Branch(0, root, -1, np.arange(len(self.tensors)))]
+        self._every = np.arange(len(self.tensors))
+        self._branches = [Branch(0, module_tree(self.tensors), -1, self._every)]
         self._children: dict[int, Sequence[Branch]] = {}
         for branch in self._branches:  # grows on the way
             if len(branch.places) > LARGE:
@@ -124,5 +126,8 @@ class Outline:
         return frozenset(names)
 
     def _places_of(self, node: ModuleNode) -> NDArray[np.intp]:
+        if node.tensor and not node.below:  # by far the most
+            place = self._places[node.tensor.name]
+            return self._every[place : place + 1]
         names = (tensor.name for tensor in node.tensors)
         return np.fromiter(map(self._places.__getitem__, names), np.intp)

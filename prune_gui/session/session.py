@@ -89,6 +89,18 @@ class Session:
         """Take a step out."""
         self._act(f"Remove step {index + 1}", [*self.steps[:index], *self.steps[index + 1 :]])
 
+    def renew_methods(self) -> None:
+        """Take the methods of all steps as they are loaded now: a plug-in may have been mended.
+
+        Raises:
+            RecipeError: a step no longer fits its method.
+        """
+        unsaved = self.unsaved
+        renewed = self.recipe.renewed()
+        self.history = self.history.act("Load methods again", renewed)
+        if not unsaved:
+            self._saved = renewed
+
     def undo(self) -> None:
         """Go back one act."""
         self.history = self.history.undo()

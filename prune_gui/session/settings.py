@@ -54,8 +54,12 @@ class Settings(BaseModel):
             log.warning("The settings cannot be written to %s: %s", path, error)
 
     def with_recent(self, path: Path) -> Self:
-        """Return settings with `path` first among the recent files."""
+        """Return settings with `path` first among the recent files, if its name is text."""
         name = str(path.absolute())
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            return self
         others = [other for other in self.recent if other != name]
         return self.model_copy(update={"recent": (name, *others)[:RECENT]})
 

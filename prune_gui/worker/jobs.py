@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
+from prune_gui.pruning.methods import register
+from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session
 from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:
+    from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, Resolution, Step
 
 
@@ -60,13 +64,13 @@ class Resolved:
         return _place(self.draft, self.recipe) + 1
 
 
-def open_job(path: Path, recipe_path: Path | None = None) -> Job:
-    """Open a checkpoint, and a recipe for it; returns a `Session`."""
+def open_job(path: Path, recipe_path: Path | None = None, state: str | None = None) -> Job:
+    """Open a checkpoint (or one state dict of it), and a recipe; returns a `Session`."""
 
     def work(monitor: Monitor) -> Session:
         monitor.advance()
         recipe = Recipe.load(recipe_path) if recipe_path else None
-        return Session(open_checkpoint(path), recipe, recipe_path)
+        return Session(open_checkpoint(path, state), recipe, recipe_path)
 
     return Job(f"Opening {path.name}", work)
 
@@ -123,11 +127,29 @@ def export_job(session: Session, out: Path, form: Form, *, overwrite: bool) -> J
 
 
 def warm_up_job() -> Job:
-    """Load the libraries that everything else needs, while the user looks at the window."""
+    """Load the libraries that everything else needs, while the user looks at the window.
 
-    def work(monitor: Monitor) -> None:
+    Then load the methods of installed packages; returns what is wrong with those, if anything.
+    """
+
+    def work(monitor: Monitor) -> tuple[PluginError, ...]:
         from prune_gui.worker.warm_up import warm_up
 
         warm_up()
+        return use_installed()
 
     return Job("Starting the engine", work)
+
+
+def methods_job(path: Path) -> Job:
+    """Run a Python file and offer its methods; returns them. The user has agreed to it."""
+
+    def work(monitor: Monitor) -> list[type[Method]]:
+        from prune_gui.pruning.plugins import load_file
+
+        methods = load_file(path)
+        monitor.advance()  # code of others cannot be stopped, but what it brought can be dropped
+        register(methods)
+        return methods
+
+    return Job(f"Loading methods from {path.name}", work)

@@ -16,6 +16,7 @@ LATER: Final = (
     "prune_gui.audit.histogram",
     "prune_gui.audit.norms",
     "prune_gui.checkpoint.writing",
+    "prune_gui.pruning.plugins.loading",
     "prune_gui.recipe.exporting",
 )
 """Modules that jobs load when they need them; an import in the middle of one slows the window."""

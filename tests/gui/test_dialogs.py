@@ -62,6 +62,19 @@ def test_replacing_a_file_is_confirmed_once(dialog, tmp_path, answer, button, re
     assert asked == ["model-pruned.safetensors exists already. Replace it?"]
 
 
+def test_replacing_what_is_in_a_folder_is_confirmed_too(dialog, tmp_path, answer):
+    folder = tmp_path / "model-pruned.safetensors"
+    folder.mkdir()
+    asked = answer("Cancel")
+    (folder / "model.safetensors").touch()
+    dialog._confirm()
+    assert dialog.isVisible()
+    (folder / "model.safetensors").unlink()
+    dialog._confirm()
+    assert dialog.result() == QDialog.DialogCode.Accepted
+    assert len(asked) == 1
+
+
 def test_a_file_must_be_named(dialog):
     dialog._path.clear()
     dialog._confirm()

@@ -15,7 +15,7 @@ from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.gui import actions, commands, dialogs
 from prune_gui.pruning.methods import METHODS
-from prune_gui.recipe import Recipe
+from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.worker import Job
@@ -78,6 +78,56 @@ def test_opening_shows_a_parameter_and_remembers_the_file(
     assert Settings.load().recent == (str(path),)
     window._list_recent()
     assert [action.text() for action in window._recent.actions()] == [f"&1  {path}"]
+
+
+@pytest.fixture
+def shards(tmp_path, demo_checkpoint):
+    """A folder with the demo checkpoint in several files."""
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        export(resolve(Recipe(), checkpoint), tmp_path / "demo", shard_size=100_000)
+    (tmp_path / "demo" / "config.json").write_text('{"model_type": "cnn"}')
+    return tmp_path / "demo"
+
+
+@pytest.mark.parametrize("how", ["menu", "drop", "file"])
+def test_a_folder_of_shards_is_opened_as_one(window, qtbot, answer, shards, how):
+    index = shards / "model.safetensors.index.json"
+    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+        if how == "menu":
+            answer("ask_folder", shards)
+            window.acts["open_folder"].trigger()
+        elif how == "drop":
+            drop(window, f"{shards}/")
+        else:
+            answer("ask_checkpoint", index)
+            window.acts["open"].trigger()
+    assert len(window.workbench.session.checkpoint.tensors) == 22
+    assert window.windowTitle().startswith(f"{index.name}[*] – {shards}")  # noqa: RUF001
+    assert window.tree.tree.header().toolTip() == "cnn"
+    assert Settings.load().recent == (str(index),)
+
+
+def test_shards_are_saved_to_a_folder_beside_theirs(
+    window, workbench, open_file, shards, monkeypatch, qtbot, make_step
+):
+    open_file(shards)
+    workbench.edit(lambda session: session.add(make_step()))
+    monkeypatch.setattr(dialogs.SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    with qtbot.waitSignal(workbench.saved, timeout=20_000) as saved:
+        window.acts["save_checkpoint"].trigger()
+    out = shards.parent / "demo-pruned"
+    assert saved.args == [out]
+    with open_checkpoint(out) as pruned:
+        assert len(pruned.files) == 3
+        assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
+
+
+def test_the_recipe_for_shards_is_called_like_their_folder(window, open_file, shards, monkeypatch):
+    open_file(shards)
+    asked = []
+    monkeypatch.setattr(dialogs, "ask_recipe_target", lambda _, path: asked.append(path))
+    window.commands.save_recipe_as()
+    assert asked == [shards / "demo.yaml"]
 
 
 def test_the_demo_has_its_recipe_and_is_no_recent_file(window, qtbot):
@@ -222,7 +272,7 @@ def test_errors_share_one_box_and_say_what_they_say(window, workbench, tmp_path,
     assert [b for b in window.findChildren(QMessageBox) if b.isVisible()] == [box]
     recipe, checkpoint, other = box.text().split("\n\n")
     assert recipe.endswith("the recipe cannot be read: No such file or directory.")
-    assert checkpoint == f"{tmp_path / 'gone.safetensors'} does not exist."
+    assert checkpoint == f"{tmp_path / 'gone.safetensors'} does not exist. Check its name."
     assert other == "Another."
     box.accept()
 
@@ -302,6 +352,7 @@ def test_no_key_of_the_form_is_that_of_a_menu_or_a_tab(demo_window, method):
 
 def test_a_saved_name_goes_beside_its_input():
     assert dialogs.pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
+    assert dialogs.pruned_path(Path("/a/b/m.bin.index.json")) == Path("/a/b-pruned")
 
 
 def test_shipped_files_are_known_as_such(tmp_path):

@@ -10,6 +10,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
+from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Step
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.session import Session
@@ -103,3 +104,19 @@ def test_a_step_that_fails_keeps_what_was_resolved_before_it(session):
         session.resolver.resolve(session.recipe, Monitor())
     session.remove(1)
     assert session.resolver.resolve(session.recipe, Monitor()).counts == {"w": (1, 8)}
+
+
+def test_methods_that_were_loaded_again_are_taken_up_by_the_steps(
+    session, nearest_mean, plugin_file
+):
+    source = nearest_mean.read_text()
+    load_methods(plugin_file(source))
+    session.add(Step(method=METHODS["nearest_mean"](amount=3), targets=("w",)))
+    session.mark_saved(session.recipe)
+    session.renew_methods()
+    assert session.history.undo_label == "Add Nearest mean"
+    load_methods(plugin_file(source))
+    session.renew_methods()
+    assert session.history.undo_label == "Load methods again"
+    assert session.steps[0].method == METHODS["nearest_mean"](amount=3)
+    assert not session.unsaved

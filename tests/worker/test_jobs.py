@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
-from prune_gui.worker.jobs import Draft, export_job, open_job, resolve_job
+from prune_gui.worker.jobs import Draft, export_job, methods_job, open_job, resolve_job
 
 
 def step(amount: float, *targets: str) -> Step:
@@ -85,3 +87,13 @@ def test_a_job_does_what_the_recipe_was_when_it_was_made(session, tmp_path):
     session.undo()
     job.work(Monitor())
     assert int((load_file(tmp_path / "out.safetensors")["w"] == 0).sum()) == 4
+
+
+def test_loading_methods_offers_them_unless_it_is_cancelled(plugin_file, nearest_mean):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        methods_job(nearest_mean).work(Monitor(cancel=stop))
+    assert "nearest_mean" not in METHODS
+    [method] = methods_job(nearest_mean).work(Monitor())
+    assert METHODS["nearest_mean"] is method

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,8 @@ from prune_gui.gui.panels.message import Message
 from prune_gui.gui.panels.snug_area import SnugArea
 from prune_gui.gui.panels.targets_field import TargetsField
 from prune_gui.gui.workbench import Workbench
-from prune_gui.pruning.methods import METHODS
+from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.methods.threshold import Threshold
 from prune_gui.recipe import Step
 
 if TYPE_CHECKING:
@@ -61,11 +63,7 @@ class DraftPanel(QWidget):
         self._heading.setFont(font)
         self.method = QComboBox()
         self.method.setAccessibleName("Method")
-        for name, method in METHODS.items():
-            self.method.addItem(method.title, name)
-            self.method.setItemData(
-                self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
-            )
+        self._list_methods()
         self.method.activated.connect(self._change_method)
         self._summary = QLabel()
         self._summary.setWordWrap(True)
@@ -85,6 +83,8 @@ class DraftPanel(QWidget):
         self.cancel.clicked.connect(self.stop_editing)
         self._lay_out()
 
+        workbench.ready.connect(self._list_methods)
+        workbench.methods_loaded.connect(self._offer)
         workbench.opened.connect(self._opened)
         workbench.edited.connect(self._recipe_changed)
         workbench.resolved_changed.connect(self._show_outcome)
@@ -137,12 +137,16 @@ class DraftPanel(QWidget):
         self._turn_preview(on=True)
 
     def cut_at(self, threshold: float) -> None:
-        """Change the amount so that entries of at most this absolute value go."""
+        """Change the amount, or the threshold, so that entries up to this absolute value go."""
         bench = self._workbench
         session, shown, draft, number = bench.session, bench.shown, bench.draft, bench.draft_number
         if not (session and shown and draft and number and bench.chosen):
             return
         method, earlier = draft.step.method, number - 1
+        if isinstance(method, Threshold):
+            if method.relative_to == "absolute":
+                self.form.set_value("value", threshold)
+            return
         as_one = getattr(method, "scope", "local") == "global"
         names = tuple(shown.outcomes[earlier].pruned) if as_one else (bench.chosen,)
 
@@ -211,6 +215,25 @@ class DraftPanel(QWidget):
         self.commit.setText("Appl&y" if self.editing else "&Add step")
         self.commit.setIcon(icon("edit" if self.editing else "add"))
         self._summary.setText(summary(METHODS[self.method.currentData()]))
+
+    def _list_methods(self) -> None:
+        chosen = self.method.currentData()
+        self.method.clear()
+        for name, method in list(METHODS.items()):
+            self.method.addItem(method.title, name)
+            self.method.setItemData(
+                self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
+            )
+        self.method.setCurrentIndex(max(self.method.findData(chosen), 0))
+
+    def _offer(self, methods: Sequence[type[Method]]) -> None:
+        """List the methods that were loaded, and turn to them unless a step is being edited."""
+        self._list_methods()
+        if not self.editing:
+            self.method.setCurrentIndex(self.method.findData(methods[0].name))
+            self._use_method()
+            self._show_mode()
+            self._update()
 
     def _change_method(self) -> None:
         self._use_method()

@@ -25,13 +25,21 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.wording import ranges
 
 CHOICES: Final = {
     "local": "local: each parameter by itself",
     "global": "global: all targets as one",
+    "row": "row: each output row by itself",
     "remaining": "what remains",
     "total": "all there is",
     "reach": "all, as a total to reach",
+    "absolute": "absolute: the number as it is",
+    "std": "std: standard deviations of the tensor",
+    "refuse": "refuse: a rest is an error",
+    "keep": "keep: a rest stays whole",
+    "True": "yes",
+    "False": "no",
 }
 """How the values of a choice read in the window; others stand for themselves."""
 
@@ -91,8 +99,8 @@ class ChoiceField(Field):
         return self._box.currentData()
 
     def set_value(self, value: object) -> None:
-        """Choose a word."""
-        self._box.setCurrentIndex(self._box.findData(value))
+        """Choose a word; one that is no choice is taken for the first."""
+        self._box.setCurrentIndex(max(self._box.findData(value), 0))
 
 
 class IntegerField(Field):
@@ -148,6 +156,34 @@ class TextField(Field):
         self._box.blockSignals(True)
         self._box.setEditText("" if value is None else f"{value}")
         self._box.blockSignals(False)
+
+    def _edited(self, text: str) -> None:
+        self._value = self._parse(text.strip())
+        self.changed.emit()
+
+
+class LineField(Field):
+    """A value that is typed and has no suggestions; the model has the say about the text."""
+
+    def __init__(self, parse: Callable[[str], object], show: Callable[[object], str] = str) -> None:
+        super().__init__()
+        self._parse = parse
+        self._show = show
+        self._value: object = None
+        self._line = QLineEdit()
+        self._line.textChanged.connect(self._edited)
+        self._lay_out(self._line)
+
+    def value(self) -> object:
+        """Return what was typed, parsed."""
+        return self._value
+
+    def set_value(self, value: object) -> None:
+        """Show a value."""
+        self._value = value
+        self._line.blockSignals(True)
+        self._line.setText("" if value is None else self._show(value))
+        self._line.blockSignals(False)
 
     def _edited(self, text: str) -> None:
         self._value = self._parse(text.strip())
@@ -220,7 +256,13 @@ def plain_field(described: FieldInfo) -> Field:
         return IntegerField()
     if kinds == [bool]:
         return ChoiceField((True, False))
-    return TextField(("1", "2", "inf", *map(str, words)) if words else (), number_or_text)
+    if kinds == [str]:
+        return TextField((), str)
+    if words:
+        return TextField(("1", "2", "inf", *map(str, words)), number_or_text)
+    if any(get_origin(kind) is tuple for kind in kinds):
+        return LineField(str, ranges)
+    return LineField(number_or_text)
 
 
 def _kinds(annotation: object) -> list[object]:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 from prune_gui.gui.panels.amount_field import AmountField
 from prune_gui.gui.panels.fields import Field, plain_field
 from prune_gui.gui.panels.message import Message
-from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods import Method, ScoredMethod
 
 LABELS: Final = {
     "amount": "Amo&unt",
@@ -22,8 +22,15 @@ LABELS: Final = {
     "n": "No&rm",
     "importance": "Scores",
     "mask": "Mas&ks",
+    "value": "&Below",
+    "height": "Hei&ght",
+    "n_m.n": "&Keep",
+    "n_m.m": "Of each",
 }
-"""How fields are called in the window; others by their names. No key is that of a menu or a tab."""
+"""How fields are called in the window, in one method alone if it is named; others by their names.
+
+No key is that of a menu or a tab.
+"""
 
 WIDEST: Final = "Dimension "
 
@@ -61,13 +68,17 @@ class MethodForm(QWidget):
         layout.addWidget(self._rows)
 
     def use(self, method: type[Method]) -> None:
-        """Ask for the parameters of a method; what is called alike keeps its value."""
-        known = {name: field.value() for name, field in self._fields.items()}
+        """Ask for the parameters of a method; what was changed and is called alike is kept."""
+        changed = self._changed()
         self._method = method
         self._make_rows(method)
         for name, described in method.model_fields.items():
-            if name in known or not described.is_required():
-                self._fields[name].set_value(known.get(name, described.default))
+            field = self._fields[name]
+            kind, value = changed.get(name, (None, None))
+            if kind is type(field):
+                field.set_value(value)
+            elif not described.is_required():
+                field.set_value(described.default)
         self._say({})
 
     def show_method(self, method: Method) -> None:
@@ -97,10 +108,23 @@ class MethodForm(QWidget):
 
     def set_amount(self, amount: float) -> None:
         """Change the amount as if the user had, if the method has one."""
-        field = self._fields.get("amount")
+        self.set_value("amount", amount)
+
+    def set_value(self, name: str, value: object) -> None:
+        """Change a field as if the user had, if the method has one of that name."""
+        field = self._fields.get(name)
         if field is not None:
-            field.set_value(amount)
+            field.set_value(value)
             self.changed.emit()
+
+    def _changed(self) -> dict[str, tuple[type[Field], object]]:
+        """Return the fields that are not as their method has them by default."""
+        described = self._method.model_fields if self._method else {}
+        return {
+            name: (type(field), field.value())
+            for name, field in self._fields.items()
+            if field.value() != described[name].default
+        }
 
     def _make_rows(self, method: type[Method]) -> None:
         rows = QWidget()
@@ -108,9 +132,13 @@ class MethodForm(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self._fields, self._messages = {}, {}
-        for name, described in method.model_fields.items():
+        # What else to rank by comes last, wherever a method inherits it.
+        for name, described in sorted(
+            method.model_fields.items(), key=lambda item: item[0] in ScoredMethod.model_fields
+        ):
             field = AmountField(method.unit) if name == "amount" else plain_field(described)
-            text = LABELS.get(name, name.replace("_", " ").capitalize())
+            plain = LABELS.get(name, name.replace("_", " ").capitalize())
+            text = LABELS.get(f"{method.name}.{name}", plain)
             label = row_label(text, field)
             label.setToolTip(described.description or "")
             field.describe(text.replace("&", ""), described.description or "")
@@ -135,7 +163,7 @@ def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
     """Return what is wrong, in a sentence for each field."""
     messages: dict[str, list[str]] = {}
     for problem in error.errors(include_url=False, include_context=False):
-        name = str(problem["loc"][0])
+        name = _place(method, problem["loc"], problem["msg"])
         missing = problem["type"] == "missing"
         text = "Still needed." if missing else problem["msg"].removeprefix("Value error, ")
         messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
@@ -144,3 +172,11 @@ def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
         name: found[0] if len(found) == 1 else method.model_fields[name].description or found[0]
         for name, found in messages.items()
     }
+
+
+def _place(method: type[Method], where: tuple[int | str, ...], text: str) -> str:
+    """Return the field of a problem: of one of several fields, the last that the text names."""
+    if where:
+        return str(where[0])
+    named = [name for name in method.model_fields if name in text.split()]
+    return (named or list(method.model_fields))[-1]

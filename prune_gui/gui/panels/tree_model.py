@@ -204,12 +204,13 @@ class TreeModel(QAbstractItemModel):
             shown = LOCK
         else:
             shown = PRUNED if pruned else TENSOR
+        kind = f"{node.kind}?" if node.kind else ""
         shape = (" × ".join(map(str, tensor.shape)) or "scalar") if tensor else ""  # noqa: RUF001
         texts = {
             Column.NAME: node.name,
             Column.SPARSITY: sparsity(pruned, total) if total else "",
             Column.SHAPE: shape,
-            Column.TYPE: tensor.dtype if tensor else "",
+            Column.TYPE: tensor.dtype if tensor else kind,
             Column.PARAMETERS: f"{self._count(branch, self._outline.entries):,}",
         }
         return Row(
@@ -225,7 +226,8 @@ class TreeModel(QAbstractItemModel):
         return int(entries[branch.places].sum())
 
     def _is_shown(self, branch: Branch) -> bool:
-        return bool(self._shown[branch.places].any())
+        places = branch.places
+        return bool(self._shown[places[0]] if len(places) == 1 else self._shown[places].any())
 
     def _children(self, number: int) -> list[int]:
         below = self._below.get(number)
@@ -263,6 +265,10 @@ def _tooltip(node: ModuleNode) -> str:
             lines.append("a reparametrized pair: its mask is in the file")
         if tensor.not_prunable:
             lines.append(f"cannot be pruned: {tensor.not_prunable}")
+        if tensor.role:
+            lines.append(tensor.role)
     if node.below:
         lines.append(f"{len(node.tensors):,} parameters")
+    if node.kind:
+        lines.append(f"{node.kind}: inferred from names and shapes")
     return "\n".join(lines)

@@ -133,6 +133,7 @@ class TreePanel(QWidget):
         self.filter.blockSignals(False)
         self._found.hide()
         checkpoint = self._workbench.session.checkpoint
+        self.tree.header().setToolTip(checkpoint.description)
         number = len(checkpoint.warnings)
         self._remarks.setText(f"{number} remark{'s' if number > 1 else ''} on this file")
         self._remarks.setIcon(icon("warning"))

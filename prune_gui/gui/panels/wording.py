@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods.block import Block
+from prune_gui.pruning.methods.n_m import NM
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome, Resolution, Step
 
-ALWAYS: Final[tuple[str, ...]] = ("scope", "dim", "amount")
+ALWAYS: Final[tuple[str, ...]] = ("scope", "dim", "amount", "value", "m", "height", "channels")
 """The parameters named first, be they as usual or not."""
+LISTED: Final = 40
+"""How long a list of channels may be to be shown."""
 NOTES: Final = 3
 """How many remarks about single targets are shown before the rest is only counted."""
 
@@ -47,7 +52,8 @@ def parameters(method: Method) -> str:
         for name, field in fields.items()
         if name not in ALWAYS and getattr(method, name) != field.default
     ]
-    return ", ".join(_parameter(method, name, getattr(method, name)) for name in telling)
+    texts = (_parameter(method, name, getattr(method, name)) for name in telling)
+    return ", ".join(filter(None, texts))
 
 
 def title(step: Step) -> str:
@@ -109,6 +115,22 @@ def _parameter(method: Method, field: str, value: object) -> str:
             return "of all"
         case "amount_of", "reach":
             return "reached in all"
+        case "value", float(value):
+            return f"below {value}"
+        case "relative_to", "std":
+            return "in standard deviations"
+        case "m", int(m) if isinstance(method, NM):
+            return f"{method.n}:{m}"
+        case "height", int(height) if isinstance(method, Block):
+            return f"{height} x {method.width}"
+        case "n", _ if isinstance(method, NM):
+            return ""  # said with m
+        case "width", _ if isinstance(method, Block):
+            return ""  # said with the height
+        case "channels", tuple(channels):
+            text = f"{len(channels):,} {plural('channel', len(channels))}"
+            listed = ranges(channels)
+            return f"{text}: {listed}" if len(listed) <= LISTED else text
         case (("importance" | "mask"), str(path)):
             return path.replace("\\", "/").rpartition("/")[2]
         case _:
@@ -120,3 +142,14 @@ def plural(unit: str, number: int) -> str:
     if number == 1:
         return unit
     return "entries" if unit == "entry" else f"{unit}s"
+
+
+def ranges(channels: object) -> str:
+    """Return channels as a person writes them, "3, 7, 12-15"; a text as it is."""
+    if not isinstance(channels, tuple):
+        return str(channels)
+    parts: list[str] = []
+    for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
+        some = [channel for _, channel in run]
+        parts += [f"{some[0]}-{some[-1]}"] if len(some) > 2 else map(str, some)
+    return ", ".join(parts)

@@ -1,26 +1,69 @@
 """Every method a recipe can name, one class each. To add one, write its class and name it here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from prune_gui.errors import PluginError
 from prune_gui.pruning.methods.base import Amount, Content, Decision, Method, ScoredMethod, Target
+from prune_gui.pruning.methods.block import Block
+from prune_gui.pruning.methods.channels import Channels
+from prune_gui.pruning.methods.erk import Erk
 from prune_gui.pruning.methods.given import CustomFromMask, Identity
+from prune_gui.pruning.methods.lamp import Lamp
+from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured
+from prune_gui.pruning.methods.threshold import Threshold
 from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstructured
 
-__all__ = ["METHODS", "Amount", "Content", "Decision", "Method", "ScoredMethod", "Target"]
+__all__ = [
+    "METHODS",
+    "Amount",
+    "Content",
+    "Decision",
+    "Method",
+    "ScoredMethod",
+    "Target",
+    "register",
+]
 
-METHODS: Mapping[str, type[Method]] = MappingProxyType(
-    {
-        method.name: method
-        for method in (
-            L1Unstructured,
-            LnStructured,
-            RandomUnstructured,
-            RandomStructured,
-            CustomFromMask,
-            Identity,
-        )
-    }
-)
+_methods: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        L1Unstructured,
+        LnStructured,
+        Lamp,
+        Erk,
+        Threshold,
+        NM,
+        Block,
+        Channels,
+        RandomUnstructured,
+        RandomStructured,
+        CustomFromMask,
+        Identity,
+    )
+}
+METHODS: Mapping[str, type[Method]] = MappingProxyType(_methods)
 """By their names in recipes, in the order in which the window offers them."""
+
+
+def register(methods: Sequence[type[Method]]) -> None:
+    """Offer the methods of a plug-in too, in place of those that came from the same source before.
+
+    Raises:
+        PluginError: one has the name of another method; nothing is changed.
+    """
+    added: dict[str, type[Method]] = {}
+    for method in methods:
+        other = added.get(method.name) or _methods.get(method.name, method)
+        if method.name in added or other.source != method.source:
+            raise PluginError(
+                f"{method.source}: the name {method.name} is taken already ({other.source}). "
+                "Give the class another name, and load it again."
+            )
+        added[method.name] = method
+    sources = {method.source for method in methods}
+    for name, method in list(_methods.items()):
+        if method.source in sources and name not in added:
+            del _methods[name]
+    _methods.update(added)  # one at a time: whoever reads meanwhile finds what stays

@@ -31,6 +31,7 @@ from prune_gui.pruning.amount import AmountOf, units_to_prune
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.counts import Remembered
     from prune_gui.pruning.keys import Alive
     from prune_gui.pruning.predicates import Predicate
     from prune_gui.pruning.sources import Scores
@@ -92,6 +93,7 @@ class Target:
         other: gives the tensor of this parameter's name in another file; of the same shape, but
             see `Content`.
         alive: where entries are still there; None if all are.
+        remembered: knows counts of its entries from earlier.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Target:
     weights: Scores
     other: Callable[[str, Content], Scores]
     alive: Alive | None
+    remembered: Remembered | None = None
 
     @property
     def size(self) -> int:
@@ -133,6 +136,8 @@ class Method(BaseModel):
     """In the window."""
     unit: ClassVar[Literal["entry", "channel", "block"]]
     """What an amount counts."""
+    source: ClassVar[str] = "built-in"
+    """Where it comes from, if it is a plug-in's."""
 
     def __eq__(self, other: object) -> bool:
         """Tell 1, one unit, from 1.0, all of them; pydantic and Python do not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StrictFloat, StrictInt
@@ -22,10 +22,8 @@ from prune_gui.pruning.methods.base import (
     ScoredMethod,
     Seed,
     Target,
-    at_most,
-    count_units,
-    held,
 )
+from prune_gui.pruning.methods.units import Units, choose
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,147 +61,44 @@ class ChannelMethod(Method):
 
     @abstractmethod
     def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        """Return one number per channel along `dim`; the least go first, NaN last."""
+        """Return a number per channel along `dim`, none negative: the least go first, NaN last."""
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Prune the k lowest-ranked channels that have at least one entry left."""
-        rows = [_Channels.of(target, self.dim) for target in targets]
-        if self.scope == "global":
-            with monitor.plan(sum(self._work(target) for target in targets)):
-                return self._choose_together(rows, monitor)
-        decisions = []
-        for row in rows:
-            monitor.advance()
-            decisions.append(self._choose_alone(row))
-        return decisions
+        return choose([self._channels(target) for target in targets], self, monitor)
+
+    def _channels(self, target: Target) -> Units:
+        from prune_gui.pruning.predicates import ChannelCut
+
+        dim = dimension(target, self.dim)
+        entries = target.size // target.shape[dim]
+
+        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+            ranks = self._ranks(target, dim, monitor)
+            return self._comparable(ranks, entries) if self.scope == "global" else ranks
+
+        return Units(
+            target=target,
+            called=f"channels along dimension {dim}",
+            there=channels_there(target, dim),
+            rank=rank,
+            work=self._work(target),
+            predicate=partial(ChannelCut, target.shape, dim),
+        )
 
     def _work(self, target: Target) -> int:
         """Return how many bytes ranking the channels reads."""
         return 0
 
     def _comparable(
-        self, ranks: NDArray[np.floating[Any]], channels: _Channels
+        self, ranks: NDArray[np.floating[Any]], entries: int
     ) -> NDArray[np.floating[Any]]:
-        """Return ranks that compare between channels of different sizes.
+        """Return ranks that compare with those of channels that have not as many entries.
 
         Raises:
             RecipeError: there are none.
         """
         return ranks
-
-    def _most(self, channels: _Channels) -> int:
-        there = int(channels.there.astype(bool).sum())
-        return at_most(self.max_sparsity, remaining=there, total=len(channels.there))
-
-    def _choose_alone(self, channels: _Channels) -> Decision:
-        """Decide by arithmetic, if all entries are there; which channels go is found later."""
-        import numpy as np
-
-        from prune_gui.monitor import Monitor
-        from prune_gui.pruning.once import Once
-        from prune_gui.pruning.predicates import ChannelCut, Chosen
-
-        target, dim, there = channels.target, channels.dim, channels.there
-        k = count_units(
-            self.amount,
-            self.amount_of,
-            remaining=int(np.count_nonzero(there)),
-            total=len(there),
-            of=f"{target.name}, channels along dimension {dim}",
-        )
-        possible = min(k, self._most(channels))
-
-        def choose() -> Chosen:
-            ranks = self._ranks(target, dim, Monitor())
-            order = np.argsort(ranks, stable=True)
-            pruned = np.zeros(len(there), np.bool_)
-            pruned[order[there[order] > 0][:possible]] = True
-            return Chosen(pruned, ranks, there)
-
-        chosen = Once(choose)
-        if target.alive is None:
-            entries = possible * (target.size // len(there))
-        else:
-            entries = int(there[chosen().pruned].sum())
-        note = held(self.max_sparsity, k - possible) if k > possible else ""
-        return Decision(ChannelCut(target.shape, dim, chosen), entries, note)
-
-    def _choose_together(self, rows: Sequence[_Channels], monitor: Monitor) -> list[Decision]:
-        import numpy as np
-
-        from prune_gui.pruning.once import Once
-        from prune_gui.pruning.predicates import ChannelCut, Chosen
-
-        k = count_units(
-            self.amount,
-            self.amount_of,
-            remaining=sum(int(np.count_nonzero(row.there)) for row in rows),
-            total=sum(len(row.there) for row in rows),
-            of="All targets",
-        )
-        ranks, candidates, missing = [], [], k
-        for row in rows:
-            own = self._comparable(self._ranks(row.target, row.dim, monitor), row)
-            order = np.argsort(own, stable=True)
-            candidates.append(order[row.there[order] > 0][: self._most(row)])
-            ranks.append(own)
-        owners = np.repeat(np.arange(len(rows)), [len(some) for some in candidates])
-        channels = np.concatenate(candidates)
-        keys = np.concatenate([own[some] for own, some in zip(ranks, candidates, strict=True)])
-        # Of equal ranks an earlier target goes first, then the lower channel.
-        going = np.lexsort((channels, owners, keys))[:k]
-        missing = k - len(going)
-        decisions = []
-        for i, row in enumerate(rows):
-            pruned = np.zeros(len(row.there), np.bool_)
-            pruned[channels[going[owners[going] == i]]] = True
-            chosen = Once.known(Chosen(pruned, ranks[i], row.there))
-            reached = self.max_sparsity < 1.0 and int(pruned.sum()) == self._most(row)
-            decisions.append(
-                Decision(
-                    ChannelCut(row.target.shape, row.dim, chosen),
-                    int(row.there[pruned].sum()),
-                    held(self.max_sparsity, missing) if reached else "",
-                )
-            )
-        return decisions
-
-
-@dataclass(frozen=True, slots=True)
-class _Channels:
-    """The channels of one target.
-
-    Attributes:
-        target: whose they are.
-        dim: along which they lie, counted from the front.
-        there: int64, how many entries of each no earlier step pruned.
-    """
-
-    target: Target
-    dim: int
-    there: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, target: Target, dim: int) -> _Channels:
-        """Return the channels of a target along a dimension.
-
-        Raises:
-            RecipeError: it has none along it.
-        """
-        import numpy as np
-
-        from prune_gui.pruning.predicates import count_per_channel
-
-        dim = dimension(target, dim)
-        if target.alive is not None:
-            return cls(target, dim, count_per_channel(target.shape, dim, target.alive))
-        channels = target.shape[dim]
-        return cls(target, dim, np.full(channels, target.size // channels))
-
-    @property
-    def entries(self) -> int:
-        """Entries per channel."""
-        return self.target.size // len(self.there)
 
 
 class LnStructured(ScoredMethod, ChannelMethod):
@@ -222,19 +117,16 @@ class LnStructured(ScoredMethod, ChannelMethod):
     def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
         from prune_gui.pruning.norms import score_norms
 
-        try:
-            norms: NDArray[np.floating[Any]] = score_norms(
-                self.scores(target), target.alive, self.n, dim, monitor=monitor
-            ).numpy()
-        except ValueError as error:
-            raise RecipeError(f"{target.name}: {error}") from error
+        norms: NDArray[np.floating[Any]] = score_norms(
+            self.scores(target), target.alive, self.n, dim, monitor=monitor
+        ).numpy()
         return norms
 
     def _work(self, target: Target) -> int:
         return self.scores(target).nbytes
 
     def _comparable(
-        self, ranks: NDArray[np.floating[Any]], channels: _Channels
+        self, ranks: NDArray[np.floating[Any]], entries: int
     ) -> NDArray[np.floating[Any]]:
         if self.n == "nuc":
             raise RecipeError(
@@ -244,7 +136,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
         p = 2.0 if self.n == "fro" else float(self.n)
         if math.isinf(p):
             return ranks
-        scaled: NDArray[np.floating[Any]] = ranks / channels.entries ** (1 / p if p else 1)
+        scaled: NDArray[np.floating[Any]] = ranks / entries ** (1 / p if p else 1)
         return scaled
 
 
@@ -265,21 +157,40 @@ class RandomStructured(ChannelMethod):
         return RandomKeys(self.seed, target.name, channels).bits(0, channels).astype(np.float64)
 
 
-def dimension(target: Target, dim: int) -> int:
+def dimension(target: Target, dim: int, *, units: str = "channels", least: int = 2) -> int:
     """Return `dim` counted from the front.
 
+    Args:
+        target: a parameter.
+        dim: one of its dimensions.
+        units: what is to be pruned, for the message.
+        least: how many it has to have: 1, or 2.
+
     Raises:
-        RecipeError: the target has no channels along it.
+        RecipeError: the target has not so many dimensions, or not this one.
     """
     dims = len(target.shape)
-    if dims < 2:
+    if dims < least:
         raise RecipeError(
-            f"{target.name} has shape {list(target.shape)}; pruning channels needs two dimensions "
-            "or more. Leave it out of the targets, or use an unstructured method."
+            f"{target.name} has shape {list(target.shape)}; pruning {units} needs "
+            f"{'two dimensions or more' if least == 2 else 'a dimension'}. Leave it out of the "
+            "targets, or use an unstructured method."
         )
     if not -dims <= dim < dims:
         raise RecipeError(
-            f"{target.name} has {dims} dimensions; dim {dim} is none of them. "
-            f"Use {-dims} to {dims - 1}."
+            f"{target.name} has {dims} dimension{'s' * (dims != 1)}; dim {dim} is none of them. "
+            f"Use {-dims} to {dims - 1}, or leave it out of the targets."
         )
     return dim % dims
+
+
+def channels_there(target: Target, dim: int) -> NDArray[np.int64]:
+    """Return how many entries of each channel along `dim`, from the front, are still there."""
+    import numpy as np
+
+    from prune_gui.pruning.predicates import count_per_channel
+
+    if target.alive is not None:
+        return count_per_channel(target.shape, dim, target.alive)
+    channels = target.shape[dim]
+    return np.full(channels, target.size // channels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -25,7 +25,9 @@ from prune_gui.pruning.methods.base import (
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.amount import AmountOf
     from prune_gui.pruning.keys import KeySource
+    from prune_gui.pruning.once import Once
     from prune_gui.pruning.selection import Cut, Ranking
 
 
@@ -51,18 +53,12 @@ class RankedMethod(Method):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each row, each target, or all as one, below the k-th smallest key."""
-        from prune_gui.pruning.selection import Ranking
+        from prune_gui.pruning.selection import find_cuts
 
-        rankings = [
-            Ranking(
-                key,
-                target.alive,
-                at_most(self.max_sparsity, remaining=target.remaining, total=target.size),
-            )
-            for target, key in zip(targets, self._keys(targets), strict=True)
-        ]
+        rankings = rank(targets, self._keys(targets), self.max_sparsity)
         if self.scope == "global":
-            return self._cut_together(targets, rankings, monitor)
+            k = count_together(targets, self.amount, self.amount_of)
+            return cut_together(targets, rankings, k, self.max_sparsity, find_cuts, monitor)
         cut = self._cut_rows if self.scope == "row" else self._cut_alone
         decisions = []
         for target, ranking in zip(targets, rankings, strict=True):
@@ -70,36 +66,8 @@ class RankedMethod(Method):
             decisions.append(cut(target, ranking))
         return decisions
 
-    def _cut_together(
-        self, targets: Sequence[Target], rankings: Sequence[Ranking], monitor: Monitor
-    ) -> list[Decision]:
-        from prune_gui.pruning.once import Once
-        from prune_gui.pruning.predicates import EntryCut
-        from prune_gui.pruning.selection import find_cuts
-
-        k = count_units(
-            self.amount,
-            self.amount_of,
-            remaining=sum(target.remaining for target in targets),
-            total=sum(target.size for target in targets),
-            of="All targets",
-        )
-        possible = min(k, sum(ranking.most or 0 for ranking in rankings))
-        cuts = find_cuts(rankings, possible, monitor)
-        return [
-            Decision(
-                EntryCut(ranking, Once.known(cut)),
-                cut.pruned,
-                self._note(cut.pruned, ranking, target, k - possible),
-            )
-            for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
-        ]
-
     def _cut_alone(self, target: Target, ranking: Ranking) -> Decision:
         """Decide by arithmetic alone; the cut is found when somebody looks at it."""
-        from prune_gui.pruning.once import Once
-        from prune_gui.pruning.predicates import EntryCut
-
         k = count_units(
             self.amount,
             self.amount_of,
@@ -108,9 +76,7 @@ class RankedMethod(Method):
             of=target.name,
         )
         possible = min(k, ranking.most or 0)
-        cut = Once(partial(_find_cut, ranking, possible))
-        note = self._note(possible, ranking, target, k - possible)
-        return Decision(EntryCut(ranking, cut), possible, note)
+        return cut_alone(target, ranking, possible, self.max_sparsity, missing=k - possible)
 
     def _cut_rows(self, target: Target, ranking: Ranking) -> Decision:
         import numpy as np
@@ -144,9 +110,15 @@ class RankedMethod(Method):
         note = held(self.max_sparsity, missing) if missing else ""
         return Decision(RowCut(ranking, columns, cuts), possible, note)
 
-    def _note(self, pruned: int, ranking: Ranking, target: Target, missing: int) -> str:
-        reached = self.max_sparsity < 1.0 and pruned == ranking.most
-        return held(self.max_sparsity, missing) if reached and target.remaining else ""
+
+class OverallMethod(Method):
+    """Prunes an exact number of entries of all targets together."""
+
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
+
+    amount: Amount = 0.5
+    amount_of: Of = "remaining"
+    max_sparsity: MaxSparsity = 1.0
 
 
 class L1Unstructured(ScoredMethod, RankedMethod):
@@ -180,6 +152,89 @@ class RandomUnstructured(RankedMethod):
         from prune_gui.pruning.keys import RandomKeys
 
         return [RandomKeys(self.seed, target.name, target.size) for target in targets]
+
+
+def rank(
+    targets: Sequence[Target], keys: Sequence[KeySource], max_sparsity: float
+) -> list[Ranking]:
+    """Return the entries that may go, ranked by their keys."""
+    from prune_gui.pruning.selection import Ranking
+
+    return [
+        Ranking(
+            key,
+            target.alive,
+            at_most(max_sparsity, remaining=target.remaining, total=target.size),
+            target.remembered,
+        )
+        for target, key in zip(targets, keys, strict=True)
+    ]
+
+
+def count_together(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
+    """Return how many entries to prune of all targets.
+
+    Raises:
+        RecipeError: more than remain.
+    """
+    return count_units(
+        amount,
+        amount_of,
+        remaining=sum(target.remaining for target in targets),
+        total=sum(target.size for target in targets),
+        of="All targets",
+    )
+
+
+def cut_together(
+    targets: Sequence[Target],
+    rankings: Sequence[Ranking],
+    k: int,
+    max_sparsity: float,
+    find: Callable[[Sequence[Ranking], int, Monitor], list[Cut]],
+    monitor: Monitor,
+) -> list[Decision]:
+    """Prune `k` entries of all targets, or as many as may go, where `find` cuts them."""
+    from prune_gui.pruning.once import Once
+
+    possible = min(k, sum(ranking.most or 0 for ranking in rankings))
+    cuts = find(rankings, possible, monitor)
+    return [
+        _decision(target, ranking, Once.known(cut), cut.pruned, max_sparsity, k - possible)
+        for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
+    ]
+
+
+def cut_alone(
+    target: Target, ranking: Ranking, k: int, max_sparsity: float, *, missing: int
+) -> Decision:
+    """Prune the `k` lowest entries of a target; the cut is found when somebody looks at it.
+
+    Args:
+        target: of which at least `k` entries may go.
+        ranking: of the target.
+        k: how many go.
+        max_sparsity: what held the target, if it is held.
+        missing: by how many entries the step falls short.
+    """
+    from prune_gui.pruning.once import Once
+
+    cut = Once(partial(_find_cut, ranking, k))
+    return _decision(target, ranking, cut, k, max_sparsity, missing)
+
+
+def _decision(
+    target: Target,
+    ranking: Ranking,
+    cut: Once[Cut],
+    pruned: int,
+    max_sparsity: float,
+    missing: int,
+) -> Decision:
+    from prune_gui.pruning.predicates import EntryCut
+
+    reached = max_sparsity < 1.0 and pruned == ranking.most and target.remaining
+    return Decision(EntryCut(ranking, cut), pruned, held(max_sparsity, missing) if reached else "")
 
 
 def _find_cut(ranking: Ranking, k: int) -> Cut:

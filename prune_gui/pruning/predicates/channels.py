@@ -1,4 +1,4 @@
-"""Whole channels along one dimension."""
+"""Whole channels along one dimension, and what holds of any units that go as a whole."""
 
 from __future__ import annotations
 
@@ -18,17 +18,39 @@ from prune_gui.pruning.predicates.base import Standing
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which channels of a parameter go, and what they were ranked by.
+    """Which units of a parameter go, channels or blocks, and what they were ranked by.
 
     Attributes:
-        pruned: boolean, one per channel.
+        pruned: boolean, one per unit.
         ranks: float, likewise: the least go first, NaN last; None if nothing was ranked.
-        there: how many entries of each channel no earlier step pruned; channels of none are out.
+        there: how many entries of each unit no earlier step pruned; units of none are out.
     """
 
     pruned: NDArray[np.bool_]
     ranks: NDArray[np.floating[Any]] | None
     there: NDArray[np.int64]
+
+    def note(self, units: str) -> str:
+        """Say how many ranks are no plain numbers; `units` is what the units are called."""
+        odd = 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
+        return f"{odd:,} {units} of NaN or infinite norm rank as the largest" if odd else ""
+
+    def standing(self, place: int, unit: str) -> Standing:
+        """Return how the unit of that number stood; `unit` is its name."""
+        pruned = bool(self.pruned[place])
+        if self.ranks is None:
+            return Standing(pruned, unit)
+        there = np.flatnonzero(self.there)
+        order = there[np.argsort(self.ranks[there], stable=True)]
+        going = self.ranks[self.pruned]
+        return Standing(
+            pruned,
+            unit,
+            score=float(self.ranks[place]),
+            cut=float(going.max()) if going.size else None,
+            rank=int(np.flatnonzero(order == place)[0]) if self.there[place] else None,
+            ranked=len(there),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,9 +70,7 @@ class ChannelCut:
     @property
     def note(self) -> str:
         """How many norms are no plain numbers."""
-        ranks = self.chosen().ranks if self.chosen.is_known else None
-        odd = 0 if ranks is None else int(np.count_nonzero(~np.isfinite(ranks)))
-        return f"{odd:,} channels of NaN or infinite norm rank as the largest" if odd else ""
+        return self.chosen().note("channels") if self.chosen.is_known else ""
 
     def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return a boolean array over the flat entries [start, stop)."""
@@ -61,21 +81,7 @@ class ChannelCut:
     def standing(self, flat: int) -> Standing:
         """Return how the channel of the entry of that flat index stood."""
         channel = flat // self._inner % self.shape[self.dim]
-        chosen = self.chosen()
-        pruned, unit = bool(chosen.pruned[channel]), f"channel {channel}"
-        if chosen.ranks is None:
-            return Standing(pruned, unit)
-        there = np.flatnonzero(chosen.there)
-        order = there[np.argsort(chosen.ranks[there], stable=True)]
-        going = chosen.ranks[chosen.pruned]
-        return Standing(
-            pruned,
-            unit,
-            score=float(chosen.ranks[channel]),
-            cut=float(going.max()) if going.size else None,
-            rank=int(np.flatnonzero(order == channel)[0]) if chosen.there[channel] else None,
-            ranked=len(there),
-        )
+        return self.chosen().standing(channel, f"channel {channel}")
 
     @property
     def _inner(self) -> int:

@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
 
 from prune_gui.gui.panels.amount_field import AmountField
 from prune_gui.gui.panels.form import MethodForm, summary
-from prune_gui.pruning.methods import METHODS
+from prune_gui.gui.panels.wording import ranges
+from prune_gui.pruning.methods import METHODS, ScoredMethod
 
 amounts = st.floats(0, 1) | st.integers(0, 2**40)
 scopes = st.sampled_from(["local", "global"])
@@ -21,10 +22,38 @@ files = st.none() | st.sampled_from(["scores.safetensors", "/a folder/b.pt"])
 norms = st.integers(0, 9) | st.sampled_from([0.5, math.inf, -math.inf, 2.0, "fro", "nuc"])
 dims = st.integers(-4, 4)
 ranked = {"amount": amounts, "scope": scopes, "amount_of": parts}
+overall = {"amount": amounts, "amount_of": parts, "max_sparsity": st.floats(0, 1)}
 channels = {"amount": amounts, "dim": dims, "amount_of": parts}
 PARAMETERS = {
     "l1_unstructured": ranked | {"importance": files},
     "ln_structured": channels | {"n": norms, "importance": files},
+    "lamp": overall | {"importance": files},
+    "erk": overall | {"moved_from": files},
+    "threshold": {
+        "value": st.floats(0, 1e300),
+        "relative_to": st.sampled_from(["absolute", "std"]),
+        "moved_from": files,
+    },
+    "n_m": {
+        "n": st.integers(0, 4),
+        "m": st.integers(4, 2**40),
+        "dim": dims,
+        "flatten": st.booleans(),
+        "tail": st.sampled_from(["refuse", "keep"]),
+        "importance": files,
+    },
+    "block": {
+        "amount": amounts,
+        "height": st.integers(1, 64),
+        "width": st.integers(1, 64),
+        "n": norms,
+        "scope": scopes,
+        "max_sparsity": st.floats(0, 1),
+    },
+    "channels": {
+        "channels": st.lists(st.integers(0, 99), min_size=1, unique=True),
+        "dim": dims,
+    },
     "random_unstructured": ranked | {"seed": seeds},
     "random_structured": channels | {"seed": seeds},
     "custom_from_mask": {"mask": files.filter(bool)},
@@ -58,7 +87,8 @@ def test_a_method_goes_through_the_form_unharmed(form, name, data):
 def test_every_method_has_a_sentence_and_a_row_for_each_parameter(form, name):
     assert summary(METHODS[name]).endswith(".")
     form.use(METHODS[name])
-    assert list(form._fields) == list(METHODS[name].model_fields)
+    own_first = sorted(METHODS[name].model_fields, key=ScoredMethod.model_fields.__contains__)
+    assert list(form._fields) == own_first
 
 
 def test_what_two_methods_have_in_common_is_kept(form):
@@ -67,6 +97,66 @@ def test_what_two_methods_have_in_common_is_kept(form):
     assert form.method() == METHODS["random_structured"](
         amount=0.3, amount_of="total", scope="global"
     )
+
+
+def test_what_nobody_changed_is_as_the_method_has_it_by_default(form):
+    form.use(METHODS["ln_structured"])
+    form.use(METHODS["n_m"])
+    assert form.method() == METHODS["n_m"]()
+
+
+def test_what_means_something_else_to_another_method_is_not_kept(form):
+    form.show_method(METHODS["l1_unstructured"](scope="row", amount=0.25))
+    form.use(METHODS["ln_structured"])
+    form._fields["n"].set_value("inf")
+    assert form.method() == METHODS["ln_structured"](amount=0.25, n="inf")
+    form.use(METHODS["n_m"])
+    assert form.method() == METHODS["n_m"]()
+
+
+def test_a_threshold_is_typed(form):
+    form.use(METHODS["threshold"])
+    assert form.method() is None
+    assert message(form, "value") == "Still needed."
+    for text, value in {"1": 1.0, " 0.25": 0.25, "1e-3": 0.001}.items():
+        form._fields["value"]._line.setText(text)
+        assert form.method() == METHODS["threshold"](value=value)
+    for text in ("", "-1", "nan", "little"):
+        form._fields["value"]._line.setText(text)
+        assert form.method() is None
+        assert message(form, "value")
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, unique=True))
+def test_channels_are_typed_as_they_are_shown(channels):
+    assert METHODS["channels"](channels=ranges(tuple(channels))).channels == tuple(channels)
+
+
+def test_channels_are_shown_as_ranges_and_typed_as_such(form):
+    form.show_method(METHODS["channels"](channels=(3, 7, 12, 13, 14, 20, 21)))
+    line = form._fields["channels"]._line
+    assert line.text() == "3, 7, 12-14, 20, 21"
+    line.setText("0-2, 9")
+    assert form.method() == METHODS["channels"](channels=(0, 1, 2, 9))
+    line.setText("0-2, x")
+    assert form.method() is None
+    assert message(form, "channels").startswith("'x' names no channels")
+
+
+def test_a_problem_of_two_fields_is_told_below_the_second(form):
+    form.use(METHODS["l1_unstructured"])
+    form._fields["importance"]._line.setText("scores.pt")
+    form._fields["moved_from"]._line.setText("before.pt")
+    assert form.method() is None
+    assert "exclude each other" in message(form, "moved_from")
+    assert message(form, "importance") == ""
+
+
+def test_a_group_smaller_than_what_stays_of_it_is_told_below_its_size(form):
+    form.use(METHODS["n_m"])
+    form._fields["n"]._box.setValue(5)
+    assert form.method() is None
+    assert "m is at least n" in message(form, "m")
 
 
 def test_a_file_still_needed_is_asked_for_below_its_field(form):

@@ -108,6 +108,20 @@ def test_a_tooltip_says_what_is_tied_and_what_cannot_be_pruned(model):
     assert whole == "embed.ids\ncannot be pruned: integer"
 
 
+def test_the_kind_of_a_module_is_shown_as_inferred(model):
+    assert cell(model, "layer.0.query", Column.TYPE) == "Linear?"
+    assert cell(model, "layer.0", Column.TYPE) == ""
+    assert cell(model, "layer.0.query.bias", Column.TYPE) == "float32"
+    tip = cell(model, "layer.0.query", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert tip.splitlines()[-1] == "Linear: inferred from names and shapes"
+
+
+def test_a_tooltip_says_what_a_part_of_a_weight_is_for(qtbot):
+    model = TreeModel()
+    model.show(Outline([TensorInfo("w_v", (4, 4), "float32", role="direction of w")]))
+    assert cell(model, "w_v", Column.NAME, Qt.ItemDataRole.ToolTipRole) == "w_v\ndirection of w"
+
+
 def test_rows_are_made_when_their_module_is_opened(qtbot):
     model = TreeModel()
     model.show(Outline(TensorInfo(f"block.{i}.weight", (1,), "float32") for i in range(1000)))

@@ -1,0 +1,41 @@
+"""The compiled loop of `prune_gui.pruning.lamp_selection`; as those of `kernels`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prune_gui.pruning.kernels import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prune_gui.pruning.kernels import Alive, Bits
+
+
+@compiled
+def add_squares(
+    bits: Bits,
+    values: NDArray[np.floating[Any]] | None,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    shift: np.unsignedinteger[Any],
+    digit: np.unsignedinteger[Any],
+    above: np.unsignedinteger[Any],
+    prefix: np.unsignedinteger[Any],
+    counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
+) -> None:
+    """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
+
+    Where ``values``, the numbers that the bits stand for, are given, their squares are added up in
+    ``sums`` by that same digit.
+    """
+    for i in range(bits.size):
+        key = bits[i] & magnitude
+        if key >> above == prefix and (alive is None or alive[i]):
+            place = (key >> shift) & digit
+            counts[place] += 1
+            if values is not None:
+                sums[place] += np.float64(values[i]) * np.float64(values[i])

@@ -1,0 +1,101 @@
+"""Blocks of a weight matrix, which kernels for block-sparse products skip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, StrictInt
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods.base import (
+    Amount,
+    Decision,
+    MaxSparsity,
+    Of,
+    Scope,
+    ScoredMethod,
+    Target,
+)
+from prune_gui.pruning.methods.n_m import Tail
+from prune_gui.pruning.methods.structured import Norm, dimension
+from prune_gui.pruning.methods.units import Units, choose
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.predicates import Blocks
+
+
+class Block(ScoredMethod):
+    """Prune the blocks of least p-norm of each target, or of all targets as one.
+
+    A target is seen as a matrix, dimension 0 against all the others: Gray et al., "GPU Kernels for
+    Block-Sparse Weights", 2017. Entries that an earlier step pruned count as zeros; a block counts
+    for as long as one is left. Blocks of equal norm go lowest index first, row by row; those whose
+    norm is NaN or infinite rank as the largest. All blocks of a step have one size, so that their
+    norms compare between targets as they are.
+    """
+
+    name: ClassVar[str] = "block"
+    title: ClassVar[str] = "Block"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "block"
+
+    amount: Amount = 0.5
+    height: Annotated[StrictInt, Field(ge=1, description="Rows of a block.")] = 4
+    width: Annotated[StrictInt, Field(ge=1, description="Columns of a block.")] = 4
+    n: Norm = 2
+    scope: Scope = "local"
+    amount_of: Of = "remaining"
+    max_sparsity: MaxSparsity = 1.0
+    tail: Tail = "refuse"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune the k blocks of least norm that have at least one entry left."""
+        return choose([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        import numpy as np
+
+        from prune_gui.pruning.predicates import BlockCut
+
+        blocks, scores = self._blocks(target), self.scores(target)
+
+        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+            from prune_gui.pruning.block_norms import block_norms
+
+            return block_norms(scores, target.alive, self.n, blocks, monitor).numpy()
+
+        if target.alive is not None:
+            there = blocks.count(target.alive)
+        else:
+            there = np.broadcast_to(np.int64(self.height * self.width), blocks.down * blocks.across)
+        return Units(
+            target=target,
+            called=f"blocks of {self.height} x {self.width}",
+            there=there,
+            rank=rank,
+            work=scores.nbytes,
+            predicate=partial(BlockCut, blocks),
+        )
+
+    def _blocks(self, target: Target) -> Blocks:
+        """Return the blocks of a target.
+
+        Raises:
+            RecipeError: it has not two dimensions, or does not divide into such blocks.
+        """
+        from prune_gui.pruning.predicates import Blocks
+
+        rows = target.shape[dimension(target, 0, units="blocks")]
+        columns = target.size // rows
+        if self.tail == "refuse" and (rows % self.height or columns % self.width):
+            raise RecipeError(
+                f"{target.name} is {rows} x {columns} with its later dimensions as one, and does "
+                f"not divide into blocks of {self.height} x {self.width}. Set tail to keep to "
+                "leave the rest as it is, choose other sides, or leave it out of the targets."
+            )
+        return Blocks(rows, columns, self.height, self.width)

@@ -1,0 +1,90 @@
+"""Channels picked by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods.base import Decision, Dim, Method, Target
+from prune_gui.pruning.methods.structured import channels_there, dimension
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+
+MOST: Final = 1 << 20
+"""Channels that a text may name: more are a slip of the finger."""
+
+
+def _listed(given: object) -> object:
+    """Return the numbers that a text like "3, 7, 12-15" names; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    found: list[int] = []
+    for part in filter(None, map(str.strip, given.split(","))):
+        first, dash, last = (word.strip() for word in part.partition("-"))
+        numbers = (first, last) if dash else (first,)
+        if not all(number.isascii() and number.isdigit() for number in numbers):
+            raise ValueError(f"{part!r} names no channels; write numbers and ranges: 3, 7, 12-15")
+        some = range(int(first), int(numbers[-1]) + 1)
+        if not some or len(found) + len(some) > MOST:
+            raise ValueError(f"the range {part} holds {'too many' if some else 'no'} channels")
+        found += some
+    return tuple(found)
+
+
+def _each_once(channels: tuple[int, ...]) -> tuple[int, ...]:
+    if not channels:
+        raise ValueError("name at least one channel; the first is 0")
+    if min(channels) < 0:
+        raise ValueError(f"channels count from 0; {min(channels)} is none")
+    [(most_named, times)] = Counter(channels).most_common(1)
+    if times > 1:
+        raise ValueError(f"channel {most_named} is named more than once")
+    return channels
+
+
+class Channels(Method):
+    """Prune exactly the channels listed, of every target, whatever they weigh."""
+
+    name: ClassVar[str] = "channels"
+    title: ClassVar[str] = "Channels"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "channel"
+
+    channels: Annotated[
+        tuple[StrictInt, ...],
+        BeforeValidator(_listed),
+        AfterValidator(_each_once),
+        Field(description="Which channels, from 0: a list, or a text like 3, 7, 12-15."),
+    ]
+    dim: Dim = 0
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Prune the channels of each target that are listed."""
+        decisions = []
+        for target in targets:
+            monitor.advance()
+            decisions.append(self._decide(target))
+        return decisions
+
+    def _decide(self, target: Target) -> Decision:
+        import numpy as np
+
+        from prune_gui.pruning.once import Once
+        from prune_gui.pruning.predicates import ChannelCut, Chosen
+
+        dim = dimension(target, self.dim, least=1)
+        size, last = target.shape[dim], max(self.channels)
+        if last >= size:
+            raise RecipeError(
+                f"{target.name} has {size} channels along dimension {dim}; channel {last} is none "
+                f"of them. Use 0 to {size - 1}, or leave it out of the targets."
+            )
+        there = channels_there(target, dim)
+        pruned = np.zeros(size, np.bool_)
+        pruned[list(self.channels)] = True
+        chosen = Once.known(Chosen(pruned, None, there))
+        return Decision(ChannelCut(target.shape, dim, chosen), int(there[pruned].sum()))

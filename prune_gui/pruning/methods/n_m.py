@@ -1,0 +1,105 @@
+"""The pattern that sparse tensor cores read: so many of every few neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field, StrictInt, ValidationInfo, field_validator
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods.base import Decision, Dim, ScoredMethod, Target
+from prune_gui.pruning.methods.structured import dimension
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.predicates import NMCut
+
+Tail = Annotated[
+    Literal["refuse", "keep"],
+    Field(
+        description="What to do with a target that does not divide evenly: refuse it, or keep the "
+        "rest whole."
+    ),
+]
+
+
+class NM(ScoredMethod):
+    """Keep the n entries of largest absolute value (or score) of each m consecutive ones.
+
+    Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021: 2:4 and 4:8 are what hardware
+    runs. Entries that an earlier step pruned rank lowest and count among the m - n that go. Of
+    equal scores the lowest index goes first; NaN and infinity rank as the largest.
+    """
+
+    name: ClassVar[str] = "n_m"
+    title: ClassVar[str] = "n:m"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
+
+    n: Annotated[StrictInt, Field(ge=0, description="How many of each group stay.")] = 2
+    m: Annotated[
+        StrictInt,
+        Field(ge=1, validate_default=True, description="How many entries make a group."),
+    ] = 4
+    dim: Annotated[
+        Dim, Field(description="The dimension along which groups lie; 1 is the input channels.")
+    ] = 1
+    flatten: Annotated[
+        bool,
+        Field(
+            description="Take the dimension and all after it as one, as a convolution over "
+            "flattened input does; else groups lie along the dimension alone."
+        ),
+    ] = True
+    tail: Tail = "refuse"
+
+    @field_validator("m")
+    @classmethod
+    def _holds_n(cls, m: int, info: ValidationInfo) -> int:
+        if m < info.data.get("n", 0):
+            raise ValueError("a group is no smaller than what stays of it: m is at least n")
+        return m
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Decide by arithmetic where all entries are there; else count those that are."""
+        cuts = [self._cut(target) for target in targets]
+        counting = sum(target.size for target in targets if target.alive is not None)
+        decisions = []
+        with monitor.plan(counting):
+            for target, cut in zip(targets, cuts, strict=True):
+                monitor.advance()
+                decisions.append(Decision(cut, self._count(target, cut, monitor)))
+        return decisions
+
+    def _cut(self, target: Target) -> NMCut:
+        from prune_gui.pruning.keys import ScoreKeys
+        from prune_gui.pruning.predicates import Groups, NMCut
+        from prune_gui.pruning.selection import Ranking
+
+        dim = dimension(target, self.dim, units="groups", least=1)
+        after = math.prod(target.shape[dim + 1 :])
+        along = target.shape[dim]
+        groups = Groups(self.m, along * after, 1) if self.flatten else Groups(self.m, along, after)
+        if groups.length % self.m and self.tail == "refuse":
+            raise RecipeError(
+                f"{target.name} has shape {list(target.shape)}: {groups.length} entries along "
+                f"dimension {dim}{' and those after it' if self.flatten else ''} do not divide "
+                f"into groups of {self.m}. Set tail to keep to leave the last "
+                f"{groups.length % self.m} as they are, or leave it out of the targets."
+            )
+        keys = ScoreKeys.of(self.scores(target))
+        return NMCut(Ranking(keys, target.alive), groups, self.m - self.n)
+
+    def _count(self, target: Target, cut: NMCut, monitor: Monitor) -> int:
+        from prune_gui.pruning.parallel import chunks, run
+
+        if target.alive is None:
+            slabs = target.size // cut.groups.slab
+            return slabs * (cut.groups.slab // cut.groups.block) * cut.groups.inner * cut.going
+
+        def count(stretch: tuple[int, int]) -> int:
+            monitor.advance(stretch[1] - stretch[0])
+            return cut.count(*stretch)
+
+        return sum(run(count, chunks(target.size)))

@@ -1,0 +1,133 @@
+"""Magnitude against a fixed number, whatever share of a parameter that is."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.keys import ScoreKeys
+    from prune_gui.pruning.sources import Scores
+
+
+def _no_flag(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("a threshold is a number")  # noqa: TRY004 - pydantic takes this for a refusal
+    return value
+
+
+class Threshold(ScoredMethod):
+    """Prune the entries whose absolute value (or score, if scores are given) is below a threshold.
+
+    That is |score| < value, compared as real numbers whatever the type of the scores. Relative to
+    std it is |score| < value * s, where s is the standard deviation of all finite scores x of the
+    tensor, pruned earlier or not: s^2 = sum of (x - mean)^2 / (N - 1), as `torch.std` has it; Han
+    et al., "Learning both Weights and Connections for Efficient Neural Networks", 2015. NaN and
+    infinity are kept.
+    """
+
+    name: ClassVar[str] = "threshold"
+    title: ClassVar[str] = "Threshold"
+    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
+
+    value: Annotated[
+        float,
+        BeforeValidator(_no_flag),
+        Field(ge=0.0, allow_inf_nan=False, description="What lies below, in absolute value, goes."),
+    ]
+    relative_to: Annotated[
+        Literal["absolute", "std"],
+        Field(
+            description="absolute: the value as it is; std: so many standard deviations of the "
+            "tensor."
+        ),
+    ] = "absolute"
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        """Cut each target at the threshold, and count what lies below it."""
+        scores = [self.scores(target) for target in targets]
+        passes = 1 if self.relative_to == "absolute" else 2
+        with monitor.plan(passes * sum(some.nbytes for some in scores)):
+            return [
+                self._decide(target, some, monitor)
+                for target, some in zip(targets, scores, strict=True)
+            ]
+
+    def _decide(self, target: Target, scores: Scores, monitor: Monitor) -> Decision:
+        from prune_gui.pruning import kernels
+        from prune_gui.pruning.keys import ScoreKeys
+        from prune_gui.pruning.once import Once
+        from prune_gui.pruning.parallel import chunks, run
+        from prune_gui.pruning.predicates import EntryCut
+        from prune_gui.pruning.selection import Cut, Ranking
+
+        value = self.value
+        if self.relative_to == "std":
+            deviation = standard_deviation(scores, monitor)
+            if not math.isfinite(deviation):
+                raise RecipeError(
+                    f"{target.name} has no standard deviation: that takes two finite entries or "
+                    "more, and none so large that its square overflows. Set relative_to to "
+                    "absolute, or leave it out of the targets."
+                )
+            value *= deviation
+        keys = ScoreKeys.of(scores)
+        beyond = keys.first_non_finite or 0
+        threshold = _first_key(keys, value, beyond)
+
+        def count(stretch: tuple[int, int]) -> tuple[int, int]:
+            bits = keys.bits(*stretch)
+            alive = None if target.alive is None else target.alive(*stretch)
+            as_key = bits.dtype.type
+            magnitude = as_key(keys.magnitude)
+            below, there = kernels.count_before(bits, magnitude, alive, as_key(threshold), 0)
+            finite, _ = kernels.count_before(bits, magnitude, alive, as_key(beyond), 0)
+            monitor.advance(scores.nbytes * bits.size // keys.size)
+            return int(below), int(there) - int(finite)
+
+        pruned = non_finite = 0
+        for below, odd in run(count, chunks(keys.size)):
+            pruned, non_finite = pruned + below, non_finite + odd
+        cut = Once.known(Cut(threshold, -1, pruned, non_finite))
+        return Decision(EntryCut(Ranking(keys, target.alive), cut), pruned)
+
+
+def standard_deviation(scores: Scores, monitor: Monitor) -> float:
+    """Return that of all finite scores, over N - 1; NaN if there are fewer than two.
+
+    Chunks are joined in their order (Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
+    Algorithm for Computing Sample Variances", 1979), so it is the same on any number of threads.
+    """
+    import torch
+
+    from prune_gui.pruning import group_kernels
+    from prune_gui.pruning.parallel import chunks, run
+
+    size = math.prod(scores.shape)
+
+    def look(stretch: tuple[int, int]) -> tuple[int, float, float]:
+        part = scores.part(*stretch).to(torch.float64).numpy()
+        monitor.advance(scores.nbytes * part.size // size)
+        return group_kernels.moments(part)
+
+    n, mean, squares = 0, 0.0, 0.0
+    for more, their_mean, their_squares in run(look, chunks(size)):
+        if more:
+            apart = their_mean - mean
+            squares += their_squares + apart * apart * (n * more / (n + more))
+            mean += apart * (more / (n + more))
+            n += more
+    return math.sqrt(squares / (n - 1)) if n > 1 else math.nan
+
+
+def _first_key(keys: ScoreKeys, value: float, beyond: int) -> int:
+    """Return the least key whose number is at least `value`; `beyond` if no finite one is."""
+    return bisect_left(range(beyond), value, key=keys.value)

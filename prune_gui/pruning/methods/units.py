@@ -1,0 +1,194 @@
+"""Units that go as a whole, channels or blocks: how the lowest-ranked are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods.base import Decision, Target, at_most, count_units, held
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.amount import AmountOf
+    from prune_gui.pruning.once import Once
+    from prune_gui.pruning.predicates import Chosen, Predicate
+
+
+class Asked(Protocol):
+    """How many units a method prunes, by the names of its fields."""
+
+    @property
+    def amount(self) -> int | float:
+        """A share, or a number of units."""
+
+    @property
+    def scope(self) -> Literal["local", "global"]:
+        """Whether the units of all targets are ranked together."""
+
+    @property
+    def amount_of(self) -> AmountOf:
+        """What a share is a share of."""
+
+    @property
+    def max_sparsity(self) -> float:
+        """Which share of its units a target loses at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of one target.
+
+    Attributes:
+        target: whose they are.
+        called: what they are, in a message.
+        there: int64, how many entries of each no earlier step pruned; units of none are out.
+        rank: returns a number for each, none negative: the least go first, NaN last; or raises
+            `ValueError`.
+        work: how many bytes `rank` reads.
+        predicate: returns what prunes those chosen.
+    """
+
+    target: Target
+    called: str
+    there: NDArray[np.int64]
+    rank: Callable[[Monitor], NDArray[np.floating[Any]]]
+    work: int
+    predicate: Callable[[Once[Chosen]], Predicate]
+
+    def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
+        """Return what `rank` does.
+
+        Raises:
+            RecipeError: it cannot; the message names the target.
+            Cancelled: the monitor said so.
+        """
+        try:
+            return self.rank(monitor)
+        except ValueError as error:
+            raise RecipeError(f"{self.target.name}: {error}") from error
+
+    @property
+    def remaining(self) -> int:
+        """Units that have at least one entry left."""
+        return int((self.there > 0).sum())
+
+    def most(self, asked: Asked) -> int:
+        """Return how many of them may go."""
+        return at_most(asked.max_sparsity, remaining=self.remaining, total=len(self.there))
+
+
+def choose(every: Sequence[Units], asked: Asked, monitor: Monitor) -> list[Decision]:
+    """Prune the k lowest-ranked units of each target, or of all as one.
+
+    Raises:
+        RecipeError: there are not so many, or they cannot be ranked.
+        Cancelled: the monitor said so.
+    """
+    if asked.scope == "global":
+        with monitor.plan(sum(units.work for units in every)):
+            return _choose_together(every, asked, monitor)
+    decisions = []
+    for units in every:
+        monitor.advance()
+        decisions.append(_choose_alone(units, asked))
+    return decisions
+
+
+def _choose_alone(units: Units, asked: Asked) -> Decision:
+    """Decide by arithmetic, if all entries are there; which units go is found later."""
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.once import Once
+
+    k = count_units(
+        asked.amount,
+        asked.amount_of,
+        remaining=units.remaining,
+        total=len(units.there),
+        of=f"{units.target.name}, {units.called}",
+    )
+    possible = min(k, units.most(asked))
+
+    def find() -> Chosen:
+        [chosen] = _lowest([units], [units.ranks(Monitor())], [possible], possible)
+        return chosen
+
+    chosen = Once(find)
+    if units.target.alive is None:
+        entries = possible * int(units.there.max(initial=0))
+    else:
+        entries = int(units.there[chosen().pruned].sum())
+    note = held(asked.max_sparsity, k - possible) if k > possible else ""
+    return Decision(units.predicate(chosen), entries, note)
+
+
+def _choose_together(every: Sequence[Units], asked: Asked, monitor: Monitor) -> list[Decision]:
+    from prune_gui.pruning.once import Once
+
+    k = count_units(
+        asked.amount,
+        asked.amount_of,
+        remaining=sum(units.remaining for units in every),
+        total=sum(len(units.there) for units in every),
+        of="All targets",
+    )
+    most = [units.most(asked) for units in every]
+    possible = min(k, sum(most))
+    ranks = [units.ranks(monitor) for units in every]
+    decisions = []
+    for units, own_most, chosen in zip(
+        every, most, _lowest(every, ranks, most, possible), strict=True
+    ):
+        pruned = chosen.pruned
+        reached = asked.max_sparsity < 1.0 and int(pruned.sum()) == own_most
+        decisions.append(
+            Decision(
+                units.predicate(Once.known(chosen)),
+                int(units.there[pruned].sum()),
+                held(asked.max_sparsity, k - possible) if reached else "",
+            )
+        )
+    return decisions
+
+
+def _lowest(
+    every: Sequence[Units],
+    ranks: Sequence[NDArray[np.floating[Any]]],
+    most: Sequence[int],
+    k: int,
+) -> list[Chosen]:
+    """Choose the `k` lowest units of all, at most so many of each target.
+
+    Of equal ranks an earlier target's go first, then the lower unit's.
+    """
+    import torch
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
+    from prune_gui.pruning.predicates import Chosen
+    from prune_gui.pruning.selection import Ranking, find_cuts, mark
+    from prune_gui.pruning.sources import TensorScores
+
+    scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
+    dtype = ranking_dtype({some.dtype for some in scores})
+    left = [units.there > 0 for units in every]
+    rankings = [
+        Ranking(ScoreKeys(some, dtype), partial(_stretch, there), own)
+        for some, there, own in zip(scores, left, most, strict=True)
+    ]
+    found = []
+    for units, own, ranking, there, cut in zip(
+        every, ranks, rankings, left, find_cuts(rankings, k, Monitor()), strict=True
+    ):
+        pruned = mark(ranking.keys, cut, 0, len(there)) & there
+        found.append(Chosen(pruned, own, units.there))
+    return found
+
+
+def _stretch(marked: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
+    return marked[start:stop]

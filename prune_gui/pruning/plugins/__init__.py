@@ -1,0 +1,5 @@
+"""Pruning methods of others: classes as torch knows them, made into methods of recipes."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

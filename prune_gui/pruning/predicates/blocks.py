@@ -1,0 +1,85 @@
+"""Whole blocks of a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.pruning import group_kernels
+from prune_gui.pruning.keys import Alive
+from prune_gui.pruning.once import Once
+from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning.predicates.channels import Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A parameter as blocks of a matrix: dimension 0 against all the others.
+
+    Blocks are numbered row by row. Entries beyond the last whole block of either side are in none.
+
+    Attributes:
+        rows: of the matrix.
+        columns: of the matrix.
+        height: rows of a block.
+        width: columns of a block.
+    """
+
+    rows: int
+    columns: int
+    height: int
+    width: int
+
+    @property
+    def down(self) -> int:
+        """Whole blocks below each other."""
+        return self.rows // self.height
+
+    @property
+    def across(self) -> int:
+        """Whole blocks beside each other."""
+        return self.columns // self.width
+
+    def count(self, marked: Alive) -> NDArray[np.int64]:
+        """Return how many entries of each block are marked."""
+        counts = np.zeros((self.down, self.across), np.int64)
+        for start, stop in chunks(self.rows * self.columns):
+            part = marked(start, stop)
+            group_kernels.count_blocks(part, self.height, self.width, self.columns, start, counts)
+        return counts.reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockCut:
+    """Prunes whole blocks.
+
+    Attributes:
+        blocks: of the parameter.
+        chosen: found when they are first needed.
+    """
+
+    blocks: Blocks
+    chosen: Once[Chosen]
+
+    @property
+    def note(self) -> str:
+        """How many norms are no plain numbers."""
+        return self.chosen().note("blocks") if self.chosen.is_known else ""
+
+    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return a boolean array over the flat entries [start, stop)."""
+        blocks, out = self.blocks, np.empty(stop - start, np.bool_)
+        pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
+        group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
+        return out
+
+    def standing(self, flat: int) -> Standing:
+        """Return how the block of the entry of that flat index stood."""
+        row, column = divmod(flat, self.blocks.columns)
+        row, column = row // self.blocks.height, column // self.blocks.width
+        if row >= self.blocks.down or column >= self.blocks.across:
+            return Standing(pruned=False, unit="entry outside the blocks")
+        return self.chosen().standing(row * self.blocks.across + column, f"block ({row}, {column})")

@@ -1,0 +1,32 @@
+"""A pruning method of one's own: see "Methods of your own" in the README.
+
+It is an ordinary method of `torch.nn.utils.prune`; nothing in it knows of Prune GUI.
+"""
+
+import torch
+from torch.nn.utils import prune
+
+
+class NearestMean(prune.BasePruningMethod):
+    """Prune the entries nearest to the mean of those that are still there.
+
+    Where weights are not centred on zero, it is not the small ones that are the usual ones.
+
+    Args:
+        amount: A share between 0.0 and 1.0, or a whole number of entries.
+    """
+
+    PRUNING_TYPE = "unstructured"  # shown only what earlier steps left; or "structured", "global"
+
+    def __init__(self, amount: int | float = 0.5) -> None:
+        self.amount = amount
+
+    def compute_mask(self, t: torch.Tensor, default_mask: torch.Tensor) -> torch.Tensor:
+        """Return a copy of `default_mask`, 0 for the k entries nearest to the mean."""
+        k = self.amount if isinstance(self.amount, int) else round(self.amount * t.numel())
+        if k > t.numel():
+            raise ValueError(f"{k} entries are to go, but only {t.numel()} are left")
+        nearest = (t - t.mean()).abs().flatten().argsort(stable=True)[:k]
+        mask = default_mask.flatten().clone()
+        mask[nearest] = 0
+        return mask.view_as(t)

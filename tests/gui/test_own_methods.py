@@ -1,0 +1,198 @@
+"""Methods of one's own in the window: asked for, agreed to, loaded, listed, used, loaded again."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit
+
+from prune_gui.errors import PluginError
+from prune_gui.gui import dialogs
+from prune_gui.gui.app import _begin
+from prune_gui.pruning.methods import METHODS, register
+from prune_gui.pruning.plugins import load_file
+from prune_gui.worker import Job
+
+NAP = """
+class Nap(prune.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+    def __init__(self, amount=0.5, word: str = "a", share: float = 0.5):
+        pass
+    def compute_mask(self, t, default_mask):
+        {act}
+"""
+ALL, NONE = "return torch.zeros_like(t)", "return default_mask"
+HERE = "classifier.hidden.weight"
+
+
+@pytest.fixture
+def load(qtbot, monkeypatch):
+    """Return what loads a file by the menu, having agreed or not, and waits for what comes."""
+
+    def by_menu(window, path, *, agreed=True, wait="methods_loaded"):
+        asked = []
+        monkeypatch.setattr(dialogs, "ask_methods", lambda *_: path)
+        monkeypatch.setattr(dialogs, "agree_to_run", lambda _, p: asked.append(p) or agreed)
+        if agreed:
+            with qtbot.waitSignal(getattr(window.workbench, wait), timeout=60_000):
+                window.acts["load_methods"].trigger()
+        else:
+            window.acts["load_methods"].trigger()
+        assert asked == [path]
+
+    return by_menu
+
+
+def listed(window):
+    return [window.draft.method.itemData(i) for i in range(window.draft.method.count())]
+
+
+def test_the_example_is_loaded_previewed_and_added(
+    demo_window, workbench, load, settle, plugin_file, nearest_mean
+):
+    load(demo_window, nearest_mean)
+    draft = demo_window.draft
+    assert demo_window.status._note.text() == "Loaded Nearest mean from nearest_mean.py"
+    assert draft.method.currentText() == "Nearest mean"
+    assert draft._summary.text().startswith("Prune the entries nearest to the mean")
+    assert list(draft.form._fields) == ["amount", "scope", "seed"]
+    assert workbench.draft is None  # nothing is run on the checkpoint unasked
+    draft.targets.line.setText(HERE)
+    draft.targets.line.textEdited.emit(HERE)
+    draft.form.set_amount(0.25)
+    settle()
+    assert draft._outcome.text() == "Zeroes 16,384 of 65,536 (25.0 %)."
+    draft.add()
+    settle()
+    [step] = workbench.session.steps
+    assert step.method == METHODS["nearest_mean"](amount=0.25)
+    assert workbench.shown.counts[HERE] == (16384, 65536)
+
+
+def test_a_file_that_the_user_does_not_agree_to_is_not_run(
+    window, workbench, load, plugin_file, tmp_path, qtbot
+):
+    mark, later = tmp_path / "it ran", []
+    load(window, plugin_file(f"open({str(mark)!r}, 'w')"), agreed=False)
+    workbench._run(Job("Nothing", lambda _: None), later.append)  # comes after whatever was told
+    qtbot.waitUntil(lambda: bool(later))
+    assert not mark.exists()
+
+
+def test_a_file_that_is_no_good_is_told_of_as_every_error_is(window, load, plugin_file):
+    path, before = plugin_file("1 / 0"), listed(window)
+    load(window, path, wait="failed")
+    assert window._errors._box.text() == (
+        f"{path} raised ZeroDivisionError: division by zero. Mend it, and load it again."
+    )
+    window._errors._box.accept()
+    assert listed(window) == before
+
+
+def test_a_file_loaded_again_changes_the_steps_that_use_it(
+    demo_window, workbench, load, settle, plugin_file, make_step
+):
+    load(demo_window, plugin_file(NAP.format(act=ALL)))
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", HERE, amount=0.5)))
+    workbench.edit(lambda session: session.add(make_step("nap", HERE)))
+    workbench.session.mark_saved(workbench.session.recipe)
+    settle()
+    assert workbench.shown.total[0] == 65536
+    demo_window.draft.edit(1)
+    load(demo_window, plugin_file(NAP.format(act=NONE)))
+    settle()
+    assert workbench.shown.total[0] == 32768
+    assert not demo_window.draft.editing
+    assert not workbench.session.unsaved
+    assert type(workbench.session.steps[1].method) is METHODS["nap"]
+    demo_window.acts["undo"].trigger()
+    settle()
+    assert workbench.shown.total[0] == 65536
+
+
+def test_a_step_that_a_new_version_has_no_place_for_stays_and_is_told_of(
+    demo_window, workbench, load, settle, plugin_file, make_step
+):
+    load(demo_window, plugin_file(NAP.format(act=ALL)))
+    workbench.edit(lambda session: session.add(make_step("nap", HERE, word="b")))
+    load(demo_window, plugin_file(NAP.format(act=ALL).replace("word", "other")))
+    assert demo_window._errors._box.text().startswith("The recipe: step 1, word: ")
+    demo_window._errors._box.accept()
+    settle()
+    assert workbench.shown.total[0] == 65536
+
+
+def test_a_step_being_edited_keeps_the_form(
+    demo_window, workbench, load, settle, plugin_file, make_step
+):
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", HERE, amount=0.3)))
+    settle()
+    demo_window.draft.edit(0)
+    load(demo_window, plugin_file(NAP.format(act=NONE)))
+    assert "nap" in listed(demo_window)
+    assert demo_window.draft.editing
+    assert demo_window.draft.method.currentData() == "l1_unstructured"
+
+
+def test_what_fails_in_a_step_is_shown_in_the_form(demo_window, load, settle, plugin_file):
+    act = "return default_mask if t.numel() < 5000 else 1 / 0"
+    load(demo_window, plugin_file(NAP.format(act=act)))
+    demo_window.draft.target(frozenset([HERE]))
+    settle()
+    assert demo_window.draft._outcome.text().startswith(
+        f"{HERE}: Nap raised ZeroDivisionError: division by zero (from "
+    )
+
+
+def test_words_and_numbers_can_be_typed(demo_window, load, qtbot, plugin_file):
+    load(demo_window, plugin_file(NAP.format(act=NONE)))
+    fields = demo_window.draft.form._fields
+    for name, text in (("word", "12"), ("share", "3")):
+        line = fields[name].findChild(QLineEdit)
+        line.selectAll()
+        qtbot.keyClicks(line, text)
+    method = demo_window.draft.form.method()
+    assert (method.word, method.share) == ("12", 3.0)
+
+
+def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(
+    window, workbench, plugin_file
+):
+    register(load_file(plugin_file(NAP.format(act=NONE))))  # as the engine does meanwhile
+    window.draft.method.setCurrentIndex(2)
+    chosen = window.draft.method.currentData()
+    assert "nap" not in listed(window)
+    workbench._warmed_up((PluginError("other 1.0, entry point x raised OSError."),))
+    assert "nap" in listed(window)
+    assert window.draft.method.currentData() == chosen
+    assert window._errors._box.text() == "other 1.0, entry point x raised OSError."
+    window._errors._box.accept()
+
+
+def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_them(
+    window, workbench, qtbot, plugin_file, nearest_mean, demo_checkpoint
+):
+    recipe = nearest_mean.with_suffix(".yaml")
+    with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
+        _begin(window, demo_checkpoint, recipe, [nearest_mean])
+    assert workbench.session.steps[0].method.name == "nearest_mean"
+    assert window._errors._box is None
+
+
+def test_agreeing_takes_more_than_the_return_key(window, qtbot, tmp_path, monkeypatch):
+    path = tmp_path / "<b>safe</b>.py"
+    shown = []
+
+    def press(box):
+        box.show()
+        shown.append(box)
+        qtbot.keyClick(box, Qt.Key.Key_Return)
+        return box.result()
+
+    monkeypatch.setattr(dialogs.QMessageBox, "exec", press)
+    assert dialogs.agree_to_run(window, path) is False
+    [box] = shown
+    assert box.defaultButton().text().replace("&", "") == "Cancel"
+    assert box.textFormat() == Qt.TextFormat.PlainText
+    assert "runs the code in this file" in box.text()
+    assert str(path) in box.text()

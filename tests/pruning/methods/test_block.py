@@ -1,0 +1,202 @@
+"""Blocks go by their norms, exactly as many as asked."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pydantic import ValidationError
+
+from prune_gui.errors import Cancelled, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.sources import TensorScores
+
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+]
+orders = st.sampled_from([0, 1, 2, "fro", math.inf, -math.inf])
+Case = tuple[torch.Tensor, np.ndarray | None]
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> Case:
+    """Small whole numbers, so that norms are exact and ties are common; what is still there."""
+    shape = draw(hnp.array_shapes(min_dims=2, max_dims=4, max_side=7))
+    values = draw(hnp.arrays(np.int8, shape, elements=st.integers(-3, 3)))
+    tensor = torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
+    return tensor, draw(st.none() | hnp.arrays(bool, tensor.numel()))
+
+
+def target(
+    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+) -> Target:
+    return Target(
+        name=name,
+        shape=tuple(tensor.shape),
+        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        weights=TensorScores.of(tensor),
+        other=lambda path, what: TensorScores.of(files[path]),
+        alive=None if alive is None else lambda start, stop: alive[start:stop],
+    )
+
+
+def decide(*targets: Target, monitor: Monitor | None = None, **parameters: object):
+    return METHODS["block"].model_validate(parameters).decide(targets, monitor or Monitor())
+
+
+def gone(decision: Decision, start: int, stop: int) -> np.ndarray:
+    assert decision.predicate is not None
+    return decision.predicate.prunes(start, stop)
+
+
+def blocks_of(entries: np.ndarray, shape: tuple[int, ...], height: int, width: int) -> np.ndarray:
+    """Return the entries of each whole block, a row each, in the order of the blocks."""
+    matrix = entries.reshape(shape[0], -1)
+    down, across = matrix.shape[0] // height, matrix.shape[1] // width
+    whole = matrix[: down * height, : across * width]
+    split = whole.reshape(down, height, across, width).swapaxes(1, 2)
+    return split.reshape(down * across, height * width)
+
+
+def power(block: np.ndarray, n: float | str) -> float:
+    """Return what orders blocks of whole numbers as their norms do, and is exact."""
+    magnitude = np.abs(block)
+    if n == 0:
+        return np.count_nonzero(magnitude)
+    if n in (math.inf, -math.inf):
+        return magnitude.max() if n > 0 else magnitude.min()
+    return (magnitude ** (2 if n == "fro" else n)).sum()
+
+
+@given(
+    st.lists(tensors(), min_size=1, max_size=3),
+    st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    orders,
+    st.sampled_from(["local", "global"]),
+    st.floats(0, 1),
+    st.data(),
+)
+def test_what_goes_is_the_blocks_of_least_norm_by_sorting(cases, sides, n, scope, amount, data):
+    targets = [target(t, str(i), alive) for i, (t, alive) in enumerate(cases)]
+    height, width = sides
+    decisions = decide(
+        *targets, amount=amount, height=height, width=width, n=n, scope=scope, tail="keep"
+    )
+    ranked: list[list[tuple[float, int, int]]] = [[] for _ in cases]
+    for i, (tensor, alive) in enumerate(cases):
+        there = np.ones(tensor.numel(), bool) if alive is None else alive
+        values = np.where(there, tensor.double().numpy().reshape(-1), 0)
+        alive_blocks = blocks_of(there, tensor.shape, *sides)
+        for b, block in enumerate(blocks_of(values, tensor.shape, *sides)):
+            if alive_blocks[b].any():
+                ranked[0 if scope == "global" else i].append((power(block, n), i, b))
+    going = {(i, b) for some in ranked for _, i, b in sorted(some)[: round(amount * len(some))]}
+    for i, ((tensor, alive), decision) in enumerate(zip(cases, decisions, strict=True)):
+        found = gone(decision, 0, tensor.numel())
+        expected = np.zeros(tensor.numel(), bool)
+        for b, places in enumerate(blocks_of(np.arange(found.size), tensor.shape, *sides)):
+            expected[places] = (i, b) in going
+        assert np.array_equal(found, expected)
+        assert decision.pruned == (found if alive is None else found & alive).sum()
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, found.size)] * 2)))
+        assert np.array_equal(gone(decision, start, stop), found[start:stop])
+
+
+@given(st.integers(0, 99), st.floats(0, 1), st.integers(0, 100))
+def test_no_target_loses_more_of_its_blocks_than_it_may(seed, amount, most):
+    generator = torch.Generator().manual_seed(seed)
+    small = torch.randn(8, 12, generator=generator) / 100
+    large = torch.randn(16, 8, generator=generator)
+    targets = target(small, "small"), target(large, "large")
+    shared = {"height": 2, "width": 4, "scope": "global", "max_sparsity": most / 100}
+    decisions = decide(*targets, amount=amount, **shared)
+    pruned = [decision.pruned // 8 for decision in decisions]
+    capped = [most * 12 // 100, most * 16 // 100]
+    assert all(some <= cap for some, cap in zip(pruned, capped, strict=True))
+    assert sum(pruned) == min(round(amount * 28), sum(capped))
+
+
+def test_singular_values_rank_blocks_as_matrices():
+    # Of equal 2-norm, but the first has rank 1.
+    weights = torch.tensor([[1.0, 1.0, math.sqrt(2), 0.0], [1.0, 1.0, 0.0, math.sqrt(2)]])
+    [decision] = decide(target(weights), height=2, width=2, n="nuc", amount=1)
+    assert gone(decision, 0, 4).tolist() == [True, True, False, False]
+    weights[0, 0] = math.nan
+    [decision] = decide(target(weights), height=2, width=2, n="nuc", amount=1)
+    assert gone(decision, 0, 4).tolist() == [False, False, True, True]
+
+
+def test_a_block_of_nan_is_kept_and_noted():
+    weights = torch.tensor([[math.nan, 0.0, 5.0, 6.0]])
+    [decision] = decide(target(weights), height=1, width=2, amount=1)
+    assert gone(decision, 0, 4).tolist() == [False, False, True, True]
+    assert decision.predicate.note == "1 blocks of NaN or infinite norm rank as the largest"
+
+
+def test_entries_pruned_before_have_no_vote_in_a_norm():
+    weights, alive = torch.tensor([[9.0, 1.0, 2.0, 2.0]]), np.array([False, True, True, True])
+    [decision] = decide(target(weights, alive=alive), height=1, width=2, amount=1)
+    assert gone(decision, 0, 4).tolist() == [True, True, False, False]
+    assert decision.pruned == 1
+
+
+def test_an_entry_knows_how_its_block_stood():
+    weights = torch.arange(16.0).view(4, 4)
+    [decision] = decide(target(weights[:, :3]), height=2, width=2, amount=1, tail="keep")
+    first, second, rest = (decision.predicate.standing(flat) for flat in (4, 9, 2))
+    assert (first.unit, first.pruned, first.rank, first.ranked) == ("block (0, 0)", True, 0, 2)
+    assert (second.unit, second.pruned, second.rank) == ("block (1, 0)", False, 1)
+    assert second.margin > 0 == first.margin
+    assert (rest.pruned, rest.score) == (False, None)
+
+
+def test_a_dense_target_is_counted_without_reading_it():
+    unread = TensorScores(lambda: pytest.fail("was read"), (8, 4, 3, 3), torch.float32)
+    [decision] = decide(Target("w", unread.shape, 288, unread, lambda *_: unread, None), amount=5)
+    assert decision.pruned == 5 * 16
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters", "says"),
+    [
+        ((6, 8), {}, r"layer\.weight is 6 x 8.*4 x 4.*keep"),
+        ((8, 2, 3), {}, r"layer\.weight is 8 x 6.*4 x 4.*keep"),
+        ((8,), {}, r"layer\.weight has shape \[8\].*two dimensions"),
+        ((), {}, r"layer\.weight has shape \[\].*two dimensions"),
+        ((8, 8), {"amount": 5}, r"layer\.weight.*5.*4 remain"),
+        ((8, 8), {"n": math.nan, "scope": "global"}, r"layer\.weight: n=nan"),
+        ((3, 3), {"amount": 1, "tail": "keep"}, r"layer\.weight.*0 remain"),
+    ],
+)
+def test_a_target_without_such_blocks_is_named(shape, parameters, says):
+    with pytest.raises(RecipeError, match=says):
+        decide(target(torch.ones(shape), "layer.weight"), **parameters)
+
+
+@pytest.mark.parametrize("parameters", [{"height": 0}, {"width": -1}, {"n": "two"}])
+def test_blocks_that_are_none_are_refused(parameters):
+    with pytest.raises(ValidationError):
+        METHODS["block"].model_validate(parameters)
+
+
+def test_progress_of_a_global_step_is_that_of_the_whole_and_cancel_ends_it():
+    targets = [target(torch.ones(64, 64), name) for name in "ab"]
+    seen: list[tuple[int, int]] = []
+    decide(*targets, monitor=Monitor(lambda *at: seen.append(at)), scope="global")
+    assert seen[-1] == (2 * 64 * 64 * 4, 2 * 64 * 64 * 4)
+    assert {total for _, total in seen} == {seen[-1][1]}
+    stop = threading.Event()
+    with pytest.raises(Cancelled):
+        decide(*targets, monitor=Monitor(lambda *_: stop.set(), stop), scope="global")

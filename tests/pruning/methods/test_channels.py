@@ -1,0 +1,103 @@
+"""Exactly the channels listed go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pydantic import ValidationError
+
+from prune_gui.errors import RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.sources import TensorScores
+
+
+def target(shape: tuple[int, ...], name: str = "w", alive: np.ndarray | None = None) -> Target:
+    """Nothing about a channel that is listed needs to be read."""
+    unread = TensorScores(lambda: pytest.fail("was read"), shape, torch.float32)
+    size = int(np.prod(shape))
+    return Target(
+        name=name,
+        shape=shape,
+        remaining=size if alive is None else int(alive.sum()),
+        weights=unread,
+        other=lambda *_: unread,
+        alive=None if alive is None else lambda start, stop: alive[start:stop],
+    )
+
+
+def decide(*targets: Target, **parameters: object) -> list[Decision]:
+    return METHODS["channels"].model_validate(parameters).decide(targets, Monitor())
+
+
+@given(hnp.array_shapes(max_dims=4, max_side=6), st.data())
+def test_what_goes_is_the_channels_listed_and_nothing_else(shape, data):
+    dim = data.draw(st.integers(-len(shape), len(shape) - 1))
+    size = int(np.prod(shape))
+    listed = st.lists(st.integers(0, shape[dim] - 1), min_size=1, unique=True)
+    channels = data.draw(listed)
+    alive = data.draw(st.none() | hnp.arrays(bool, size))
+    [decision] = decide(target(shape, alive=alive), channels=channels, dim=dim)
+    expected = np.zeros(shape, bool)
+    np.moveaxis(expected, dim, 0)[channels] = True
+    found = decision.predicate.prunes(0, size)
+    assert np.array_equal(found.reshape(shape), expected)
+    assert decision.pruned == (found if alive is None else found & alive).sum()
+    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
+    assert np.array_equal(decision.predicate.prunes(start, stop), found[start:stop])
+
+
+def test_an_entry_knows_its_channel():
+    [decision] = decide(target((2, 3)), channels=[1], dim=1)
+    standing = decision.predicate.standing(4)
+    assert (standing.pruned, standing.unit, standing.score) == (True, "channel 1", None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters", "says"),
+    [
+        ((4, 3), {"channels": [1, 4]}, r"layer\.weight has 4 channels.*channel 4.*0 to 3"),
+        ((4, 3), {"channels": [3], "dim": 1}, r"layer\.weight has 3 channels.*channel 3.*0 to 2"),
+        ((4, 3), {"channels": [0], "dim": 2}, r"layer\.weight.*dim 2.*-2 to 1"),
+        ((), {"channels": [0]}, r"layer\.weight.*Leave it out"),
+    ],
+)
+def test_a_target_without_such_channels_is_named_with_the_way_out(shape, parameters, says):
+    with pytest.raises(RecipeError, match=says):
+        decide(target(shape, "layer.weight"), **parameters)
+
+
+@pytest.mark.parametrize(
+    ("channels", "says"),
+    [
+        ([], "at least one"),
+        ("", "at least one"),
+        ([2, -1], "-1 is none"),
+        ([3, 5, 3], "channel 3 is named more than once"),
+        ("3, 1-4", "channel 3 is named more than once"),
+        ("-1", "'-1' names no channels"),
+        ("one", "'one' names no channels"),
+        ("1-2-3", "'1-2-3' names no channels"),
+        ("1-", "'1-' names no channels"),
+        ("²", "'²' names no channels"),
+        ("5-4", "5-4 holds no channels"),
+        ("0-99999999999999", "too many"),
+        ([1.0], "valid integer"),
+        ([True], "valid integer"),
+        (3, "valid tuple"),
+        (None, "valid tuple"),
+    ],
+)
+def test_a_list_of_channels_that_is_none_is_refused_with_the_reason(channels, says):
+    with pytest.raises(ValidationError, match=says):
+        METHODS["channels"].model_validate({"channels": channels})
+
+
+def test_a_text_of_ranges_is_a_list():
+    method = METHODS["channels"].model_validate({"channels": " 3,7 , 12 - 15,"})
+    assert method.channels == (3, 7, 12, 13, 14, 15)
+    assert method.model_dump(mode="json")["channels"] == [3, 7, 12, 13, 14, 15]

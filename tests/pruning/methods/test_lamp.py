@@ -1,0 +1,251 @@
+"""LAMP against its definition by sorting, and its laws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.errors import Cancelled, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.predicates import EntryCut
+from prune_gui.pruning.sources import TensorScores
+
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+]
+# Squares and sums of these are exact, so that there is one answer, ties and all.
+exact = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.25, 3.0, 2**-9, np.inf, np.nan])
+# These differ in every digit of a key.
+anything = st.floats(-4, 4, width=32) | st.floats(-(2**-10), 2**-10, width=32)
+
+
+@st.composite
+def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[tuple]:
+    """Some tensors of any types, and which of their entries are still there."""
+    made = []
+    for _ in range(draw(st.integers(1, 4))):
+        values = draw(st.lists(numbers, min_size=0, max_size=30))
+        alive = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+        some = torch.tensor(values, dtype=torch.float64).to(draw(st.sampled_from(DTYPES)))
+        made.append((some, np.array(alive, bool) if draw(st.booleans()) else None))
+    return made
+
+
+def target(tensor: torch.Tensor, alive: np.ndarray | None = None, **files: torch.Tensor) -> Target:
+    return Target(
+        name="w",
+        shape=tuple(tensor.shape),
+        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        weights=TensorScores.of(tensor),
+        other=lambda path, what: TensorScores.of(files[path]),
+        alive=None if alive is None else lambda start, stop: alive[start:stop],
+    )
+
+
+def lamp(*targets: Target, monitor: Monitor | None = None, **parameters: object) -> list[Decision]:
+    method = METHODS["lamp"].model_validate(parameters)
+    return method.decide(targets, monitor or Monitor())
+
+
+def gone(decision: Decision, tensor: torch.Tensor) -> np.ndarray:
+    assert decision.predicate is not None
+    return decision.predicate.prunes(0, tensor.numel())
+
+
+def scores(tensor: torch.Tensor, there: np.ndarray) -> np.ndarray:
+    """The definition, by sorting; NaN and infinity above everything, those not there are NaN."""
+    magnitudes = tensor.double().abs().reshape(-1)
+    finite = magnitudes.isfinite() & torch.from_numpy(there)
+    ascending = magnitudes[finite].sort().values
+    rest = ascending.square().flip(0).cumsum(0).flip(0)
+    own = magnitudes[finite]
+    found = torch.full_like(magnitudes, math.inf)
+    found[finite] = own.square() / rest[torch.searchsorted(ascending, own)]
+    found[finite & (magnitudes == 0)] = 0.0
+    return np.where(there, found.numpy(), np.nan)
+
+
+def expected(
+    parts: Sequence[tuple[torch.Tensor, np.ndarray]], k: int, cap: float
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Walk up the sorted entries, pass over tensors at their cap; return masks, and all scores."""
+    each = [scores(tensor, there) for tensor, there in parts]
+    owner = np.repeat(np.arange(len(each)), [len(own) for own in each])
+    values = np.concatenate([tensor.double().abs().reshape(-1).numpy() for tensor, _ in parts])
+    score, there = np.concatenate(each), np.concatenate([there for _, there in parts])
+    order = np.lexsort((np.nan_to_num(values, nan=np.inf), np.isnan(values), owner, score))
+    out, left = np.zeros(len(score), bool), k
+    may_go = [math.floor(cap * len(ok)) - int((~ok).sum()) for _, ok in parts]
+    for place in order[there[order]]:
+        if left and may_go[owner[place]] > 0:
+            out[place] = True
+            may_go[owner[place]] -= 1
+            left -= 1
+    return np.split(out, np.cumsum([len(own) for own in each])[:-1]), score
+
+
+def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> None:
+    parts = [(t, np.ones(t.numel(), bool) if alive is None else alive) for t, alive in made]
+    k = round(share * sum(int(there.sum()) for _, there in parts))
+    decisions = lamp(*[target(*one) for one in made], amount=k, max_sparsity=cap)
+    masks, score = expected(parts, k, cap)
+    found = [
+        gone(decision, t) & there for decision, (t, there) in zip(decisions, parts, strict=True)
+    ]
+    assert [int(one.sum()) for one in found] == [decision.pruned for decision in decisions]
+    ours, theirs = np.concatenate(found), np.concatenate(masks)
+    assert ours.sum() == theirs.sum()
+    if ties_too:
+        assert np.array_equal(ours, theirs)
+    elif (differ := score[ours != theirs]).size:
+        assert differ.max() <= differ.min() * (1 + 1e-12)
+
+
+@given(targets(exact), st.floats(0, 1), st.sampled_from([1.0, 0.75, 0.5]))
+def test_lamp_prunes_what_its_definition_says_ties_included(made, share, cap):
+    compare(made, share, cap, ties_too=True)
+
+
+@given(targets(anything), st.floats(0, 1), st.sampled_from([1.0, 1.0, 0.5]))
+def test_lamp_prunes_what_its_definition_says_up_to_rounding(made, share, cap):
+    compare(made, share, cap, ties_too=False)
+
+
+def several(dtype: torch.dtype, kind: str) -> list[torch.Tensor]:
+    """Layers of many sizes; "mixed": spread over eight decades, or so narrow that all but one of a
+    key's digits agree."""
+    generator = torch.Generator().manual_seed(0)
+    made = []
+    for i, size in enumerate((60_000, 9_000, 30_000, 500, 7, 20_000)):
+        uniform = torch.rand(size, generator=generator, dtype=torch.float64)
+        normal = torch.randn(size, generator=generator, dtype=torch.float64)
+        mixed = 10 ** (-8 * uniform) if i % 2 else 1 + uniform / 200
+        made.append(((mixed if kind == "mixed" else normal) * 1.37**i).to(dtype))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["normal", "mixed"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.7, 0.99])
+def test_many_entries_are_cut_as_by_sorting_in_a_few_passes(kind, dtype, share):
+    tensors = several(dtype, kind)
+    compare([(tensor, None) for tensor in tensors], share, 1.0, ties_too=False)
+    seen: list[tuple[int, int]] = []
+    lamp(*map(target, tensors), amount=share, monitor=Monitor(lambda *done: seen.append(done)))
+    passes = seen[-1][0] / sum(tensor.nbytes for tensor in tensors)
+    assert passes <= {8: 10, 4: 4, 2: 1}[dtype.itemsize]
+    assert seen[-1][0] <= seen[-1][1]
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(0, 99), st.data())
+def test_a_largest_entry_stays_until_nothing_else_is_left(sizes, seed, data):
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [torch.randperm(size, generator=generator) + 1.0 for size in sizes]
+    others = sum(sizes) - len(sizes)
+    k = data.draw(st.integers(0, sum(sizes)))
+    decisions = lamp(*map(target, tensors), amount=k)
+    kept = [(~gone(d, t))[int(t.argmax())] for d, t in zip(decisions, tensors, strict=True)]
+    assert sum(kept) == len(sizes) - max(0, k - others)
+
+
+@given(targets(exact), st.floats(0, 1), st.lists(st.integers(-20, 20), min_size=4, max_size=4))
+def test_the_scale_of_a_layer_does_not_matter(made, share, powers):
+    made = [(tensor.double(), alive) for tensor, alive in made]
+    scaled = [(t * 2.0**n, alive) for (t, alive), n in zip(made, powers, strict=False)]
+    for one, other, (tensor, _) in zip(
+        lamp(*[target(*some) for some in made], amount=share),
+        lamp(*[target(*some) for some in scaled], amount=share),
+        made,
+        strict=True,
+    ):
+        assert np.array_equal(gone(one, tensor), gone(other, tensor))
+
+
+@given(targets(anything), st.floats(0, 1))
+def test_a_cut_is_the_largest_value_that_goes(made, share):
+    for decision, (tensor, alive) in zip(
+        lamp(*[target(*one) for one in made], amount=share), made, strict=True
+    ):
+        assert isinstance(decision.predicate, EntryCut)
+        if decision.pruned:
+            going = gone(decision, tensor) & (True if alive is None else alive)
+            largest = tensor.double().abs().numpy()[going].max()
+            assert decision.predicate.standing(0).cut == largest
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("chunk", [7, 1000, 1 << 21])
+def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randint(-99, 99, (n,), generator=generator).float() for n in (500, 1, 321)]
+    whole = [gone(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
+    before = torch.get_num_threads()
+    monkeypatch.setattr(parallel, "CHUNK", chunk)
+    torch.set_num_threads(threads)
+    try:
+        found = [gone(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
+    finally:
+        torch.set_num_threads(before)
+    assert sum(one.sum() for one in whole) == 411
+    assert all(map(np.array_equal, found, whole))
+
+
+def test_nan_and_infinity_go_last_and_spoil_no_sum():
+    odd = torch.tensor([np.nan, 1.0, np.inf, 2.0, -np.inf])
+    first, second = lamp(target(odd), target(torch.tensor([1.0, 3.0])), amount=2)
+    assert gone(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
+    assert gone(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
+    assert first.predicate is not None
+    assert "3 NaN" in first.predicate.note
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1.7e308, 1e-310])
+def test_the_number_pruned_is_exact_where_squares_overflow(scale):
+    large = torch.linspace(-1, 1, 100, dtype=torch.float64) * scale
+    nothing = torch.zeros(5, dtype=torch.float64)
+    for k in (0, 3, 5, 50, 105):
+        decisions = lamp(target(large), target(nothing), target(torch.zeros(0, 3)), amount=k)
+        assert sum(decision.pruned for decision in decisions) == k
+
+
+def test_a_capped_target_says_so_and_the_others_lose_more():
+    small, large = torch.arange(1.0, 101), torch.arange(1.0, 201)
+    decisions = lamp(target(small), target(large), amount=250, max_sparsity=0.6)
+    assert [decision.pruned for decision in decisions] == [60, 120]
+    assert "held at 60 %" in decisions[0].note
+    assert "70 fewer" in decisions[0].note
+
+
+def test_scores_from_a_file_take_the_place_of_the_weights():
+    weights, given_scores = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-9.0, 0.5, 0.1])
+    [decision] = lamp(target(weights, file=given_scores), amount=2, importance="file")
+    assert gone(decision, weights).tolist() == [False, True, True]
+
+
+def test_more_than_remain_are_refused():
+    with pytest.raises(RecipeError, match=r"All targets.*6.*5"):
+        lamp(target(torch.ones(3)), target(torch.ones(2)), amount=6)
+
+
+def test_cancelling_ends_the_search():
+    class Stop:
+        def is_set(self) -> bool:
+            return True
+
+    with pytest.raises(Cancelled):
+        lamp(target(torch.rand(10)), monitor=Monitor(cancel=Stop()))

@@ -1,0 +1,230 @@
+"""Of every m entries n stay, whichever dimension, type and earlier steps."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pydantic import ValidationError
+
+from prune_gui.errors import Cancelled, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.sources import TensorScores
+
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+]
+# Few distinct values, so that ties are common.
+numbers = st.sampled_from(
+    [0.0, -0.0, 0.5, -0.5, 1.0, -3.0, 2.0**-9, np.inf, -np.inf, np.nan]
+) | st.floats(-4, 4, width=32)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[torch.Tensor, np.ndarray | None, dict[str, object]]:
+    """A tensor, which of its entries are still there, and a pattern."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=9))
+    values = draw(hnp.arrays(np.float64, shape, elements=numbers))
+    tensor = torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
+    m = draw(st.integers(1, 9))
+    pattern = {
+        "n": draw(st.integers(0, m)),
+        "m": m,
+        "dim": draw(st.integers(-len(shape), len(shape) - 1)),
+        "flatten": draw(st.booleans()),
+        "tail": "keep",
+    }
+    return tensor, draw(st.none() | hnp.arrays(bool, tensor.numel())), pattern
+
+
+def target(
+    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+) -> Target:
+    return Target(
+        name=name,
+        shape=tuple(tensor.shape),
+        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        weights=TensorScores.of(tensor),
+        other=lambda path, what: TensorScores.of(files[path]),
+        alive=None if alive is None else lambda start, stop: alive[start:stop],
+    )
+
+
+def decide(*targets: Target, **parameters: object) -> list[Decision]:
+    return METHODS["n_m"].model_validate(parameters).decide(targets, Monitor())
+
+
+def gone(decision: Decision, start: int, stop: int) -> np.ndarray:
+    assert decision.predicate is not None
+    return decision.predicate.prunes(start, stop)
+
+
+def grouped(entries: np.ndarray, m: int, dim: int, *, flatten: bool) -> np.ndarray:
+    """Return the full groups of a tensor, a row each."""
+    dim %= entries.ndim
+    if flatten:
+        lines = entries.reshape(math.prod(entries.shape[:dim]), -1)
+    else:
+        lines = np.moveaxis(entries, dim, -1)
+    whole = lines.shape[-1] // m * m
+    return lines[..., :whole].reshape(-1, m)
+
+
+def lowest_of_each_group(
+    tensor: torch.Tensor,
+    alive: np.ndarray | None,
+    n: int,
+    m: int,
+    dim: int,
+    flatten: bool,
+    **_: str,
+) -> np.ndarray:
+    """The definition: sort every group by itself."""
+    exact = tensor.double().abs().numpy()
+    there = np.ones(exact.shape, bool) if alive is None else alive.reshape(exact.shape)
+    expected = np.zeros(exact.size, bool)
+    places = np.arange(exact.size).reshape(exact.shape)
+    groups = (grouped(a, m, dim, flatten=flatten) for a in (exact, there, places))
+    for scores, alive_here, where in zip(*groups, strict=True):
+        order = np.lexsort((scores, alive_here))
+        gone_before = np.flatnonzero(~alive_here)  # first, whatever they weigh
+        order = np.concatenate([gone_before, order[len(gone_before) :]])
+        expected[where[order[: m - n]]] = True
+    return expected
+
+
+@given(cases(), st.data())
+def test_what_goes_is_the_lowest_of_each_group_by_sorting(case, data):
+    tensor, alive, pattern = case
+    [decision] = decide(target(tensor, alive=alive), **pattern)
+    size = tensor.numel()
+    expected = lowest_of_each_group(tensor, alive, **pattern)
+    assert np.array_equal(gone(decision, 0, size), expected)
+    for _ in range(5):
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
+        assert np.array_equal(gone(decision, start, stop), expected[start:stop])
+
+
+@given(cases(), st.integers(1, 20))
+def test_every_full_group_keeps_n_or_what_was_left_of_it(case, chunk):
+    tensor, alive, pattern = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK", chunk)
+        [decision] = decide(target(tensor, alive=alive), **pattern)
+    before = np.ones(tensor.numel(), bool) if alive is None else alive
+    after = before & ~gone(decision, 0, tensor.numel())
+    shape, how = tensor.shape, {"dim": pattern["dim"], "flatten": pattern["flatten"]}
+    left, kept = (grouped(a.reshape(shape), pattern["m"], **how).sum(1) for a in (before, after))
+    assert np.array_equal(kept, np.minimum(left, pattern["n"]))
+    assert decision.pruned == before.sum() - after.sum()
+
+
+@given(st.integers(100, 300), st.data())
+def test_groups_of_any_size_are_ranked_alike(m, data):
+    n = data.draw(st.integers(0, m))
+    seed = data.draw(st.integers(0, 99))
+    generator = torch.Generator().manual_seed(seed)
+    tensor = torch.randint(-50, 50, (2, 2 * m + 1, 3), generator=generator).float()
+    alive = torch.rand(tensor.numel(), generator=generator).numpy() < data.draw(st.floats(0, 1))
+    pattern = {"n": n, "m": m, "dim": 1, "flatten": data.draw(st.booleans()), "tail": "keep"}
+    [decision] = decide(target(tensor, alive=alive), **pattern)
+    expected = lowest_of_each_group(tensor, alive, **pattern)
+    assert np.array_equal(gone(decision, 0, tensor.numel()), expected)
+
+
+def test_more_groups_than_are_ranked_side_by_side_are_ranked_alike():
+    tensor = torch.randn(3, 4, 700, generator=torch.Generator().manual_seed(0)).half()
+    for flatten in (False, True):
+        pattern = {"n": 2, "m": 4, "dim": 1, "flatten": flatten, "tail": "refuse"}
+        [decision] = decide(target(tensor), **pattern)
+        expected = lowest_of_each_group(tensor, None, **pattern)
+        assert np.array_equal(gone(decision, 0, tensor.numel()), expected)
+
+
+def test_groups_of_a_convolution_run_over_its_flattened_input_unless_told_not_to():
+    # Of the four entries of each kernel the last two are large.
+    kernels = torch.tensor([1.0, 2.0, 8.0, 9.0]).expand(3, 4, 4).reshape(3, 4, 2, 2)
+    [flat] = decide(target(kernels))
+    assert gone(flat, 0, 8).tolist() == [True, True, False, False] * 2
+    [along] = decide(target(kernels), flatten=False)
+    assert gone(along, 0, 16).tolist() == [True] * 8 + [False] * 8
+
+
+def test_a_dense_target_is_counted_without_reading_it():
+    unread = TensorScores(lambda: pytest.fail("was read"), (6, 10, 3, 3), torch.float32)
+    unread_target = Target("w", unread.shape, 540, unread, lambda *_: unread, None)
+    assert decide(unread_target, n=1, m=4, tail="keep")[0].pruned == 6 * 22 * 3
+    assert decide(unread_target, n=1, m=4, flatten=False, tail="keep")[0].pruned == 6 * 2 * 9 * 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "parameters", "says"),
+    [
+        ((4, 6), {}, r"layer\.weight.*6 entries.*groups of 4.*keep"),
+        ((6, 4), {"dim": 0, "flatten": False}, r"layer\.weight.*6 entries.*groups of 4.*keep"),
+        ((8,), {}, r"layer\.weight.*dim 1.*-1 to 0"),
+        ((), {}, r"layer\.weight.*leave"),
+        ((4, 4), {"dim": -3}, r"layer\.weight.*dim -3"),
+    ],
+)
+def test_a_target_without_such_groups_is_named_with_the_way_out(shape, parameters, says):
+    with pytest.raises(RecipeError, match="(?i)" + says):
+        decide(target(torch.ones(shape), "layer.weight"), **parameters)
+
+
+def test_a_rest_is_kept_whole_if_asked():
+    [decision] = decide(target(torch.zeros(1, 6)), tail="keep")
+    assert gone(decision, 0, 6).tolist() == [True, True, False, False, False, False]
+    assert decision.pruned == 2
+    assert decision.predicate.standing(5).pruned is False
+
+
+@pytest.mark.parametrize("parameters", [{"n": 5}, {"n": -1}, {"m": 0}, {"n": 3, "m": 2}])
+def test_a_pattern_that_is_none_is_refused(parameters):
+    with pytest.raises(ValidationError):
+        METHODS["n_m"].model_validate(parameters)
+
+
+def test_scores_from_a_file_take_the_place_of_the_weights():
+    scored = target(torch.arange(4.0).view(1, 4), scores=torch.tensor([[9.0, -8.0, 1.0, 2.0]]))
+    [decision] = decide(scored, importance="scores")
+    assert gone(decision, 0, 4).tolist() == [False, False, True, True]
+
+
+@given(cases())
+def test_an_entry_knows_how_it_stood_in_its_group(case):
+    tensor, alive, pattern = case
+    assume(pattern["n"] < pattern["m"])
+    [decision] = decide(target(tensor, alive=alive), **pattern)
+    exact = tensor.double().abs().flatten().tolist()
+    for flat, goes in enumerate(gone(decision, 0, tensor.numel())):
+        standing = decision.predicate.standing(flat)
+        assert standing.pruned == goes
+        if standing.score is not None and not math.isnan(standing.score):
+            assert standing.score == exact[flat]
+        if alive is not None and not alive[flat]:
+            assert standing.rank is None
+        elif standing.rank is not None:
+            left = standing.ranked - pattern["n"]
+            assert goes == (standing.rank < left)
+
+
+def test_counting_what_is_left_can_be_cancelled():
+    stop = threading.Event()
+    stop.set()
+    method = METHODS["n_m"]()
+    with pytest.raises(Cancelled):
+        method.decide([target(torch.ones(4, 4), alive=np.ones(16, bool))], Monitor(cancel=stop))

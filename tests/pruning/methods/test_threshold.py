@@ -1,0 +1,170 @@
+"""A threshold means the real number that was given, in every type of weight."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from pydantic import ValidationError
+
+from prune_gui.errors import Cancelled, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.sources import TensorScores
+
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+]
+numbers = st.sampled_from([0.0, -0.0, 0.1, -0.3, 2.0**-9, 448.0, 1e30, np.inf, np.nan]) | st.floats(
+    -4, 4, width=32
+)
+
+
+@st.composite
+def weights(draw: st.DrawFn) -> torch.Tensor:
+    shape = draw(hnp.array_shapes(max_dims=4, max_side=5))
+    values = draw(hnp.arrays(np.float64, shape, elements=numbers))
+    return torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
+
+
+def target(
+    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+) -> Target:
+    return Target(
+        name=name,
+        shape=tuple(tensor.shape),
+        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        weights=TensorScores.of(tensor),
+        other=lambda path, what: TensorScores.of(files[path]),
+        alive=None if alive is None else lambda start, stop: alive[start:stop],
+    )
+
+
+def decide(*targets: Target, monitor: Monitor | None = None, **parameters: object):
+    return METHODS["threshold"].model_validate(parameters).decide(targets, monitor or Monitor())
+
+
+def gone(decision: Decision, start: int, stop: int) -> np.ndarray:
+    assert decision.predicate is not None
+    return decision.predicate.prunes(start, stop)
+
+
+@given(weights(), st.data())
+def test_what_goes_is_less_than_the_threshold_as_a_real_number(tensor, data):
+    exact = tensor.double().abs().flatten().numpy()
+    finite = exact[np.isfinite(exact)]
+    at_an_entry = st.sampled_from(finite) if finite.size else st.nothing()
+    value = data.draw(
+        at_an_entry
+        | at_an_entry.map(lambda x: float(np.nextafter(x, np.inf)))
+        | at_an_entry.map(lambda x: max(0.0, float(np.nextafter(x, -np.inf))))
+        | st.floats(0, 5)
+        | st.floats(0, 1e308)
+    )
+    alive = data.draw(st.none() | hnp.arrays(bool, exact.size))
+    [decision] = decide(target(tensor, alive=alive), value=float(value))
+    found = gone(decision, 0, exact.size)
+    assert np.array_equal(found, (exact < value) & np.isfinite(exact))
+    assert decision.pruned == (found if alive is None else found & alive).sum()
+    start, stop = sorted(data.draw(st.tuples(*[st.integers(0, exact.size)] * 2)))
+    assert np.array_equal(gone(decision, start, stop), found[start:stop])
+
+
+@given(weights(), st.floats(0, 3), st.integers(1, 9))
+def test_a_threshold_in_standard_deviations_is_that_of_the_finite_entries(tensor, value, chunk):
+    exact = tensor.double().flatten()
+    finite = exact[exact.isfinite()]
+    assume(len(finite) > 1)
+    threshold = value * finite.std().item()
+    magnitude = exact.abs()
+    assume(not ((magnitude - threshold).abs() <= 1e-9 * max(1, threshold)).any())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK", chunk)
+        [decision] = decide(target(tensor), value=value, relative_to="std")
+    assert gone(decision, 0, len(exact)).tolist() == (magnitude < threshold).tolist()
+
+
+def test_the_standard_deviation_does_not_depend_on_what_earlier_steps_pruned():
+    tensor = torch.linspace(-3, 3, 101)
+    alive = np.arange(101) % 3 == 0
+    [fresh] = decide(target(tensor), value=1, relative_to="std")
+    [stacked] = decide(target(tensor, alive=alive), value=1, relative_to="std")
+    assert np.array_equal(gone(fresh, 0, 101), gone(stacked, 0, 101))
+    assert stacked.pruned == (gone(fresh, 0, 101) & alive).sum() < fresh.pruned
+
+
+@pytest.mark.parametrize("values", [[1.0], [1.0, math.nan], [1e200, -1e200]])
+def test_a_target_without_a_standard_deviation_is_named(values):
+    with pytest.raises(RecipeError, match=r"layer\.bias.*absolute"):
+        decide(
+            target(torch.tensor(values, dtype=torch.float64), "layer.bias"),
+            value=1,
+            relative_to="std",
+        )
+
+
+def test_nan_and_infinity_are_kept_and_noted():
+    [decision] = decide(target(torch.tensor([math.nan, -math.inf, 1e38])), value=1e300)
+    assert gone(decision, 0, 3).tolist() == [False, False, True]
+    assert decision.predicate.note == "2 NaN or infinite scores rank as the largest"
+
+
+def test_scores_from_a_file_are_compared_in_place_of_the_weights():
+    moved = target(torch.tensor([1.0, 2.0]), origin=torch.tensor([1.0, 0.0]))
+    [decision] = decide(moved, value=0.5, moved_from="origin")
+    assert gone(decision, 0, 2).tolist() == [True, False]
+
+
+def test_an_entry_knows_how_far_it_is_from_the_threshold():
+    [decision] = decide(target(torch.tensor([0.25, -2.0, 0.5])), value=0.5)
+    standing = decision.predicate.standing(1)
+    assert (standing.pruned, standing.margin, standing.rank) == (False, 1.5, 2)
+    assert decision.predicate.standing(0).margin == -0.25
+
+
+@pytest.mark.parametrize("value", [True, -0.1, math.nan, math.inf, "much", None])
+def test_a_value_that_is_no_threshold_is_refused(value):
+    with pytest.raises(ValidationError):
+        METHODS["threshold"].model_validate({"value": value})
+
+
+def test_a_number_that_yaml_takes_for_a_text_is_one():
+    assert METHODS["threshold"].model_validate({"value": "1e-3"}).value == 0.001
+
+
+@pytest.mark.parametrize("relative_to", ["absolute", "std"])
+def test_progress_is_that_of_the_whole_step_and_cancel_ends_it(relative_to):
+    targets = [target(torch.ones(50) * torch.arange(50)), target(torch.arange(30.0))]
+    seen: list[tuple[int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK", 8)
+        decide(
+            *targets,
+            monitor=Monitor(lambda *at: seen.append(at)),
+            value=1,
+            relative_to=relative_to,
+        )
+        assert {total for _, total in seen} == {seen[-1][0]}
+        stop = threading.Event()
+        seen.clear()
+
+        def cancel(done: int, total: int) -> None:
+            seen.append((done, total))
+            stop.set()
+
+        with pytest.raises(Cancelled):
+            decide(*targets, monitor=Monitor(cancel, stop), value=1, relative_to=relative_to)
+    assert len(seen) < 5

@@ -1,0 +1,247 @@
+"""A plug-in's class in a recipe, against torch running the same class on a module."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn.utils import prune as torch_prune
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import StepError
+from prune_gui.pruning.methods import METHODS
+from prune_gui.pruning.plugins import load_methods
+from prune_gui.pruning.predicates import made
+from prune_gui.recipe import Recipe, resolve
+
+L1 = {"method": "l1_unstructured", "amount": 0.4}
+SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (24, 5)}
+
+METHOD = """
+class {name}(prune.BasePruningMethod):
+    PRUNING_TYPE = {kind!r}
+    def __init__(self, amount=0.5, dim=0):
+        self.amount, self.dim = amount, dim
+    def compute_mask(self, t, default_mask):
+        {body}
+"""
+ENTRIES = """
+        mask = default_mask.clone().reshape(-1)
+        order = t.reshape(-1).argsort(stable=True)
+        order = order[default_mask.reshape(-1)[order] == 1]
+        mask[order[: round(self.amount * len(order))]] = 0
+        return mask.view_as(t)
+"""
+CHANNELS = """
+        order = t.movedim(self.dim, 0).flatten(1).amax(1).argsort(stable=True)
+        gone = order[: round(self.amount * len(order))]
+        return default_mask.index_fill(self.dim, gone, 0)
+"""
+
+
+def source(kind, body, name="Lowest"):
+    return METHOD.format(name=name, kind=kind, body=body.strip())
+
+
+@pytest.fixture
+def weights():
+    generator = torch.Generator().manual_seed(0)
+    return {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+
+
+@pytest.fixture
+def resolved(tmp_path):
+    with ExitStack() as opened:
+
+        def resolve_steps(tensors, *steps):
+            save_file(tensors, tmp_path / "model.safetensors")
+            checkpoint = opened.enter_context(open_checkpoint(tmp_path / "model.safetensors"))
+            every = [{"targets": ["*"], **step} for step in steps]
+            return resolve(Recipe(steps=every), checkpoint)
+
+        yield resolve_steps
+
+
+def modules(tensors):
+    made_of = {}
+    for name, tensor in tensors.items():
+        made_of[name] = nn.Module()
+        made_of[name].weight = nn.Parameter(tensor.clone())
+    return made_of
+
+
+@pytest.mark.parametrize("first", [(), (L1,)], ids=["alone", "stacked"])
+@pytest.mark.parametrize(
+    ("kind", "body", "given"),
+    [
+        ("unstructured", ENTRIES, {}),
+        ("global", ENTRIES, {}),
+        ("structured", CHANNELS, {"dim": 0}),
+        ("structured", CHANNELS, {"dim": -1}),
+    ],
+)
+def test_the_masks_are_those_that_torch_makes_with_the_class(
+    plugin_file, weights, resolved, first, kind, body, given
+):
+    [method] = load_methods(plugin_file(source(kind, body)))
+    scope = {} if kind == "structured" else {"scope": "local"}
+    resolution = resolved(weights, *first, {"method": "lowest", **given, **scope})
+    for name, module in modules(weights).items():
+        for step in first:
+            torch_prune.l1_unstructured(module, "weight", step["amount"])
+        method.plugin.apply(module, "weight", **given)
+        assert torch.equal(resolution.mask(name), module.weight_mask.bool())
+        assert resolution.counts[name][0] == int((module.weight_mask == 0).sum())
+
+
+@pytest.mark.parametrize("first", [(), (L1,)], ids=["alone", "stacked"])
+def test_scope_global_is_what_torch_calls_global(plugin_file, weights, resolved, first):
+    [method] = load_methods(plugin_file(source("unstructured", ENTRIES)))
+    first = [{**step, "targets": ["fc.*"]} for step in first]
+    resolution = resolved(weights, *first, {"method": "lowest", "scope": "global"})
+    live = modules(weights)
+    for step in first:
+        torch_prune.l1_unstructured(live["fc.weight"], "weight", step["amount"])
+    torch_prune.global_unstructured([(m, "weight") for m in live.values()], method.plugin)
+    for name, module in live.items():
+        assert torch.equal(resolution.mask(name), module.weight_mask.bool())
+
+
+def test_a_method_that_calls_itself_global_sees_all_targets_as_one(plugin_file, weights, resolved):
+    load_methods(plugin_file(source("global", ENTRIES)))
+    resolution = resolved(weights, {"method": "lowest", "amount": 0.25})
+    pruned, total = resolution.total
+    assert pruned == round(total / 4)
+    assert len({pruned / size for pruned, size in resolution.counts.values()}) == 3
+    assert METHODS["lowest"]().scope == "global"
+
+
+def test_entries_stay_pruned_whatever_a_plug_in_makes_of_them(plugin_file, weights, resolved):
+    load_methods(plugin_file(source("global", "return torch.ones_like(t)")))
+    resolution = resolved(weights, L1, {"method": "lowest"})
+    assert resolution.total == resolved(weights, L1).total
+
+
+def test_a_plug_in_may_write_to_what_it_is_shown(plugin_file, weights, resolved, tmp_path):
+    body = ENTRIES + "\n        "
+    load_methods(plugin_file(source("unstructured", body.replace("return", "t.zero_(); return"))))
+    before = (tmp_path / "model.safetensors", resolved(weights).checkpoint.read("fc.weight"))
+    resolution = resolved(weights, {"method": "lowest"})
+    assert torch.equal(resolution.checkpoint.read("fc.weight"), weights["fc.weight"])
+    assert torch.equal(before[1], weights["fc.weight"])
+    assert resolution.total[0] == sum(round(t.numel() / 2) for t in weights.values())
+
+
+RANDOM = "return (torch.rand(t.shape) < 0.5).to(t.dtype) * default_mask"
+
+
+def test_random_numbers_depend_on_the_seed_and_the_name_and_leave_the_users_alone(
+    plugin_file, resolved
+):
+    load_methods(plugin_file(source("unstructured", RANDOM)))
+    alike = {"a.weight": torch.ones(40, 5), "b.weight": torch.ones(40, 5)}
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    one, again, other = (
+        resolved(alike, {"method": "lowest", "seed": seed}).mask("a.weight") for seed in (0, 0, 1)
+    )
+    masks = resolved(alike, {"method": "lowest"})
+    assert torch.equal(torch.rand(4), expected)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    assert not torch.equal(masks.mask("a.weight"), masks.mask("b.weight"))
+
+
+def test_a_mask_that_was_let_go_of_is_made_again_the_same(
+    plugin_file, weights, resolved, monkeypatch
+):
+    monkeypatch.setattr(made, "KEPT_AT_MOST", 0)
+    load_methods(plugin_file(source("unstructured", RANDOM)))
+    steps = [{"method": "lowest", "seed": 1}, L1, {"method": "lowest", "scope": "global"}]
+    resolution = resolved(weights, *steps)
+    first = {name: resolution.pruned_by(name) for name in weights}
+    for name, pruned_by in first.items():
+        assert torch.equal(resolution.pruned_by(name), pruned_by)
+        assert int((pruned_by > 0).sum()) == resolution.counts[name][0]
+
+
+def test_masks_are_made_once_for_any_number_of_threads(plugin_file, weights, resolved):
+    body = "import time; time.sleep(0.01)\n        return default_mask"
+    [method] = load_methods(plugin_file(source("unstructured", body)))
+    resolution = resolved(weights, {"method": "lowest"}, L1, {"method": "lowest"})
+    made._kept.clear()
+    calls = []
+    run = method.plugin.compute_mask
+    method.plugin.compute_mask = lambda *a, **k: calls.append(1) or run(*a, **k)
+    threads = [
+        threading.Thread(target=resolution.pruned_by, args=["fc.weight"], daemon=True)
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(calls) == 2
+
+
+def test_weights_of_types_that_torch_does_not_compute_in_are_widened(plugin_file, resolved):
+    load_methods(plugin_file(source("unstructured", ENTRIES)))
+    tensors = {
+        "a": torch.randn(4, 5).to(torch.float8_e4m3fn),
+        "b": torch.randn(30).to(torch.bfloat16),
+    }
+    for scope in ("local", "global"):
+        resolution = resolved(tensors, L1, {"method": "lowest", "scope": scope})
+        assert resolution.total[0] == 20 + 15
+
+
+NEEDY = """
+class Needy(prune.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+    def __init__(self, keep: int):
+        self.keep = keep
+    def compute_mask(self, t, default_mask):
+        return {mask}
+"""
+
+
+def test_a_method_that_needs_a_parameter_is_tried_when_it_is_first_used(
+    plugin_file, weights, resolved
+):
+    load_methods(plugin_file(NEEDY.format(mask="default_mask * (torch.rand(()) < 2)")))
+    assert resolved(weights, {"method": "needy", "keep": 3}).total[0] == 0
+    load_methods(
+        plugin_file(NEEDY.format(mask="default_mask * (torch.arange(t.numel()) % id(self))"))
+    )
+    with pytest.raises(StepError, match=r"^Step 1: conv\.weight: Needy "):
+        resolved(weights, {"method": "needy", "keep": 3})
+
+
+@pytest.mark.parametrize(
+    ("mask", "says"),
+    [
+        ("1 / 0 if t.numel() > 4096 else default_mask", "raised ZeroDivisionError: division"),
+        ("exit(3) if t.numel() > 4096 else default_mask", "called sys.exit"),
+        (
+            "default_mask.reshape(-1)[:4096].reshape(-1) if t.numel() > 4096 else default_mask",
+            r"shape \(5000,\), but returned a mask of shape \(4096,\)",
+        ),
+        ("default_mask * 0.5 if t.numel() > 4096 else default_mask", "other than 0 and 1"),
+        ("None if t.numel() > 4096 else default_mask", "a NoneType in place of a mask"),
+    ],
+)
+def test_what_goes_wrong_in_a_step_names_the_parameter_and_the_plug_in(
+    plugin_file, resolved, mask, says
+):
+    path = plugin_file(source("unstructured", f"return {mask}"))
+    load_methods(path)
+    with pytest.raises(
+        StepError, match=rf"^Step 1: big: Lowest .*{says}.* \(from .*own\.py\)\.$"
+    ) as caught:
+        resolved({"big": torch.ones(5000)}, {"method": "lowest"})
+    assert "\n" not in str(caught.value)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.resources import resource
 
 if TYPE_CHECKING:
@@ -26,9 +28,37 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 INPUT_PROBLEM, INTERRUPTED = 1, 130
+LONGEST_NAME, LONGEST_LINE, ROLES_AT_MOST = 200, 2000, 8
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 file = click.Path(path_type=Path)
+one_state = click.option(
+    "--state",
+    metavar="NAME",
+    help="Which state dict of a training checkpoint to open; the largest, unless told.",
+)
+own_methods = click.option(
+    "--methods",
+    "own",
+    type=file,
+    multiple=True,
+    help="A Python file of pruning methods. Naming it here runs it; may be given several times.",
+)
+
+
+def _bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    """Return how many bytes a text such as 500MB, 5GB or 2GiB means."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", text, re.IGNORECASE)
+    size = 0
+    if found is not None:
+        number, power, binary = found.groups()
+        base = 1024 if binary else 1000
+        size = int(Decimal(number) * base ** " KMGT".index(power.upper() or " "))
+    if not size:
+        raise click.BadParameter(f"{text!r} is not a size such as 500MB, 5GB or 2GiB.")
+    return size
 
 
 class _WindowByDefault(click.Group):
@@ -40,7 +70,9 @@ class _WindowByDefault(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=_WindowByDefault, options_metavar="[CHECKPOINT] [--recipe FILE] |")
+@click.group(
+    cls=_WindowByDefault, options_metavar="[CHECKPOINT] [--recipe FILE] [--methods FILE] |"
+)
 @click.version_option(package_name="prune-gui")
 def cli() -> None:
     """Prune neural networks: in a window, or from here.
@@ -52,23 +84,25 @@ def cli() -> None:
 @cli.command("open", hidden=True)
 @click.argument("checkpoint", type=file, required=False)
 @click.option("--recipe", type=file, help="A recipe to begin with.")
-def open_window(checkpoint: Path | None, recipe: Path | None) -> int:
+@own_methods
+def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:
     """Open the window."""
     from prune_gui.gui.app import run
 
-    return run(checkpoint, recipe)
+    return run(checkpoint, recipe, own)
 
 
 @cli.command()
 @click.argument("checkpoint", type=file)
+@one_state
 @as_json
-def inspect(checkpoint: Path, *, as_json: bool) -> None:
+def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
     from prune_gui.audit.report import report
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import Recipe, resolve
 
-    with open_checkpoint(checkpoint) as opened:
+    with open_checkpoint(checkpoint, state) as opened:
         with _job("Counting zeros") as (progress, stop):
             zeros = report(resolve(Recipe(start="zeros"), opened, progress, stop))
         if as_json:
@@ -80,7 +114,13 @@ def inspect(checkpoint: Path, *, as_json: bool) -> None:
 @cli.command()
 @click.argument("recipe", type=file)
 @click.argument("checkpoint", type=file)
-@click.option("-o", "--out", type=file, required=True, help="The file to write.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(),
+    required=True,
+    help="The file to write, or a folder of shards.",
+)
 @click.option(
     "--form",
     type=click.Choice(["finalized", "reparametrized", "masks"]),
@@ -89,25 +129,59 @@ def inspect(checkpoint: Path, *, as_json: bool) -> None:
     help="Zeros in place; X_orig and X_mask as torch keeps them; or the masks alone.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option(
+    "--shard-size",
+    callback=_bytes,
+    metavar="SIZE",
+    help="Split the checkpoint into shards of this size, as 500MB, 5GB or 2GiB, in the folder OUT.",
+)
+@one_state
+@own_methods
 @as_json
 def apply(
-    recipe: Path, checkpoint: Path, out: Path, form: Form, *, overwrite: bool, as_json: bool
+    recipe: Path,
+    checkpoint: Path,
+    out: str,
+    form: Form,
+    shard_size: int | None,
+    state: str | None,
+    own: Sequence[Path],
+    *,
+    overwrite: bool,
+    as_json: bool,
 ) -> None:
     """Prune a checkpoint by a recipe and save the result."""
-    _apply(recipe, checkpoint, {out: form}, overwrite=overwrite, as_json=as_json)
+    _load_methods(own)
+    _apply(
+        recipe,
+        checkpoint,
+        {out: form},
+        overwrite=overwrite,
+        as_json=as_json,
+        shard_size=shard_size,
+        state=state,
+    )
 
 
 @cli.command()
+@own_methods
 @as_json
-def methods(*, as_json: bool) -> None:
+def methods(own: Sequence[Path], *, as_json: bool) -> None:
     """List every method and its parameters."""
-    from prune_gui.pruning.methods import METHODS
+    from prune_gui.pruning.methods import METHODS, Method
 
+    _load_methods(own)
     if as_json:
-        _print_json({name: method.model_json_schema() for name, method in METHODS.items()})
+        _print_json(
+            {
+                name: {**method.model_json_schema(), "source": method.source}
+                for name, method in METHODS.items()
+            }
+        )
         return
     for name, method in METHODS.items():
-        click.echo(f"{name}\n    {_summary(method.__doc__)}")
+        origin = "" if method.source == Method.source else f"  (from {method.source})"
+        click.echo(f"{name}{origin}\n    {_summary(method.__doc__)}")
         for field_name, field in method.model_fields.items():
             given = "required" if field.is_required() else f"{field.default}"
             click.echo(f"    {field_name} [{given}]: {field.description}")
@@ -116,7 +190,8 @@ def methods(*, as_json: bool) -> None:
 
 @cli.command()
 @click.option("--out", type=file, default=Path("prune-gui-demo"), show_default=True)
-def demo(out: Path) -> int:
+@own_methods
+def demo(out: Path, own: Sequence[Path]) -> int:
     """Open the window on the demo.
 
     On a machine without a display the same job is done here, and its results go to the folder OUT.
@@ -129,16 +204,17 @@ def demo(out: Path) -> int:
     if problem is None:
         from prune_gui.gui.app import run
 
-        return run(checkpoint, recipe)
+        return run(checkpoint, recipe, own)
     click.echo(f"No window: {problem} Doing the same job without one.\n")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PruneGuiError(f"{out} cannot be made: {error.strerror}.") from error
-    outputs: dict[Path, Form] = {
-        out / "digits_cnn-finalized.safetensors": "finalized",
-        out / "digits_cnn-reparametrized.safetensors": "reparametrized",
+    outputs: dict[str, Form] = {
+        str(out / "digits_cnn-finalized.safetensors"): "finalized",
+        str(out / "digits_cnn-reparametrized.safetensors"): "reparametrized",
     }
+    _load_methods(own)
     _apply(recipe, checkpoint, outputs, overwrite=True, as_json=False)
     return 0
 
@@ -168,25 +244,37 @@ def main() -> None:
         sys.exit(INPUT_PROBLEM)
 
 
+def _load_methods(own: Sequence[Path]) -> None:
+    """Load the methods of installed packages, then those of the files that the user named."""
+    from prune_gui.pruning.plugins import load_methods, use_installed
+
+    for problem in use_installed():
+        click.echo(f"prune-gui: {problem}", err=True)
+    for path in own:
+        load_methods(path)
+
+
 def _apply(
     recipe_path: Path,
     checkpoint: Path,
-    outputs: Mapping[Path, Form],
+    outputs: Mapping[str, Form],
     *,
     overwrite: bool,
     as_json: bool,
+    shard_size: int | None = None,
+    state: str | None = None,
 ) -> None:
     from prune_gui.audit.report import report
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import Recipe, export, resolve
 
     recipe = Recipe.load(recipe_path)
-    with open_checkpoint(checkpoint) as opened:
+    with open_checkpoint(checkpoint, state) as opened:
         with _job("Pruning") as (progress, stop):
             resolution = resolve(recipe, opened, progress, stop)
         for out, form in outputs.items():
-            with _job(f"Saving {out.name}") as (progress, stop):
-                export(resolution, out, form, overwrite, progress, stop)
+            with _job(f"Saving {Path(out).name}") as (progress, stop):
+                export(resolution, out, form, overwrite, progress, stop, shard_size)
         if as_json:
             _print_json(_applied(resolution, outputs))
             return
@@ -196,16 +284,21 @@ def _apply(
             for about, note in outcome.notes.items():
                 click.echo(f"Note on step {number}: {about}: {note}")
         for out, form in outputs.items():
-            click.echo(f"Wrote {out} ({form}, {out.stat().st_size:,} bytes)")
+            click.echo(f"Wrote {out} ({form}, {_written(out):,} bytes)")
 
 
-def _applied(resolution: Resolution, outputs: Mapping[Path, Form]) -> dict[str, object]:
+def _written(out: str) -> int:
+    """Return the bytes of a file, or of the files in a folder."""
+    path = Path(out)
+    return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
+
+
+def _applied(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, object]:
     pruned, total = resolution.total
     return {
         "checkpoint": str(resolution.checkpoint.path),
         "files": [
-            {"path": str(out), "form": form, "bytes": out.stat().st_size}
-            for out, form in outputs.items()
+            {"path": out, "form": form, "bytes": _written(out)} for out, form in outputs.items()
         ],
         "pruned": pruned,
         "total": total,
@@ -225,10 +318,16 @@ def _applied(resolution: Resolution, outputs: Mapping[Path, Form]) -> dict[str, 
 
 
 def _described(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
+    from prune_gui.checkpoint import module_tree
+
     rows = {row.name: row for row in zeros.rows}
     return {
         "path": str(checkpoint.path),
         "format": checkpoint.format,
+        "files": [str(path) for path in checkpoint.files],
+        "description": checkpoint.description,
+        "state_dict": checkpoint.state_dict,
+        "state_dicts": list(checkpoint.candidates),
         "warnings": list(checkpoint.warnings),
         "metadata": dict(checkpoint.metadata),
         "parameters": zeros.total.total,
@@ -242,9 +341,15 @@ def _described(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
                 "aliases": list(info.aliases),
                 "reparametrized": info.pair is not None,
                 "not_prunable": info.not_prunable,
+                "role": info.role,
                 "zeros": rows[info.name].pruned if info.name in rows else None,
             }
             for info in checkpoint.tensors.values()
+        ],
+        "modules": [
+            {"path": node.path, "kind": node.kind, "inferred": True}
+            for node in module_tree(checkpoint.tensors.values()).walk()
+            if node.kind
         ],
     }
 
@@ -257,20 +362,38 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
     waiting = [(0, child) for child in reversed(module_tree(checkpoint.tensors.values()).children)]
     while waiting:
         depth, node = waiting.pop()
-        label = "  " * depth + node.name
-        lines.append((label, *_cells(node.tensor, rows)) if node.tensor else (label, *[""] * 4))
+        label = "  " * depth + one_line(node.name, LONGEST_NAME)
+        kind = f"{node.kind}?" if node.kind else ""  # it is inferred
+        cells = _cells(node.tensor, rows) if node.tensor else ("", kind, "", "")
+        lines.append((label, *cells))
         waiting += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
+    shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
+    path = one_line(str(checkpoint.path))
     click.echo(
-        f"{checkpoint.path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors, "
+        f"{path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
         f"{zeros.total.total:,} prunable parameters, {size:,} bytes"
     )
+    if checkpoint.description:
+        click.echo(f"Model: {checkpoint.description}")
     for line in _aligned([("Module", "Shape", "Type", "Parameters", "Zeros"), *lines]):
         click.echo(line)
     for key, value in checkpoint.metadata.items():
-        click.echo(f"{key}: {value}")
+        for line in f"{key}: {value}".splitlines():
+            click.echo(one_line(line, LONGEST_LINE))
+    for note in _roles(checkpoint):
+        click.echo(note)
     for warning in checkpoint.warnings:
         click.echo(f"Warning: {warning}")
+
+
+def _roles(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what the first few tensors that are parts of a weight are for it."""
+    parts = [info for info in checkpoint.tensors.values() if info.role]
+    for info in parts[:ROLES_AT_MOST]:
+        yield one_line(f"{info.name}: {info.role}", LONGEST_LINE)
+    if len(parts) > ROLES_AT_MOST:
+        yield f"and {len(parts) - ROLES_AT_MOST:,} more like these; --json names all"
 
 
 def _cells(info: TensorInfo, rows: Mapping[str, Row]) -> tuple[str, str, str, str]:
@@ -282,7 +405,13 @@ def _cells(info: TensorInfo, rows: Mapping[str, Row]) -> tuple[str, str, str, st
 def _table(pruned: Report) -> Iterator[str]:
     touched = [row for row in pruned.rows if row.pruned] or list(pruned.rows)
     lines = [
-        (row.name, _shape(row.shape), f"{row.pruned:,}", f"{row.total:,}", f"{row.sparsity:.1%}")
+        (
+            one_line(row.name, LONGEST_NAME),
+            _shape(row.shape),
+            f"{row.pruned:,}",
+            f"{row.total:,}",
+            f"{row.sparsity:.1%}",
+        )
         for row in (*touched, pruned.total)
     ]
     return _aligned([("Parameter", "Shape", "Pruned", "Of", "Sparsity"), *lines])
@@ -301,7 +430,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    click.echo(text.encode(errors="backslashreplace").decode())  # names of files may be no text
 
 
 @contextmanager

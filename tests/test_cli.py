@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 
+import click
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from prune_gui import cli
 from prune_gui.pruning.methods import METHODS
 from prune_gui.resources import resource
 
@@ -73,6 +75,54 @@ def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
     assert (said["parameters"], said["zeros"]) == (6, 2)
 
 
+def test_apply_splits_into_shards_and_prunes_those(demo_checkpoint, recipe, tmp_path):
+    whole, split, again = tmp_path / "whole.safetensors", tmp_path / "split", tmp_path / "again"
+    assert prune_gui("apply", recipe, demo_checkpoint, "-o", whole).returncode == 0
+    done = prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
+    assert (done.returncode, done.stderr) == (0, "")
+    shards = sorted(split.glob("model-*-of-00003.safetensors"))
+    assert len(shards) == 3
+    done = prune_gui("apply", recipe, split, "-o", f"{again}/", "--json")
+    (file,) = json.loads(done.stdout)["files"]
+    assert file["bytes"] == sum(path.stat().st_size for path in again.iterdir())
+    assert sorted(path.name for path in again.iterdir()) == sorted(
+        path.name for path in split.iterdir()
+    )
+    expected = load_file(whole)
+    found = {key: tensor for path in shards for key, tensor in load_file(path).items()}
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("500MB", 500_000_000), ("5GB", 5_000_000_000), ("2GiB", 2 << 30), ("1.5kb", 1500), ("7B", 7)],
+)
+def test_sizes_are_read_as_people_write_them(text, size):
+    assert cli._bytes(None, None, text) == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "GB", "-5GB", "5 parsecs", "0MB", "1e9B", "٣GB", "9" * 99]
+)
+def test_what_is_no_size_is_wrong_usage(text):
+    with pytest.raises(click.BadParameter, match="is not a size"):
+        cli._bytes(None, None, text)
+
+
+def test_inspect_says_what_a_folder_holds(demo_checkpoint, recipe, tmp_path):
+    split = tmp_path / "split"
+    prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
+    (split / "config.json").write_text('{"model_type": "cnn", "torch_dtype": "float32"}')
+    text = prune_gui("inspect", split).stdout
+    assert "safetensors, 3 shards, 22 tensors" in text
+    assert "Model: cnn, float32\n" in text
+    said = json.loads(prune_gui("inspect", split, "--json").stdout)
+    assert said["description"] == "cnn, float32"
+    assert said["path"] == str(split / "model.safetensors.index.json")
+    assert said["files"] == [str(path) for path in sorted(split.glob("*.safetensors"))]
+
+
 def test_methods_lists_every_method_with_its_parameters():
     text = prune_gui("methods").stdout
     said = json.loads(prune_gui("methods", "--json").stdout)
@@ -88,7 +138,9 @@ def test_methods_lists_every_method_with_its_parameters():
         (["apply"], 2, "RECIPE"),
         (["apply", "{recipe}", "{demo}"], 2, "--out"),
         (["apply", "{recipe}", "{demo}", "-o", "{out}", "--form", "huge"], 2, "huge"),
+        (["apply", "{recipe}", "{demo}", "-o", "{out}", "--shard-size", "5"], 2, "5GB or 2GiB"),
         (["inspect", "--colour"], 2, "--colour"),
+        (["apply", "{recipe}", "{demo}", "-o", "{out}", "--shard-size", "1GB"], 1, "single file"),
         (["apply", "nowhere.yaml", "{demo}", "-o", "{out}"], 1, "nowhere.yaml"),
         (["apply", "{recipe}", "nowhere.pt", "-o", "{out}"], 1, "nowhere.pt"),
         (["apply", "{recipe}", "{recipe}", "-o", "{out}"], 1, "recipe.yaml"),

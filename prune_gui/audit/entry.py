@@ -24,5 +24,5 @@ class Weight:
 
 def weight_at(resolution: Resolution, name: str, index: tuple[int, ...], flat: int) -> Weight:
     """Return one entry, given its index along every dimension and its flat (row-major) one."""
-    value = float(resolution.checkpoint.read(name)[index])
+    value = float(resolution.checkpoint.view(name)[index])
     return Weight(index, value, int(resolution.pruned_by_within(name, flat, flat + 1)[0]))

@@ -20,8 +20,21 @@ if TYPE_CHECKING:
 
 
 @compiled
+def _count_columns(
+    codes: Codes, code: np.uint8, row_stride: int, column_stride: int, counts: Codes, rows: int
+) -> None:
+    """Count how often a code occurs in each column of up to 255 rows."""
+    counts[:] = 0
+    for row in range(rows):
+        line = codes[row * row_stride :]
+        for k in range(counts.size):
+            counts[k] += line[np.uint64(k * column_stride)] == code
+
+
+@compiled
 def count_cells(
     codes: Codes,
+    known: Codes,
     slots: Codes,
     row_stride: int,
     column_stride: int,
@@ -31,10 +44,11 @@ def count_cells(
     columns: tuple[int, int],
     counts: Counts,
 ) -> None:
-    """Add the entries of a rectangle to the cells they lie in.
+    """Add the pruned entries of a rectangle to the cells they lie in.
 
     Args:
         codes: ``codes[0]`` belongs to the first row and column of the rectangle.
+        known: the codes that occur, one per slot; the first one is that of kept entries.
         slots: one per code.
         row_stride: distance in ``codes`` from a row to the next.
         column_stride: likewise of columns.
@@ -42,30 +56,37 @@ def count_cells(
         column_edges: likewise.
         rows: of the rectangle: the first, and the one after the last.
         columns: likewise.
-        counts: (cells down, cells across, slots).
+        counts: (cells down, cells across, slots); nothing is added in slot 0.
     """
     first = np.searchsorted(column_edges, columns[0], side="right") - 1
     i = np.searchsorted(row_edges, rows[0], side="right") - 1
-    one_step = counts.shape[2] == 2
-    for row in range(rows[0], rows[1]):
+    in_columns = np.empty(columns[1] - columns[0], np.uint8)
+    row = rows[0]
+    while row < rows[1]:
         while row >= row_edges[i + 1]:
             i += 1
-        place = (row - rows[0]) * row_stride
-        column, j = columns[0], first
-        while column < columns[1]:
-            size = min(column_edges[j + 1], columns[1]) - column
-            if one_step:  # by far the most common, and a plain sum is twice as fast
-                pruned = 0
-                for k in range(size):
-                    pruned += codes[np.uint64(place + k * column_stride)] != 0
-                counts[i, j, 0] += size - pruned
-                counts[i, j, 1] += pruned
-            else:
-                for k in range(size):
-                    counts[i, j, slots[codes[np.uint64(place + k * column_stride)]]] += 1
-            place += size * column_stride
-            column += size
-            j += 1
+        here = codes[(row - rows[0]) * row_stride :]
+        height = min(row_edges[i + 1] - row, rows[1] - row, 255)
+        # Column by column is fast, many at a time, but one code after the other.
+        slot, by_column = 1, known.size <= height
+        if not by_column:
+            height = 1
+        while slot < known.size:
+            if by_column:
+                _count_columns(here, known[slot], row_stride, column_stride, in_columns, height)
+            column, j = columns[0], first
+            while column < columns[1]:
+                end = min(column_edges[j + 1], columns[1])
+                for k in range(column - columns[0], end - columns[0]):
+                    if by_column:
+                        counts[i, j, slot] += in_columns[k]
+                    else:
+                        other = slots[here[np.uint64(k * column_stride)]]
+                        counts[i, j, other] += other != 0
+                column = end
+                j += 1
+            slot = slot + 1 if by_column else known.size
+        row += height
 
 
 @compiled
@@ -178,7 +199,7 @@ def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all types that it meets."""
     codes, edges, stretch = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
     slots, alive = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
-    count_cells(codes, slots, 1, 1, edges, edges, stretch, stretch, np.zeros((1, 1, 1), np.int64))
+    count_cells(codes, codes, 1, 1, edges, edges, stretch, stretch, np.zeros((1, 1, 1), np.int64))
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         counts = np.zeros((1, 1), np.int64)
         count_bins(values, codes, slots, np.array([0.0, 1.0]), counts, np.zeros(2, np.int64))

@@ -67,7 +67,7 @@ def norms(
     Raises:
         Cancelled: the monitor said so.
     """
-    weights = checkpoint.read(name)
+    weights = checkpoint.view(name)
     found: NDArray[np.float64] = (
         channel_norms(weights.reshape(weights.shape or (1,)), n, dim, monitor=monitor)
         .double()

@@ -22,7 +22,7 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
     They come as float64 if the parameter is that, else as float32, which holds every narrower type
     exactly.
     """
-    flat = checkpoint.read(name).detach().reshape(-1)
+    flat = checkpoint.view(name).detach().reshape(-1)
     wide = torch.float64 if flat.dtype == torch.float64 else torch.float32
 
     def read(start: int, stop: int) -> Values:

@@ -9,11 +9,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
+from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX, claimed, sweep
 from prune_gui.errors import CheckpointError
-
-TEMPORARY_SUFFIX: Final = ".prune-gui-tmp"
 
 
 @contextmanager
@@ -22,7 +21,7 @@ def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
 
     It lies in the folder of the target, so that the last step is a rename. If anything is raised
     meanwhile it is removed, and the target is as it was. What is open or mapped from an old target
-    stays readable (POSIX).
+    stays readable (POSIX). What a killed run has left in the folder is removed first.
 
     Args:
         target: the file to make or to replace.
@@ -33,23 +32,24 @@ def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
         CheckpointError: the target may not or cannot be written.
     """
     folder = target.parent
-    _check(target, folder, nbytes, overwrite=overwrite)
-    temporary = folder / f".{target.name[:48]}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
-    try:
+    with explained(target):
+        check_room(target, nbytes)
+        _check_target(target, overwrite=overwrite)
+        sweep(folder)
+        temporary = temporary_beside(target)
         temporary.open("xb").close()
         try:
-            yield temporary
-            _check_target(target, overwrite=overwrite)
-            if target.exists():
-                shutil.copymode(target, temporary)
-            temporary.replace(target)
+            with claimed(temporary):
+                yield temporary
+                _check_target(target, overwrite=overwrite)
+                if target.exists():
+                    shutil.copymode(target, temporary)
+                temporary.replace(target)
         except BaseException:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
-        _flush_folder(folder)
-    except OSError as error:
-        raise CheckpointError(_explain(error, target)) from error
+        flush_folder(folder)
 
 
 def flush(file: BinaryIO) -> None:
@@ -58,14 +58,30 @@ def flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def _check(target: Path, folder: Path, nbytes: int, *, overwrite: bool) -> None:
+@contextmanager
+def explained(target: Path) -> Iterator[None]:
+    """Raise what the system refuses while `target` is written as a CheckpointError."""
     try:
-        if not folder.is_dir():
-            raise CheckpointError(f"{target} cannot be written: there is no folder {folder}.")
-        _check_target(target, overwrite=overwrite)
-        free = shutil.disk_usage(folder).free
+        yield
     except OSError as error:
         raise CheckpointError(_explain(error, target)) from error
+
+
+def temporary_beside(target: Path) -> Path:
+    """Return a new name in the folder of `target`, from where a rename reaches it."""
+    return target.parent / f".{target.name[:48]}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+
+
+def check_room(target: Path, nbytes: int) -> None:
+    """Check that there is a folder to write `target` to, with so much space.
+
+    Raises:
+        CheckpointError: there is not.
+    """
+    folder = target.parent
+    if not folder.is_dir():
+        raise CheckpointError(f"{target} cannot be written: there is no folder {folder}.")
+    free = shutil.disk_usage(folder).free
     if free < nbytes:
         raise CheckpointError(
             f"{target.name} needs {nbytes:,} bytes, and {folder} has {free:,} left. "
@@ -82,8 +98,8 @@ def _check_target(target: Path, *, overwrite: bool) -> None:
         )
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make the rename last through a power cut, where the file system offers that."""
+def flush_folder(folder: Path) -> None:
+    """Make a rename in a folder last through a power cut, where the file system offers that."""
     if os.name != "posix":
         return
     with suppress(OSError):

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.tensor_info import TensorInfo
-from prune_gui.errors import CheckpointError
+from prune_gui.errors import CheckpointError, one_line
 
 if TYPE_CHECKING:
     import torch
 
+    from prune_gui.monitor import Monitor
+
 Format = Literal["safetensors", "torch"]
+SUFFIXES: Final[Mapping[str, Format]] = {
+    ".safetensors": "safetensors",
+    ".pt": "torch",
+    ".pth": "torch",
+    ".bin": "torch",
+    ".ckpt": "torch",
+}
+KNOWN_SUFFIXES: Final = ", ".join(SUFFIXES)
 
 CHUNK_ENTRIES: Final = 1 << 20
 
@@ -24,7 +34,8 @@ class Checkpoint(ABC):
     """An open checkpoint: what it holds, and its values on demand. A context manager.
 
     Attributes:
-        path: the file.
+        path: the file; of shards, their index.
+        files: those that hold the tensors: the file itself, or the shards.
         format: how it is stored.
         tensors: the parameters by name, in file order. The two members of a reparametrized pair are
             one parameter, tied tensors are one with aliases.
@@ -32,6 +43,10 @@ class Checkpoint(ABC):
         keys: the keys of `raw`.
         metadata: the strings that the file carries.
         warnings: what a person should know about the file, one sentence each.
+        candidates: the names of the state dicts in a torch file that could be opened instead, the
+            open one among them; () if there is nothing to choose from.
+        state_dict: the name of the open one; "" if there is nothing to choose from.
+        description: what a config.json beside the file says of the model, in a few words, or "".
     """
 
     format: Format
@@ -45,11 +60,15 @@ class Checkpoint(ABC):
     ) -> None:
         found, remarks = parameters(raw)
         self.path = path
+        self.files: tuple[Path, ...] = (path,)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(found)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
         self.keys = tuple(raw)
         self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata))
-        self.warnings = (*warnings, *remarks)
+        self.warnings = tuple(map(one_line, (*warnings, *remarks)))
+        self.candidates: tuple[str, ...] = ()
+        self.state_dict = ""
+        self.description = ""
 
     def read(self, name: str) -> torch.Tensor:
         """Return the values of a parameter; of a pair, the original ones.
@@ -62,6 +81,15 @@ class Checkpoint(ABC):
         """
         info = self._info(name)
         return self.read_key(info.pair[0] if info.pair else info.name)
+
+    def view(self, name: str) -> torch.Tensor:
+        """Return what `read` does, faster if asked again soon; a write would be seen by others.
+
+        Raises:
+            CheckpointError: as `read`.
+        """
+        info = self._info(name)
+        return self.view_key(info.pair[0] if info.pair else info.name)
 
     def read_mask(self, name: str) -> torch.Tensor | None:
         """Return the mask of a reparametrized pair as torch.bool, True where kept; else None.
@@ -95,6 +123,25 @@ class Checkpoint(ABC):
 
         Raises:
             CheckpointError: no such key, or its values cannot be read.
+        """
+
+    def view_key(self, key: str) -> torch.Tensor:
+        """Return the tensor stored under a raw key of the file; see `view`.
+
+        Raises:
+            CheckpointError: as `read_key`.
+        """
+        return self.read_key(key)
+
+    @abstractmethod
+    def fingerprint(self, monitor: Monitor) -> str:
+        """Return "sha256:<hex>" of the file that was opened, even if another took its place.
+
+        That of shards is the digest of the lines that `sha256sum` prints for them, sorted by name.
+
+        Raises:
+            CheckpointError: the file cannot be read, or was changed since.
+            Cancelled: the monitor says so.
         """
 
     @abstractmethod

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.digest import pieces
@@ -13,6 +13,8 @@ from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 
 if TYPE_CHECKING:
     import torch
+
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +84,10 @@ def place(entries: Sequence[Entry], like: Checkpoint | None) -> list[Placed]:
     position = -1
     for entry in entries:
         aliases = [name for name in _aliases(entry.name, like) if name not in given]
-        position = _position(entry.name, positions, otherwise=position)
+        position = home(entry.name, positions, otherwise=position)
         placed.append(Placed(position, entry.name, entry))
         placed.extend(
-            Placed(_position(alias, positions, otherwise=position), alias, entry)
-            for alias in aliases
+            Placed(home(alias, positions, otherwise=position), alias, entry) for alias in aliases
         )
     placed.sort(key=lambda item: item.position)
     return placed
@@ -104,8 +105,8 @@ def _aliases(name: str, like: Checkpoint | None) -> list[str]:
     return []
 
 
-def _position(key: str, positions: dict[str, int], *, otherwise: int) -> int:
-    """Return the index of the old tensor that becomes `key`: itself, half of a pair, or both."""
+def home(key: str, places: Mapping[str, Place], *, otherwise: Place) -> Place:
+    """Return the place of the old tensor that becomes `key`: itself, half of a pair, or both."""
     old = (
         key,
         key.removesuffix(ORIGINAL),
@@ -113,4 +114,4 @@ def _position(key: str, positions: dict[str, int], *, otherwise: int) -> int:
         key + ORIGINAL,
         key + MASK,
     )
-    return next((positions[name] for name in old if name in positions), otherwise)
+    return next((places[name] for name in old if name in places), otherwise)

@@ -12,6 +12,10 @@ State = Mapping[str, object]
 Root = tuple[str, ...]
 
 OPTIMIZER_KEYS: Final = frozenset({"state", "param_groups"})
+DEEPEST: Final = 16
+"""Dictionaries in dictionaries that are looked into."""
+TOP: Final = "."
+"""The name of the state dict that is the whole file."""
 
 
 def state_dicts(nest: object) -> dict[Root, State]:
@@ -30,10 +34,16 @@ def state_dicts(nest: object) -> dict[Root, State]:
         members = [(key, member) for key, member in value.items() if isinstance(key, str)]
         if any(isinstance(member, torch.Tensor) for _, member in members):
             found[root] = value
-        waiting.extend(
-            ((*root, key), member) for key, member in members if isinstance(member, dict)
-        )
+        if len(root) < DEEPEST:
+            waiting.extend(
+                ((*root, key), member) for key, member in members if isinstance(member, dict)
+            )
     return found
+
+
+def name_of(root: Root) -> str:
+    """Return what a person calls a state dict by."""
+    return ".".join(root) or TOP
 
 
 def largest(found: Mapping[Root, State]) -> Root:

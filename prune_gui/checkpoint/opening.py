@@ -7,67 +7,72 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.errors import CheckpointError
+from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES, Checkpoint
+from prune_gui.checkpoint.collecting import without_collecting
+from prune_gui.checkpoint.description import describe
+from prune_gui.checkpoint.folder import find_checkpoint
+from prune_gui.checkpoint.formats import START, explanation, is_pickle, is_safetensors, is_zip
+from prune_gui.checkpoint.shard_index import index_with, is_index
+from prune_gui.checkpoint.sharded import ShardedCheckpoint
+from prune_gui.errors import CheckpointError, one_line
 
-SUFFIXES: Final = {
-    ".safetensors": "safetensors",
-    ".pt": "torch",
-    ".pth": "torch",
-    ".bin": "torch",
-    ".ckpt": "torch",
-}
-KNOWN_SUFFIXES: Final = ", ".join(SUFFIXES)
-
-OTHER_FORMATS: Final = {
-    b"version https://git-lfs": "a Git LFS pointer, not the weights. Run `git lfs pull`.",
-    b"GGUF": "a GGUF file. Convert it to safetensors first.",
-    b"\x89HDF": "an HDF5 (Keras) file. Convert it to safetensors first.",
-    b"\x93NUMPY": "a NumPy array. Save it with safetensors.numpy.save_file first.",
-    b"\x1f\x8b": "a gzip archive. Unpack it first.",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive. Unpack it first.",
-    b"BZh": "a bzip2 archive. Unpack it first.",
-    b"\xfd7zXZ": "an xz archive. Unpack it first.",
-}
-"""How other files start that end up in the place of a checkpoint, and what to do about them."""
-
-START: Final = 512
+ONE_STATE: Final = "has no state dicts to choose from. Open it without naming one."
 
 
-def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> Checkpoint:
     """Open a checkpoint by what it holds, whatever its suffix.
 
     Reads headers only; no weight is touched. safetensors files need no torch for this.
 
+    Args:
+        path: a file; an index of shards (`*.safetensors.index.json`, `*.bin.index.json`), which
+            then are one checkpoint; or a folder with one of these.
+        state: the name of one state dict of several in a torch file (see
+            `Checkpoint.candidates`); without it, the largest.
+
     Raises:
         CheckpointError: the file cannot be read, is of no known format, breaks a rule of its
-            format, or would need to run code.
+            format, or would need to run code; or a folder leaves open which file is meant.
     """
     path = Path(path)
     if "\0" in str(path):
-        raise CheckpointError(f"{str(path)!r} is not a path.")
+        raise CheckpointError(f"{str(path)!r} is not a path. Check its name.")
     try:
-        status = path.stat()
-        if stat.S_ISDIR(status.st_mode):
-            raise CheckpointError(f"{path} is a folder. Open a checkpoint file inside it.")
-        if not stat.S_ISREG(status.st_mode):
-            raise CheckpointError(f"{path} is not a file.")
-        with path.open("rb") as file:
-            start = file.read(START)
-        return _open(path, start)
+        if path.is_dir():
+            path = find_checkpoint(path)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise CheckpointError(f"{path} is not a file. Open a checkpoint file.")
+        whole = is_index(path)
+        if whole and state is not None:
+            raise CheckpointError(f"{path.name} {ONE_STATE}")
+        opened = ShardedCheckpoint(path, _open_file) if whole else _open_file(path, state)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist.") from None
+        raise CheckpointError(f"{path} does not exist. Check its name.") from None
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise CheckpointError(
+            f"{path} cannot be read: {error.strerror or error}. Check its name and permissions."
+        ) from error
+    opened.description, remarks = describe(path.parent)
+    index = None if whole else index_with(path)
+    if index is not None:
+        one = f"It is one of {len(index.shards):,} shards; open {index.path.name} to see the whole."
+        remarks = (one, *remarks)
+    opened.warnings += tuple(map(one_line, remarks))
+    return opened
 
 
-def _open(path: Path, start: bytes) -> Checkpoint:
+@without_collecting()
+def _open_file(path: Path, state: str | None = None) -> Checkpoint:
+    """Open a single file, whatever lies beside it."""
+    with path.open("rb") as file:
+        start = file.read(START)
+        pickled = is_pickle(start, file)
     expected = SUFFIXES.get(path.suffix.lower())
     if not start:
         raise CheckpointError(f"{path.name} is empty. Get the file again.")
-    if start[8:9] == b"{" and start[5:8] == bytes(3):
-        return _safetensors(path)
-    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")) or _is_pickle(start):
+    if is_safetensors(start):
+        return _safetensors(path, state)
+    if is_zip(start) or pickled:
         if expected == "safetensors":  # torch would believe the suffix
             raise CheckpointError(
                 f"{path.name} is a torch checkpoint, not a safetensors file. "
@@ -75,34 +80,23 @@ def _open(path: Path, start: bytes) -> Checkpoint:
             )
         from prune_gui.checkpoint.torch_file import TorchCheckpoint
 
-        return TorchCheckpoint(path)
-    for magic, explanation in OTHER_FORMATS.items():
-        if start.startswith(magic):
-            raise CheckpointError(f"{path.name} is {explanation}")
-    text = start.lstrip().lower()
-    if text.startswith((b"<!doctype", b"<html", b"<?xml", b"<head")):
-        raise CheckpointError(
-            f"{path.name} is a web page, not the weights. Download the file itself again."
-        )
+        return TorchCheckpoint(path, state)
+    if explained := explanation(path, start):
+        raise CheckpointError(f"{path.name} is {explained}")
     if expected == "safetensors":
-        return _safetensors(path)
-    if text.startswith(b"{"):
-        raise CheckpointError(
-            f"{path.name} is a JSON text, not the weights. Open the checkpoint file beside it."
-        )
+        return _safetensors(path, state)
     if expected == "torch":
         raise CheckpointError(
             f"{path.name} is not a checkpoint that torch.save wrote. Get the file again."
         )
-    raise CheckpointError(f"{path.name} is not a checkpoint of a known format ({KNOWN_SUFFIXES}).")
+    raise CheckpointError(
+        f"{path.name} is not a checkpoint of a known format. Open one of {KNOWN_SUFFIXES}."
+    )
 
 
-def _safetensors(path: Path) -> Checkpoint:
+def _safetensors(path: Path, state: str | None) -> Checkpoint:
     from prune_gui.checkpoint.safetensors_file import SafetensorsCheckpoint
 
+    if state is not None:
+        raise CheckpointError(f"{path.name} {ONE_STATE}")
     return SafetensorsCheckpoint(path)
-
-
-def _is_pickle(start: bytes) -> bool:
-    """Tell a pickle of protocol 2 to 5, the only ones that torch wrote or writes."""
-    return start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from prune_gui.checkpoint.roles import roles
 from prune_gui.checkpoint.tensor_info import TensorInfo
 
 ORIGINAL: Final = "_orig"
 MASK: Final = "_mask"
+PARALLEL: Final = "module."
+COMPILED: Final = "_orig_mod."
+TOLD_AT_MOST: Final = 5
+"""Remarks of one kind."""
 
 
 class RawTensor(NamedTuple):
@@ -20,12 +24,15 @@ class RawTensor(NamedTuple):
         dtype: its dtype; see `ENTRY_BITS`.
         view: equal for two tensors that are the very same view of the same memory; None if unique.
         special: see `TensorInfo`.
+        shares: the key of another tensor that has some of its entries in the same memory without
+            being the same view; None if there is none.
     """
 
     shape: tuple[int, ...]
     dtype: str
     view: Hashable = None
     special: str | None = None
+    shares: str | None = None
 
 
 def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], list[str]]:
@@ -41,9 +48,10 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
     found: dict[str, TensorInfo] = {}
     owners: dict[Hashable, str] = {}  # of views, the names that came first
     aliases: dict[str, list[str]] = {}
-    remarks: list[str] = []
+    apart: list[str] = []
+    overlaps: list[str] = []
     for key, tensor in raw.items():
-        pair = _pair(key, raw, remarks)
+        pair = _pair(key, raw, apart) if key.endswith((ORIGINAL, MASK)) else None
         name = pair[0].removesuffix(ORIGINAL) if pair else key
         if name in found:
             continue
@@ -54,16 +62,45 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
             if owner != name:
                 aliases.setdefault(owner, []).append(name)
                 continue
-        found[name] = TensorInfo(name, shown.shape, shown.dtype, (), pair, shown.special)
+        spared = None
+        if shown.shares is not None:
+            spared = f"shares memory with {shown.shares}"
+            overlaps.append(
+                f"{name!r} shares some of its entries with {shown.shares!r}, and is not pruned, "
+                "because that would prune both."
+            )
+        found[name] = TensorInfo(
+            name, shown.shape, shown.dtype, (), pair, shown.special, spared=spared
+        )
     for owner, names in aliases.items():
-        found[owner] = replace(found[owner], aliases=tuple(dict.fromkeys(names)))
-    return found, remarks
+        found[owner] = found[owner]._replace(aliases=tuple(dict.fromkeys(names)))
+    for name, role in roles(found).items():
+        spared = role.spared or found[name].spared
+        found[name] = found[name]._replace(role=role.text, spared=spared)
+    return found, [*_first(apart), *_first(overlaps), *_about_prefixes(found)]
+
+
+def _first(remarks: list[str]) -> list[str]:
+    more = len(remarks) - TOLD_AT_MOST
+    return [*remarks[:TOLD_AT_MOST], f"The same goes for {more:,} more."] if more > 0 else remarks
+
+
+def _about_prefixes(names: Iterable[str]) -> Iterator[str]:
+    """Yield remarks on what training wraps around the names of a model."""
+    names = list(names)
+    if names and all(name.startswith(PARALLEL) for name in names):
+        yield (
+            f"Every name begins with {PARALLEL!r}, as DataParallel leaves it. The names are kept "
+            "as they are."
+        )
+    if any(COMPILED in name for name in names):
+        yield (
+            f"Names hold {COMPILED!r}, as torch.compile leaves it. The names are kept as they are."
+        )
 
 
 def _pair(key: str, raw: Mapping[str, RawTensor], remarks: list[str]) -> tuple[str, str] | None:
     """Return the keys of the pair that `key` belongs to, if it does."""
-    if not key.endswith((ORIGINAL, MASK)):
-        return None
     name = key.removesuffix(ORIGINAL) if key.endswith(ORIGINAL) else key.removesuffix(MASK)
     original, mask = raw.get(name + ORIGINAL), raw.get(name + MASK)
     if original is None or mask is None:

@@ -1,21 +1,33 @@
-"""What a torch pickle claims, found by reading its opcodes; nothing in it is built or called.
+"""What a torch pickle claims and names, found before anything in it is built or called.
 
 torch believes the sizes written in a checkpoint: it asks for that much memory, and views storages
-beyond the bytes that the file holds for them. So they are checked here first. What code a pickle
-may call is not decided here; `torch.load(weights_only=True)` does that.
+beyond the bytes that the file holds for them. So they are checked here first; and so is every name,
+because `torch.load(weights_only=True)` stops at the first that it does not know, and lets a few
+calls through that take any memory or time.
 """
 
 from __future__ import annotations
 
-import pickletools
-import warnings
+import math
+import re
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS
+import torch
 
-MAX_STRING_BYTES: Final = 1 << 28
+from prune_gui.checkpoint.pickle_machine import (
+    DAMAGED,
+    OPAQUE,
+    FalseClaimError,
+    Global,
+    Machine,
+    Made,
+    Opaque,
+    Ordered,
+)
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ENTRIES
 
 STORAGE_ITEMSIZE: Final = {
     "DoubleStorage": 8,
@@ -37,45 +49,57 @@ STORAGE_ITEMSIZE: Final = {
 }
 """Bytes of one entry of the storage types that torch names in its files."""
 
-
-class FalseClaimError(Exception):
-    """What is wrong with a pickle, as the end of a sentence."""
+TYPES: Final = re.compile(
+    r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_\w+_\w+"
+    rf"|{'|'.join(ENTRY_BITS)}|u?int[1-7]|bits\w+)"
+)
+"""Classes, dtypes and schemes of torch that are named, and called by nothing that torch writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A block of memory that a pickle asks for: its key in the file, and its size in bytes."""
+    """A block of memory that a pickle asks for.
+
+    Attributes:
+        key: in the file.
+        itemsize: bytes of one entry.
+        nbytes: of all.
+        typed: whether it is of one of the older dtypes; newer ones lie in storages of bytes.
+    """
 
     key: str
     itemsize: int
     nbytes: int
+    typed: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
-    """A global that the pickle names, such as a function or a class."""
+class Tensor:
+    """A tensor that would be built from checked claims, of so many entries."""
 
-    path: str
-
-
-class _Mark:
-    """Where the arguments of a later opcode begin."""
+    entries: int = 0
 
 
-class _Opaque:
-    """A value that no claim depends on."""
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a pickle holds.
+
+    Attributes:
+        root: with dictionaries, lists and tuples as they are, and `Tensor` and `Made` in them.
+        foreign: the names of what would have to run to open it, in their order.
+        protocol: of pickle.
+        readable: whether torch's restricted unpickler knows all opcodes.
+        copied: bytes of tensors that are built by copying others.
+    """
+
+    root: object
+    foreign: tuple[str, ...]
+    protocol: int
+    readable: bool
+    copied: int
 
 
-class _Tensor(_Opaque):
-    """A tensor that was rebuilt from checked claims."""
-
-
-_MARK: Final = _Mark()
-_OPAQUE: Final = _Opaque()
-_TENSOR: Final = _Tensor()
-
-
-def scan(file: BinaryIO, check: Callable[[Storage], None]) -> None:
+def scan(file: BinaryIO, check: Callable[[Storage], None]) -> Scan:
     """Read one pickle from `file` up to its end, and check what it claims about tensors.
 
     Args:
@@ -83,170 +107,258 @@ def scan(file: BinaryIO, check: Callable[[Storage], None]) -> None:
         check: called with every storage that is mentioned, to compare it with the file.
 
     Raises:
-        FalseClaimError: a tensor reaches beyond its storage, or the pickle is damaged.
+        FalseClaimError: a tensor reaches beyond its storage, or the pickle is damaged; but if it
+            needs code to open, that is what is returned.
     """
-    machine = _Machine(check)
+    machine = _TorchMachine(check)
+    root: object = OPAQUE
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of odd escapes in damaged names
-            for opcode, argument, _ in pickletools.genops(cast("IO[bytes]", _BoundedReader(file))):
-                machine.step(opcode, argument)
-    except (ValueError, LookupError, OverflowError, RecursionError) as error:
-        raise FalseClaimError("its pickle is damaged") from error
+        root = machine.run(file)
+    except FalseClaimError:
+        if not machine.foreign:
+            raise
+    return Scan(
+        root, tuple(machine.foreign), machine.protocol, machine.unread is None, machine.copied
+    )
 
 
-class _BoundedReader:
-    """The file as `pickletools` reads it, which would ask for any length that an opcode names."""
+class _TorchMachine(Machine):
+    """Knows what torch.save writes.
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.tell = file.tell
-
-    def read(self, length: int) -> bytes:
-        if length > MAX_STRING_BYTES:
-            raise FalseClaimError(f"its pickle claims a string of {length:,} bytes")
-        return self._file.read(length)
-
-    def readline(self) -> bytes:
-        return self._file.readline(MAX_STRING_BYTES)
-
-
-class _Machine:
-    """The stack and the memo of a pickle, with every value that does not matter left opaque."""
+    Attributes:
+        foreign: names of everything else, in their order.
+        copied: see `Scan`.
+    """
 
     def __init__(self, check: Callable[[Storage], None]) -> None:
+        super().__init__()
+        self.foreign: dict[str, None] = {}
+        self.copied = 0
         self._check = check
-        self._stack: list[object] = []
-        self._memo: dict[int, object] = {}
+        self._itemsizes: dict[str, int] = {}
 
-    def step(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
-        stack = self._stack
-        match opcode.name:
-            case "MARK":
-                stack.append(_MARK)
-            case "TUPLE":
-                stack.append(tuple(self._to_mark()))
-            case "TUPLE1" | "TUPLE2" | "TUPLE3" | "EMPTY_TUPLE":
-                stack.append(self._pop(len(opcode.stack_before)))
-            case "PUT" | "BINPUT" | "LONG_BINPUT":
-                assert isinstance(argument, int)
-                self._memo[argument] = stack[-1]
-            case "MEMOIZE":
-                self._memo[len(self._memo)] = stack[-1]
-            case "GET" | "BINGET" | "LONG_BINGET":
-                assert isinstance(argument, int)
-                stack.append(self._memo[argument])
-            case "DUP":
-                stack.append(stack[-1])
-            case "GLOBAL":
-                stack.append(_Name(str(argument).replace(" ", ".")))
-            case "STACK_GLOBAL":
-                match self._pop(2):
-                    case (str() as module, str() as name):
-                        stack.append(_Name(f"{module}.{name}"))
-                    case _:
-                        raise FalseClaimError("its pickle is damaged")
-            case "BINPERSID":
-                stack.append(self._beside(stack.pop()))
-            case "REDUCE" | "NEWOBJ":
-                stack.append(self._called(*self._pop(2)))
-            case "BUILD":
-                if isinstance(self._pop(2)[0], _Tensor):
-                    raise FalseClaimError("it changes a tensor after building it")
-                stack.append(_OPAQUE)
-            case _:
-                self._step_by_description(opcode, argument)
+    @property
+    def _hopeless(self) -> bool:
+        """Whether torch would not load this: then claims do not matter, only what is in there."""
+        return bool(self.foreign) or self.unread is not None
 
-    def _step_by_description(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
-        """Do what the table of opcodes says about the stack; keep plain numbers and text."""
-        before, after = opcode.stack_before, opcode.stack_after
-        if pickletools.markobject in before:
-            self._to_mark()
-            before = before[: before.index(pickletools.markobject)]
-        self._pop(len(before))
-        value = argument if isinstance(argument, int | str) else _OPAQUE
-        self._stack.extend([value] * len(after))
+    def name(self, path: str) -> Global:
+        """Take note of a name that torch.save does not write."""
+        if path not in _CALLS and not TYPES.fullmatch(path):
+            self.foreign[path] = None
+        return Global(path)
 
-    def _pop(self, count: int) -> tuple[object, ...]:
-        """Take the topmost `count` values off the stack."""
-        if count == 0:
-            return ()
-        if len(self._stack) < count:
-            raise FalseClaimError("its pickle is damaged")
-        values = tuple(self._stack[-count:])
-        del self._stack[-count:]
-        return values
+    def call(self, function: object, arguments: object) -> object:
+        """Return what a call would give, as far as claims depend on it."""
+        if not isinstance(function, Global):
+            return OPAQUE
+        path = function.path
+        known = _CALLS.get(path)
+        if known is not None and isinstance(arguments, tuple):
+            try:
+                return known(self, arguments)
+            except FalseClaimError:
+                if not self._hopeless:
+                    raise
+                return Tensor() if "_rebuild" in path else OPAQUE
+        if path in self.foreign:
+            match path, arguments:
+                case "copyreg._reconstructor", (Global(path), *_):
+                    pass
+            return Made(path)
+        raise FalseClaimError(f"it makes a {path.rpartition('.')[2]} without contents")
 
-    def _to_mark(self) -> list[object]:
-        """Take everything above the last mark, and the mark."""
-        values = []
-        while (value := self._stack.pop()) is not _MARK:
-            values.append(value)
-        return values[::-1]
+    def build(self, value: object, state: object) -> object:
+        """Take note of the attributes of foreign things; let an OrderedDict have harmless ones."""
+        if isinstance(value, Made):
+            value.state = state
+        elif isinstance(value, Tensor):
+            raise FalseClaimError("it changes a tensor after building it")
+        elif not self._hopeless:
+            if not isinstance(value, Ordered):
+                raise FalseClaimError(DAMAGED)
+            _check_attributes(state, OrderedDict)
+        return value
 
-    def _beside(self, claim: object) -> object:
-        """Return what the pickle refers to outside of itself."""
+    def fetch(self, claim: object) -> object:
+        """Return the storage that the pickle refers to."""
         match claim:
-            case ("storage", _Name(path), str() | int() as key, _, int() as numel, *_):
-                itemsize = STORAGE_ITEMSIZE.get(path.rpartition(".")[2])
-                if itemsize is None:
-                    raise FalseClaimError(f"it holds a storage of unknown type {path}")
-                if numel < 0:
-                    raise FalseClaimError(f"it holds a storage of {numel} entries")
-                storage = Storage(str(key), itemsize, numel * itemsize)
-                self._check(storage)
-                return storage
+            case ("storage", Global(path), str() | int() as key, _, int() as numel, *view):
+                pass
             case ("module", *_):  # legacy files add the source of a module's class
-                return _OPAQUE
+                return claim[1] if len(claim) > 1 else OPAQUE
+            case _ if self._hopeless:
+                return OPAQUE
             case _:
                 raise FalseClaimError("it holds something other than storages beside its pickle")
+        key, itemsize = str(key), STORAGE_ITEMSIZE.get(path.rpartition(".")[2])
+        if itemsize is None:
+            raise FalseClaimError(f"it holds a storage of unknown type {path}")
+        if not (_are_sizes((numel,)) and key.isascii()):
+            raise FalseClaimError(f"it holds a storage {key[:40]!r} of {numel} entries")
+        if self._itemsizes.setdefault(key, itemsize) != itemsize:
+            raise FalseClaimError(f"it claims the storage {key!r} with two types")
+        typed = not path.endswith("UntypedStorage")
+        storage = Storage(key, itemsize, numel * itemsize, typed)
+        self._check(storage)
+        match view:
+            case [] | [Opaque()]:
+                return storage
+            case [(_, int() as start, int() as part)]:
+                if _are_sizes((start, part, numel - start - part)):
+                    return Storage(key, itemsize, part * itemsize, typed)
+        raise FalseClaimError("it describes a storage in a way torch does not write")
 
-    def _called(self, function: object, arguments: object) -> object:
-        """Return what a call would give, as far as claims depend on it."""
-        path = function.path if isinstance(function, _Name) else ""
-        match path.rpartition(".")[2]:
-            case "_rebuild_from_type_v2":
-                match arguments:
-                    case (_Name() as inner, _, tuple() as inner_arguments, _):
-                        return self._called(inner, inner_arguments)
+    def _tensor(self, arguments: tuple[object, ...], itemsize: int | None = None) -> Tensor:
+        """Check that (storage, offset, shape, strides, ...) stays within the storage."""
+        match arguments:
+            case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
+                pass
+            case _:
                 raise FalseClaimError("it describes a tensor in a way torch does not write")
-            case (
-                "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3" | "_rebuild_qtensor"
+        if len(shape) != len(strides):
+            raise FalseClaimError("it claims a tensor of an impossible shape")
+        entries = _entries((offset, *strides), shape)
+        end = (offset + extent(shape, strides)) * (itemsize or storage.itemsize)
+        if end > storage.nbytes:
+            raise FalseClaimError(
+                f"it claims a tensor of shape {shape}, which does not fit its "
+                f"{storage.nbytes:,} bytes"
+            )
+        if len(arguments) > 5 and arguments[5] and not isinstance(arguments[5], Opaque):
+            raise FalseClaimError("it attaches something to a tensor")
+        return Tensor(entries)
+
+    def _tensor_of_dtype(self, arguments: tuple[object, ...]) -> Tensor:
+        """Check a tensor of a newer dtype, which lies in a storage of bytes."""
+        match arguments:
+            case (_, _, _, _, _, _, Global(path), *_):
+                return self._tensor(arguments, _itemsize(path))
+        raise FalseClaimError("it describes a tensor in a way torch does not write")
+
+    def _quantized(self, arguments: tuple[object, ...]) -> Tensor:
+        tensor = self._tensor((*arguments[:5], *arguments[6:7]))
+        storage = arguments[0]
+        assert isinstance(storage, Storage)
+        if tensor.entries * storage.itemsize > storage.nbytes:  # torch makes room for all of them
+            raise FalseClaimError("it repeats the entries of a quantized tensor")
+        return tensor
+
+    def _sparse(self, arguments: tuple[object, ...]) -> Tensor:
+        match arguments:
+            case (_, (Tensor(), Tensor(), tuple() as shape, *_)) | (
+                _,
+                (Tensor(), Tensor(), Tensor(), tuple() as shape),
             ):
-                _check_tensor(arguments)
-                return _TENSOR
-            case "_rebuild_parameter" | "_rebuild_parameter_with_state" | "Parameter":
-                return _TENSOR
-            case "Size":
-                match arguments:
-                    case (tuple() as sizes,):
-                        return sizes
-            case "_rebuild_nested_tensor":
-                raise FalseClaimError("it holds a nested tensor")
-            case "bytearray":
-                if isinstance(arguments, tuple) and isinstance(arguments[0], int):
-                    raise FalseClaimError("it asks for memory without filling it")
-            case name if name.endswith(("Tensor", "Storage")):
-                raise FalseClaimError(f"it makes a {name} without contents")
-        return _OPAQUE
+                return Tensor(_entries((), shape))
+        raise FalseClaimError("it describes a sparse tensor in a way torch does not write")
 
-
-def _check_tensor(arguments: object) -> None:
-    """Check that (storage, offset, shape, strides, ...) stays within the storage."""
-    match arguments:
-        case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *rest):
-            pass
-        case _:
-            raise FalseClaimError("it describes a tensor in a way torch does not write")
-    if len(shape) != len(strides) or not _are_sizes((offset, *shape, *strides)):
+    def _without_values(self, arguments: tuple[object, ...]) -> Tensor:
+        match arguments:
+            case (_, tuple() as shape, tuple() as strides, *_) if len(shape) == len(strides):
+                return Tensor(_entries(strides, shape))
         raise FalseClaimError("it claims a tensor of an impossible shape")
-    itemsize = storage.itemsize
-    if len(rest) > 2 and isinstance(rest[2], _Name):  # newer dtypes lie in untyped storages
-        itemsize = _itemsize(rest[2].path)
-    if (offset + extent(shape, strides)) * itemsize > storage.nbytes:
-        raise FalseClaimError(
-            f"it claims a tensor of shape {shape}, which does not fit its {storage.nbytes:,} bytes"
-        )
+
+    def _copy(self, arguments: tuple[object, ...]) -> Tensor:
+        """Count a tensor of another device, which is made from one that the file holds."""
+        match arguments:
+            case (Tensor() as tensor, Global(path), *_):
+                self.copied += tensor.entries * _itemsize(path)
+                return tensor
+        raise FalseClaimError("it describes a tensor in a way torch does not write")
+
+    def _parameter(self, arguments: tuple[object, ...]) -> Tensor:
+        match arguments:
+            case (Tensor() as tensor, _, hooks, state):
+                _check_attributes(state, torch.Tensor)
+            case (Tensor() as tensor, _, hooks):
+                pass
+            case (Tensor() as tensor,) | (Tensor() as tensor, _):
+                return tensor
+            case _:
+                raise FalseClaimError("it describes a parameter in a way torch does not write")
+        if hooks and not isinstance(hooks, Opaque):
+            raise FalseClaimError("it attaches something to a tensor")
+        return tensor
+
+    def _of_type(self, arguments: tuple[object, ...]) -> object:
+        match arguments:
+            case (Global() as function, _, tuple() as inner, state):
+                _check_attributes(state, torch.Tensor)
+                return self.call(function, inner)
+        raise FalseClaimError("it describes a tensor in a way torch does not write")
+
+    def _ordered(self, arguments: tuple[object, ...]) -> Ordered:
+        made = Ordered()
+        match arguments:
+            case ():
+                pass
+            case (dict() as items,):
+                made.update(items)
+            case (list() as pairs,):  # as Python 2 wrote them
+                for pair in pairs:
+                    match pair:
+                        case [str() as key, value] | (str() as key, value):
+                            made[key] = value
+                        case [key, _] | (key, _):
+                            self.see_key(key)
+                        case _:
+                            self.see_key(pair)  # something that a Counter counts
+            case _:
+                raise FalseClaimError(DAMAGED)
+        return made
+
+    def _set(self, arguments: tuple[object, ...]) -> Opaque:
+        match arguments:
+            case ():
+                return OPAQUE
+            case (tuple() | list() as members,):
+                for member in members:
+                    if not isinstance(member, str):
+                        self.see_key(member)
+                return OPAQUE
+        raise FalseClaimError(DAMAGED)
+
+    def _size(self, arguments: tuple[object, ...]) -> object:
+        match arguments:
+            case () | (tuple(),):
+                return arguments[0] if arguments else ()
+        raise FalseClaimError("it claims a tensor of an impossible shape")
+
+    def _bytes(self, arguments: tuple[object, ...]) -> Opaque:
+        """Let text stand for bytes, as protocol 2 has it; other codecs could make it grow."""
+        match arguments:
+            case () | (str(), "latin1" | "latin-1") | (Opaque(),):
+                return OPAQUE
+        raise FalseClaimError("it asks for memory without filling it")
+
+    def _opaque(self, _: tuple[object, ...]) -> Opaque:
+        return OPAQUE
+
+
+_CALLS: Final[dict[str, Callable[[_TorchMachine, tuple[object, ...]], object]]] = {
+    "torch._utils._rebuild_tensor": _TorchMachine._tensor,
+    "torch._utils._rebuild_tensor_v2": _TorchMachine._tensor,
+    "torch._utils._rebuild_tensor_v3": _TorchMachine._tensor_of_dtype,
+    "torch._utils._rebuild_qtensor": _TorchMachine._quantized,
+    "torch._utils._rebuild_sparse_tensor": _TorchMachine._sparse,
+    "torch._utils._rebuild_meta_tensor_no_storage": _TorchMachine._without_values,
+    "torch._utils._rebuild_device_tensor_from_cpu_tensor": _TorchMachine._copy,
+    "torch._utils._rebuild_parameter": _TorchMachine._parameter,
+    "torch._utils._rebuild_parameter_with_state": _TorchMachine._parameter,
+    "torch.nn.parameter.Parameter": _TorchMachine._parameter,
+    "torch._tensor._rebuild_from_type_v2": _TorchMachine._of_type,
+    "collections.OrderedDict": _TorchMachine._ordered,
+    "collections.Counter": _TorchMachine._ordered,
+    "builtins.set": _TorchMachine._set,
+    "torch.Size": _TorchMachine._size,
+    "_codecs.encode": _TorchMachine._bytes,
+    "builtins.bytearray": _TorchMachine._bytes,
+    "builtins.complex": _TorchMachine._opaque,
+    "torch.device": _TorchMachine._opaque,
+    "torch.serialization._get_layout": _TorchMachine._opaque,
+}
+"""What torch.save writes calls of, and what they come to."""
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -254,6 +366,15 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+
+
+def _entries(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
+    """Return how many entries a tensor has, if its shape and other sizes are such."""
+    if _are_sizes((*others, *shape)) and len(shape) <= MAX_DIMS:
+        sizes = cast("tuple[int, ...]", shape)
+        if math.prod(filter(None, sizes)) <= MAX_ENTRIES:
+            return math.prod(sizes)
+    raise FalseClaimError("it claims a tensor of an impossible shape")
 
 
 def _are_sizes(values: tuple[object, ...]) -> bool:
@@ -265,3 +386,15 @@ def _itemsize(path: str) -> int:
     if bits is None:
         raise FalseClaimError(f"it holds a tensor of unknown dtype {path}")
     return bits // 8
+
+
+def _check_attributes(state: object, owner: type) -> None:
+    """Refuse attributes that would take the place of what the class of their owner has."""
+    states = state if isinstance(state, tuple) else (state,)
+    for names in states:
+        if isinstance(names, dict):
+            for name in names:
+                if hasattr(owner, name):
+                    raise FalseClaimError(f"it replaces {name[:40]!r} of a {owner.__name__}")
+        elif not isinstance(names, Opaque):
+            raise FalseClaimError(DAMAGED)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import mmap
-import os
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.safetensors_header import read_header
+from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import torch
+
+
+VIEWED: Final = 2
+"""How many tensors stay mapped: to map one anew takes longer than to look at all of it again."""
 
 
 class SafetensorsCheckpoint(Checkpoint):
@@ -21,78 +28,73 @@ class SafetensorsCheckpoint(Checkpoint):
 
     Each tensor read is a copy-on-write mapping of its own part of the file: nothing is loaded
     before it is looked at, a write never reaches the file, and the pages go when the tensor goes.
-    The file stays open, so that it can be read on even after another one took its place.
+    The last few that were viewed stay mapped. The file stays open, so that it can be read on even
+    after another one took its place.
     """
 
     format: Literal["safetensors"] = "safetensors"
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+        self.source = Source(path)
+        self._view = lru_cache(VIEWED)(partial(_map, self.source.file))
         try:
-            self._state = _state(self._file.fileno())
-            tensors, self._spans, metadata = read_header(self._file, self._state[0], path.name)
+            tensors, self._spans, metadata = read_header(
+                self.source.file, self.source.size, path.name
+            )
             remarks = () if tensors else (f"{path.name} holds no tensors.",)
             super().__init__(path, tensors, metadata, remarks)
         except BaseException:
-            self._file.close()
+            self.source.close()
             raise
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor; entries of 4 or 6 bits, which torch cannot address, as flat uint8."""
+        return self._tensor(key, partial(_map, self.source.file))
+
+    def view_key(self, key: str) -> torch.Tensor:
+        """Return what `read_key` does, perhaps the pages that another view has."""
+        return self._tensor(key, self._view)
+
+    def _tensor(self, key: str, span: Callable[[int, int, int], torch.Tensor]) -> torch.Tensor:
+        """Return a tensor; `span` gives the bytes of a part of the file, aligned as told."""
         import torch
 
         raw = self.raw.get(key)
         if raw is None:
             raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
-        start, stop = self._spans[key]
-        if raw.dtype in PACKED_DTYPES:
-            return self._bytes(start, stop)
-        dtype = getattr(torch, raw.dtype, None)
+        self.source.check()
+        packed = raw.dtype in PACKED_DTYPES
+        dtype = torch.uint8 if packed else getattr(torch, raw.dtype, None)
         if dtype is None:
             raise CheckpointError(
                 f"{self.path.name}: this version of torch ({torch.__version__}) does not know the "
                 f"dtype {raw.dtype} of {key!r}. Install a newer one."
             )
-        flat = self._bytes(start, stop)
-        if start % dtype.itemsize:
-            flat = flat.clone()  # kernels may rely on aligned entries, which a copy has
-        return flat.view(dtype).reshape(raw.shape)
-
-    def _bytes(self, start: int, stop: int) -> torch.Tensor:
-        """Return a span of the file as a flat uint8 tensor."""
-        import torch
-
-        if self._file.closed:
-            raise CheckpointError(f"{self.path.name} is closed. Open it again.")
-        if _state(self._file.fileno()) != self._state:
-            raise CheckpointError(
-                f"{self.path.name} was changed by another program since it was opened. "
-                "Open it again."
-            )
-        if start == stop:
-            return torch.empty(0, dtype=torch.uint8)
-        page_start = start - start % mmap.ALLOCATIONGRANULARITY
         try:
-            pages = mmap.mmap(
-                self._file.fileno(),
-                stop - page_start,
-                offset=page_start,
-                access=mmap.ACCESS_COPY,
-            )
+            flat = span(*self._spans[key], dtype.itemsize)
         except OSError as error:
             raise CheckpointError(
                 f"{self.path.name} cannot be mapped into memory: {error.strerror}."
             ) from error
-        return torch.frombuffer(
-            pages, dtype=torch.uint8, count=stop - start, offset=start - page_start
-        )
+        return flat if packed else flat.view(dtype).reshape(raw.shape)
+
+    def fingerprint(self, monitor: Monitor) -> str:
+        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
+        return self.source.fingerprint(monitor)
 
     def close(self) -> None:
         """Close the file; tensors that were read keep their pages."""
-        self._file.close()
+        self.source.close()
+        self._view.cache_clear()
 
 
-def _state(descriptor: int) -> tuple[int, int]:
-    """Return size and time of the last change of an open file."""
-    status = os.fstat(descriptor)
-    return status.st_size, status.st_mtime_ns
+def _map(file: BinaryIO, start: int, stop: int, alignment: int) -> torch.Tensor:
+    """Return a span of a file as a flat uint8 tensor: its pages, or a copy to be aligned."""
+    import torch
+
+    if start == stop:
+        return torch.empty(0, dtype=torch.uint8)
+    page_start = start - start % mmap.ALLOCATIONGRANULARITY
+    pages = mmap.mmap(file.fileno(), stop - page_start, offset=page_start, access=mmap.ACCESS_COPY)
+    flat = torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - page_start)
+    return flat.clone() if start % alignment else flat  # compiled loops may rely on it

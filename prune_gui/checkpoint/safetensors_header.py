@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from reprlib import repr as short
 from typing import BinaryIO, Final, NamedTuple, NoReturn
 
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS, size_in_bytes
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, size_in_bytes
 from prune_gui.errors import CheckpointError
 
 LENGTH_BYTES: Final = 8
@@ -23,8 +25,10 @@ METADATA_KEY: Final = "__metadata__"
 SIZE_LIMIT: Final = 1 << 63
 """Sizes, and products of sizes in bits, stay below this, which torch counts up to."""
 FIELDS: Final = {"dtype", "shape", "data_offsets"}
-MAX_DIMS: Final = 64
 MAX_MESSAGE: Final = 400
+MAX_OTHER_BRACKETS: Final = 1 << 19
+ESCAPE: Final = re.compile(r"\\.")
+KEY_END: Final = re.compile(r'"[ \t\n\r]*:')
 
 DTYPES: Final = {
     "F64": "float64",
@@ -75,10 +79,17 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
     """
     header = Header({}, {}, {})
     try:
-        entries, data_start = _parse(file, size)
+        entries, text, data_start = _parse(file, size)
         header.metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
+        if "\\" in text:
+            for written in (*entries, *header.metadata, *header.metadata.values()):
+                _check_text(written)
+        may_have_bools = "true" in text or "false" in text
+        kinds: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
         for key, entry in entries.items():
-            header.tensors[key], (start, stop) = _tensor(key, entry)
+            if may_have_bools:
+                kinds.clear()  # in which True would be found as 1
+            header.tensors[key], start, stop = _tensor(key, entry, kinds)
             header.spans[key] = data_start + start, data_start + stop
         _check_cover(header.spans, data_start, size)
     except _HeaderError as problem:
@@ -111,7 +122,8 @@ class _HeaderError(Exception):
     """What is wrong with a header, as the end of a sentence."""
 
 
-def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], int]:
+def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
+    """Return the header as an object and as text, and where the data start."""
     if size < LENGTH_BYTES:
         raise _HeaderError("it is too short")
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -125,19 +137,36 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], int]:
         )
     try:
         text = file.read(length).decode("utf-8")
-        header = json.loads(
+        # Lists and objects take much more memory than text. Strings of metadata may hold brackets.
+        if text.count("[") + text.count("{") > 3 * text.count('"dtype"') + MAX_OTHER_BRACKETS:
+            raise _HeaderError("its header nests too much for a header")
+        decode = partial(
+            json.loads,
             text,
-            object_pairs_hook=_without_duplicates,
             parse_int=_not_minus_zero if "-0" in text else None,  # costs time on long headers
+            parse_float=_refuse_constant,
             parse_constant=_refuse_constant,
         )
+        header = decode()
+        if isinstance(header, dict) and _number_of_keys(text) != len(header) + sum(
+            len(entry) for entry in header.values() if isinstance(entry, dict)
+        ):
+            decode(object_pairs_hook=_without_duplicates)  # costs more, and says which
     except UnicodeDecodeError:
         raise _HeaderError("its header is not UTF-8 text") from None
     except (ValueError, RecursionError):
         raise _HeaderError("its header is not JSON") from None
     if not isinstance(header, dict):
         raise _HeaderError("its header is not a JSON object")
-    return header, LENGTH_BYTES + length
+    return header, text, LENGTH_BYTES + length
+
+
+def _number_of_keys(text: str) -> int:
+    """Count the keys of all objects in a text of JSON: what is in quotes and before a colon."""
+    if "\\" in text:
+        text = ESCAPE.sub("", text)  # then a quote is never part of a string
+    quoted = text.count('":')
+    return quoted if quoted == text.count(":") else len(KEY_END.findall(text))
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -167,8 +196,6 @@ def _metadata(entry: object) -> dict[str, str]:
     for key, value in entry.items():
         if not isinstance(value, str):
             raise _HeaderError(f"its metadata {key!r} is not text")
-        _check_text(key)
-        _check_text(value)
     return entry
 
 
@@ -180,29 +207,44 @@ def _check_text(text: str) -> None:
         raise _HeaderError(f"{text[:80]!r} is not valid text") from None
 
 
-def _tensor(key: str, entry: object) -> tuple[RawTensor, tuple[int, int]]:
-    """Return a tensor and its data offsets, if they agree with each other."""
-    _check_text(key)
+def _tensor(
+    key: str, entry: object, kinds: dict[tuple[object, ...], tuple[RawTensor, int]]
+) -> tuple[RawTensor, int, int]:
+    """Return a tensor and its data offsets, if they agree with each other.
+
+    Args:
+        key: its name.
+        entry: what the header says of it.
+        kinds: those seen before, by dtype and shape: most tensors are of few of them.
+    """
     if not isinstance(entry, dict) or entry.keys() != FIELDS:
         raise _HeaderError(f"{key!r} does not have exactly a dtype, a shape and data offsets")
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
+        raise _HeaderError(f"{key!r} has no list for its shape or no pair of data offsets")
+    start, stop = offsets
+    try:
+        kind, nbytes = kinds[code, *shape]
+        if stop - start == nbytes and start >= 0:
+            return kind, start, stop
+    except (KeyError, TypeError):
+        pass
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         raise _HeaderError(f"{key!r} has the unknown dtype {short(code)}")
-    if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
-        raise _HeaderError(f"{key!r} has no list for its shape or no pair of data offsets")
     bits = ENTRY_BITS[dtype]
     if not (_are_sizes(shape + offsets) and _is_within_reach(shape, bits)):
         raise _HeaderError(
             f"{key!r} has the impossible shape {short(shape)} or data offsets {short(offsets)}"
         )
-    start, stop = offsets
     if (stop - start) * 8 != math.prod(shape) * bits:
         raise _HeaderError(
             f"{key!r} of shape {short(shape)} and dtype {code} does not fit its "
             f"{stop - start:,} bytes"
         )
-    return RawTensor(tuple(shape), dtype), (start, stop)
+    kind = RawTensor(tuple(shape), dtype)
+    kinds[code, *shape] = kind, stop - start
+    return kind, start, stop
 
 
 def _are_sizes(values: list[int]) -> bool:
@@ -218,7 +260,8 @@ def _is_within_reach(shape: list[int], bits: int) -> bool:
 def _check_cover(spans: Mapping[str, tuple[int, int]], data_start: int, size: int) -> None:
     """Check that the tensors follow each other, without overlap or hole, to the end of the file."""
     position = data_start
-    for (start, stop), key in sorted((span, key) for key, span in spans.items()):
+    ordered = sorted(spans.items(), key=lambda named: named[1])
+    for key, (start, stop) in ordered:
         if start != position:
             raise _HeaderError(f"{key!r} does not start where the tensor before it ends")
         position = stop

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 ENTRY_BITS: Final = {
     "float64": 64,
@@ -54,9 +53,12 @@ PRUNABLE_DTYPES: Final = frozenset(
     }
 )
 
+MAX_DIMS: Final = 64
+MAX_ENTRIES: Final = 1 << 50
+"""Of a tensor that need not be in the file entry by entry, so that sums of many stay exact."""
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+
+class TensorInfo(NamedTuple):
     """One parameter of a checkpoint.
 
     Attributes:
@@ -68,6 +70,8 @@ class TensorInfo:
         pair: the file's keys of the original and of the mask, if it holds a reparametrized pair.
         special: why the values are not plain dense entries ("sparse", "quantized", ...), or None.
             Special tensors are shown, never pruned; a torch file keeps them as they are.
+        role: what it is for another parameter, such as one half of a weight norm; or None.
+        spared: why it is not pruned though its values could be, in a few words; or None.
     """
 
     name: str
@@ -76,6 +80,8 @@ class TensorInfo:
     aliases: tuple[str, ...] = ()
     pair: tuple[str, str] | None = None
     special: str | None = None
+    role: str | None = None
+    spared: str | None = None
 
     @property
     def numel(self) -> int:
@@ -94,6 +100,8 @@ class TensorInfo:
             return self.special
         if self.dtype not in PRUNABLE_DTYPES:
             return _reason(self.dtype)
+        if self.spared is not None:
+            return self.spared
         if self.numel == 0:
             return "empty"
         return None

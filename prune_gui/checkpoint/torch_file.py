@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,17 +13,19 @@ import psutil
 import torch
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.nest import Root, largest, state_dicts, tensors_of
+from prune_gui.checkpoint.conversion import needs_code
+from prune_gui.checkpoint.nest import Root, State, largest, name_of, state_dicts, tensors_of
+from prune_gui.checkpoint.overlaps import overlapping
 from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.pickle_scan import Scan
+from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS
 from prune_gui.checkpoint.torch_layout import Layout, inspect_layout
-from prune_gui.errors import CheckpointError
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.monitor import Monitor
 
-HOW_TO_CONVERT: Final = (
-    "If you trust where it came from, save its weights alone there: "
-    "`import torch; whole = torch.load(path, weights_only=False); "
-    "torch.save(whole['state_dict'] if isinstance(whole, dict) else whole.state_dict(), 'new.pt')`."
-)
+NAMED_AT_MOST: Final = 5
+REPEATED: Final = "repeated view"
 
 
 class TorchCheckpoint(Checkpoint):
@@ -40,37 +42,58 @@ class TorchCheckpoint(Checkpoint):
 
     format: Literal["torch"] = "torch"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, state: str | None = None) -> None:
+        """Open the state dict of that name (see `candidates`), or the largest."""
         layout = inspect_layout(path)
+        self.source = Source(path)
+        try:
+            self._read(path, layout, state)
+        except BaseException:
+            self.source.close()
+            raise
+
+    def _read(self, path: Path, layout: Layout, state: str | None) -> None:
         self.nest = _load(path, layout)
         found = state_dicts(self.nest)
         if not found:
             raise CheckpointError(_no_state_dict(path, self.nest))
         self.root: Root = layout.root if layout.root in found else largest(found)
+        names = {name_of(root): root for root in reversed(found)}
+        if state is not None:
+            if state not in names:
+                raise CheckpointError(
+                    f"{path.name} has no state dict {state!r}. Choose one of {_listed(found)}."
+                )
+            self.root = names[state]
         self.state = found[self.root]
-        raw = {key: _raw(tensor, key, path) for key, tensor in tensors_of(self.state)}
-        others = [root for root in found if root != self.root]
-        super().__init__(path, raw, layout.metadata, (*layout.warnings, *_about_others(others)))
-        self._closed = False
+        raw = _raw(path, dict(tensors_of(self.state)))
+        super().__init__(
+            path, raw, layout.metadata, (*layout.warnings, *_remarks(self.root, found))
+        )
+        self.candidates = tuple(map(name_of, found))
+        self.state_dict = name_of(self.root)
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor, dense or special as the file has it, without gradient."""
-        if self._closed:
-            raise CheckpointError(f"{self.path.name} is closed. Open it again.")
+        self.source.check()
         tensor = self.state.get(key)
         if not isinstance(tensor, torch.Tensor):
             raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
         return tensor.detach().resolve_conj().resolve_neg()
 
+    def fingerprint(self, monitor: Monitor) -> str:
+        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
+        return self.source.fingerprint(monitor)
+
     def close(self) -> None:
         """Let go of all tensors; those that were read stay valid."""
-        self._closed = True
+        self.source.close()
         self.nest = self.state = {}
 
 
 def _load(path: Path, layout: Layout) -> object:
     """Unpickle with torch's restricted unpickler: tensors and plain containers only."""
-    if not layout.mappable and layout.nbytes > psutil.virtual_memory().available:
+    if layout.nbytes > psutil.virtual_memory().available:
         raise CheckpointError(
             f"{path.name} can only be loaded at once, and its {layout.nbytes:,} bytes do not fit "
             "into the free memory. Save it again with torch.save of a recent torch."
@@ -81,11 +104,18 @@ def _load(path: Path, layout: Layout) -> object:
             warnings.simplefilter("ignore")
             return torch.load(path, map_location="cpu", weights_only=True, mmap=layout.mappable)
     except pickle.UnpicklingError as error:
-        raise CheckpointError(_refusal(path, str(error))) from error
+        raise _refusal(path, str(error)) from error
     except OSError:
         raise
+    except UnicodeEncodeError as error:
+        raise CheckpointError(
+            f"{path} has a name that is no valid text, which torch cannot use. Rename it."
+        ) from error
     except MemoryError as error:
-        raise CheckpointError(f"{path.name} does not fit into memory.") from error
+        raise CheckpointError(
+            f"{path.name} does not fit into memory. Close other programs, or open it on a larger "
+            "machine."
+        ) from error
     except Exception as error:  # torch raises whatever a damaged file leads it to
         raise CheckpointError(
             f"{path.name} is damaged: torch cannot load it ({_first_line(error)}). "
@@ -93,17 +123,11 @@ def _load(path: Path, layout: Layout) -> object:
         ) from error
 
 
-def _refusal(path: Path, message: str) -> str:
+def _refusal(path: Path, message: str) -> CheckpointError:
+    """Refuse what torch does; its message may name what it does not know."""
     unknown = re.search(r"GLOBAL (\S+)", message)
-    if unknown is None:
-        return (
-            f"{path.name} is not plain weights, and is not opened, because unpickling it could run "
-            f"code. {HOW_TO_CONVERT}"
-        )
-    return (
-        f"{path.name} needs the code of {unknown[1]} to open, and code from a file is never run. "
-        f"{HOW_TO_CONVERT}"
-    )
+    names = (unknown[1],) if unknown else ()
+    return needs_code(path, Scan(None, names, protocol=2, readable=True, copied=0))
 
 
 def _no_state_dict(path: Path, nest: object) -> str:
@@ -118,24 +142,65 @@ def _no_state_dict(path: Path, nest: object) -> str:
     )
 
 
-def _about_others(roots: list[Root]) -> list[str]:
-    if not roots:
-        return []
-    shown = ", ".join(repr(".".join(root)) if root else "the top level" for root in roots[:5])
-    more = f" and {len(roots) - 5} more" if len(roots) > 5 else ""
-    return [f"Tensors beside the state dict are kept as they are, not shown: in {shown}{more}."]
-
-
-def _raw(tensor: torch.Tensor, key: str, path: Path) -> RawTensor:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    if dtype not in ENTRY_BITS:
-        raise CheckpointError(
-            f"{path.name}: {key!r} has the dtype {dtype}, which is not supported."
+def _remarks(root: Root, found: Mapping[Root, State]) -> Iterator[str]:
+    others = [other for other in found if other != root]
+    if others:
+        yield (
+            f"This is the state dict {_named(root)}. Tensors beside it are kept as they are, not "
+            f"shown: in {_listed(others)}. Choose one of them by its name: --state, or File > "
+            "State dict."
         )
-    special = _special(tensor)
-    return RawTensor(
-        tuple(tensor.shape), dtype, _view(tensor) if special is None else None, special
+    nameless = sum(
+        isinstance(value, torch.Tensor) and not isinstance(key, str)
+        for key, value in found[root].items()
     )
+    if nameless:
+        yield f"{nameless:,} tensors whose keys are not text are kept as they are, not shown."
+
+
+def _named(root: Root) -> str:
+    return repr(one_line(name_of(root), 80)) + ("" if root else " (the top level)")
+
+
+def _listed(roots: Iterable[Root]) -> str:
+    names = [_named(root) for root in roots]
+    more = len(names) - NAMED_AT_MOST
+    return ", ".join(names[:NAMED_AT_MOST]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _raw(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, RawTensor]:
+    found: dict[str, RawTensor] = {}
+    views: dict[Hashable, str] = {}
+    for key, tensor in tensors.items():
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in ENTRY_BITS:
+            raise CheckpointError(
+                f"{path.name}: {key[:80]!r} has the dtype {dtype}, which is not supported. Save it "
+                "in another one."
+            )
+        if not _is_text(key):
+            raise CheckpointError(
+                f"{path.name}: the name {key[:80]!r} is not valid text. Save it under another one."
+            )
+        special = _special(tensor)
+        view = _view(tensor) if special is None else None
+        if tensor.layout == torch.strided and special in (None, REPEATED) and tensor.numel():
+            views.setdefault(view or key, key)
+        found[key] = RawTensor(tuple(tensor.shape), dtype, view, special)
+    owners = overlapping({key: tensors[key] for key in views.values()})
+    if owners:
+        for key, raw in found.items():
+            found[key] = raw._replace(shares=owners.get(views.get(raw.view or key, key)))
+    return found
+
+
+def _is_text(key: str) -> bool:
+    """Tell whether a name can be written: lone surrogates cannot."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _special(tensor: torch.Tensor) -> str | None:
@@ -149,7 +214,7 @@ def _special(tensor: torch.Tensor) -> str | None:
     if tensor.is_meta:
         return "without values"
     if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
-        return "repeated view"
+        return REPEATED
     return None
 
 

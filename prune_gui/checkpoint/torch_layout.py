@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
-from prune_gui.checkpoint.pickle_scan import FalseClaimError, Storage, scan
-from prune_gui.errors import CheckpointError
+from prune_gui.checkpoint.conversion import lines_of, needs_code
+from prune_gui.checkpoint.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.pickle_scan import Scan, Storage, scan
+from prune_gui.errors import CheckpointError, one_line
 
 METADATA_RECORD: Final = "prune_gui.json"
 """A record that we add to torch archives: {"root": [...], "metadata": {...}}. torch ignores it."""
 
+BYTE_ORDER: Final = "byteorder"
 ENCRYPTED: Final = 1
+READ_BY_TORCH: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 MAX_PICKLE_BYTES: Final = 1 << 29
+MAX_GROWTH: Final = 100
+"""How many times its size a compressed archive may unpack to; one of zeros alone comes to 1000."""
 MAX_METADATA_BYTES: Final = 1 << 26
 ZIP_MAGIC: Final = b"PK"
 LEGACY_PICKLES: Final = 5
 """Magic number, protocol, system, the saved object, and the keys of the storages behind it."""
 LEGACY_COUNT_BYTES: Final = 8
 """Each storage starts with the number of its entries."""
-LEGACY_MAGIC: Final = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""How each legacy torch file starts: its magic number, pickled with protocol 2."""
+LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
+"""The number that each legacy torch file starts with, pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class Layout:
 
     Attributes:
         mappable: whether the values can be mapped where they lie.
-        nbytes: memory that loading takes if they cannot.
+        nbytes: memory that loading takes: of all values if they cannot, or of copies of some.
         root: the path of the state dict, if we wrote the file; else None.
         metadata: what we wrote with it.
         warnings: what a person should know.
@@ -48,7 +56,7 @@ class Layout:
 
 
 def inspect_layout(path: Path) -> Layout:
-    """Check a torch file without loading it.
+    """Check a torch file, or any other pickle, without loading it.
 
     Raises:
         CheckpointError: it is no torch checkpoint, it needs code, or it claims more than it holds.
@@ -61,39 +69,35 @@ def inspect_layout(path: Path) -> Layout:
             return _inspect_legacy(path, file)
     except FalseClaimError as problem:
         raise CheckpointError(
-            f"{path.name} is not opened: {str(problem)[:400]}. Get the file again, or save it "
-            "again with torch.save."
+            f"{path.name} is not opened: {one_line(str(problem), 300)}. Get the file again, or "
+            "save it again with torch.save."
         ) from None
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError) as error:
         raise CheckpointError(
-            f"{path.name} is a damaged zip archive ({error}). Get the file again."
+            f"{path.name} is a damaged zip archive ({one_line(str(error), 200)}; a partial "
+            "download?). Get the file again."
         ) from error
 
 
 def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
     archive = zipfile.ZipFile(file)
-    # All records lie in one folder, whose name does not matter.
-    records = {record.filename.partition("/")[2]: record for record in archive.infolist()}
+    # All records lie in one folder, whose name does not matter; torch does not tell a from A.
+    every = archive.infolist()
+    records = {record.filename.partition("/")[2]: record for record in every}
     if "constants.pkl" in records:
         raise CheckpointError(
-            f"{path.name} is a TorchScript program, not a checkpoint. Where it came from, save its "
-            "weights: `torch.save(torch.jit.load(path).state_dict(), 'new.pt')`."
+            f"{path.name} is a TorchScript program, not a checkpoint, and it is not run. "
+            "If you trust it, save its weights:",
+            lines_of(path, "torch.jit"),
         )
     if "data.pkl" not in records:
         raise CheckpointError(
             f"{path.name} is a zip archive, but not one that torch.save wrote. If a checkpoint is "
             "in it, unpack it first."
         )
-    if len(records) < len(archive.infolist()):
+    if len({name.lower() for name in records}) < len(every):
         raise FalseClaimError("its archive has two records of the same name")
-    if any(record.flag_bits & ENCRYPTED for record in records.values()):
-        raise FalseClaimError("its archive is encrypted")
-    size = path.stat().st_size
-    for name, record in records.items():
-        if record.header_offset + record.compress_size > size or (
-            record.compress_type == zipfile.ZIP_STORED and record.compress_size != record.file_size
-        ):
-            raise FalseClaimError(f"its record {name!r} claims more than the file holds")
+    _check_records(records, path.stat().st_size)
 
     def check(storage: Storage) -> None:
         record = records.get(f"data/{storage.key}")
@@ -107,15 +111,47 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
 
     if records["data.pkl"].file_size > MAX_PICKLE_BYTES:
         raise FalseClaimError("its pickle is too large")
-    scan(io.BytesIO(archive.read(records["data.pkl"])), check)
+    with archive.open(records["data.pkl"]) as record:
+        found = scan(cast("BinaryIO", io.BufferedReader(record)), check)  # as large as it is
+    _check_code(path, found)
+    order = records.get(BYTE_ORDER)
+    swapped = order is not None and archive.open(order).read(9) != sys.byteorder.encode()
+    stored = all(record.compress_type == zipfile.ZIP_STORED for record in every)
+    mappable = stored and not swapped
     root, metadata, warnings = _own_record(archive, records.get(METADATA_RECORD))
     return Layout(
-        mappable=all(record.compress_type == zipfile.ZIP_STORED for record in records.values()),
-        nbytes=sum(record.file_size for record in records.values()),
+        mappable=mappable,
+        nbytes=found.copied + (0 if mappable else sum(record.file_size for record in every)),
         root=root,
         metadata=metadata,
         warnings=warnings,
     )
+
+
+def _check_records(records: Mapping[str, zipfile.ZipInfo], size: int) -> None:
+    """Check what a zip archive of `size` bytes says of its records."""
+    if min(record.header_offset for record in records.values()) != 0:
+        raise FalseClaimError("its archive does not start with a record")
+    for name, record in records.items():
+        stored = record.compress_type == zipfile.ZIP_STORED
+        if record.flag_bits & ENCRYPTED:
+            raise FalseClaimError("its archive is encrypted")
+        if record.compress_type not in READ_BY_TORCH:
+            raise FalseClaimError(f"its record {name!r} is compressed in a way torch cannot read")
+        if record.header_offset + record.compress_size > size or (
+            stored and record.compress_size != record.file_size
+        ):
+            raise FalseClaimError(f"its record {name!r} claims more than the file holds")
+    if sum(record.compress_size for record in records.values()) > size:
+        raise FalseClaimError("the records of its archive overlap")
+    unpacked = sum(record.file_size for record in records.values())
+    if unpacked > MAX_GROWTH * size:
+        raise FalseClaimError(f"its archive unpacks from {size:,} to {unpacked:,} bytes")
+
+
+def _check_code(path: Path, found: Scan) -> None:
+    if found.foreign or not found.readable:
+        raise needs_code(path, found)
 
 
 def _own_record(
@@ -137,19 +173,22 @@ def _own_record(
 
 
 def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
-    if file.read(len(LEGACY_MAGIC)) != LEGACY_MAGIC:
-        raise CheckpointError(
-            f"{path.name} is a Python pickle that torch.save did not write, and unpickling it "
-            "could run code. Where it came from, load it and save its arrays with safetensors."
-        )
-    file.seek(0)
     storages: dict[str, int] = {}
 
     def note(storage: Storage) -> None:
+        if not storage.typed:
+            raise FalseClaimError("its dtypes are newer than its form, and torch cannot read them")
         storages[storage.key] = max(storage.nbytes, storages.get(storage.key, 0))
 
-    for _ in range(LEGACY_PICKLES):
-        scan(file, note)
+    first = scan(file, note)
+    if first.root != LEGACY_MAGIC:
+        raise needs_code(path, first, plain=True)
+    found = [scan(file, note) for _ in range(LEGACY_PICKLES - 1)]
+    for pickled in sorted((first, *found), key=lambda pickled: not pickled.foreign):
+        _check_code(path, pickled)
+    keys = found[-1].root
+    if not isinstance(keys, list) or not storages.keys() <= set(filter(_is_text, keys)):
+        raise FalseClaimError("some of its storages are missing")
     behind = path.stat().st_size - file.tell()
     claimed = sum(LEGACY_COUNT_BYTES + nbytes for nbytes in storages.values())
     if claimed > behind:
@@ -157,4 +196,8 @@ def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
             f"its tensors claim {claimed:,} bytes, and {behind:,} follow its pickle"
             " (a partial download?)"
         )
-    return Layout(mappable=False, nbytes=behind)
+    return Layout(mappable=False, nbytes=behind + sum(pickled.copied for pickled in found))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

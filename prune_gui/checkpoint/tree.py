@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from prune_gui.checkpoint.kinds import MOST, kind_of
 from prune_gui.checkpoint.tensor_info import TensorInfo
 
 MAX_DEPTH: Final = 64
@@ -66,6 +67,13 @@ class ModuleNode:
     def numel(self) -> int:
         """Entries of the parameters at and below this node."""
         return sum(tensor.numel for tensor in self.tensors)
+
+    @cached_property
+    def kind(self) -> str:
+        """What kind of module this is, as far as names and shapes tell; "" if they do not."""
+        if not 0 < len(self.below) <= MOST:
+            return ""
+        return kind_of(self.name, len(self.path) + 1 if self.depth else 0, self.below)
 
     def walk(self) -> Iterator[ModuleNode]:
         """Yield this node and all below it, each before its children."""

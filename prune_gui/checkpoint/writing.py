@@ -5,15 +5,21 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from prune_gui.checkpoint.atomic import replacing
-from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES, Checkpoint, Format
 from prune_gui.checkpoint.digest import pieces
 from prune_gui.checkpoint.entries import Entry, Placed, place
-from prune_gui.checkpoint.opening import KNOWN_SUFFIXES, SUFFIXES, open_checkpoint
+from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.safetensors_writer import write_safetensors
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
+
+KEEP_THE_FILES: Final = (
+    "only dense tensors can go from one torch file to another. Save in files like those of the "
+    "input."
+)
 
 
 def write_checkpoint(
@@ -53,27 +59,54 @@ def write_checkpoint(
     placed = place(entries, like)
     nbytes = sum(item.entry.nbytes for item in placed)
     with replacing(out, nbytes=nbytes, overwrite=overwrite) as temporary:
-        if form == "safetensors":
-            _check_nothing_special(out, placed, like)
-            checksums = write_safetensors(temporary, placed, metadata, monitor)
-        else:
-            from prune_gui.checkpoint.torch_file import TorchCheckpoint
-            from prune_gui.checkpoint.torch_writer import write_torch
-
-            model = like if isinstance(like, TorchCheckpoint) else None
-            checksums = write_torch(temporary, placed, model, metadata, monitor)
-        _verify(temporary, out, placed, checksums, metadata, monitor)
+        write_file(temporary, out, form, placed, like, metadata, monitor)
 
 
-def _check_nothing_special(out: Path, placed: Sequence[Placed], like: Checkpoint | None) -> None:
+def write_file(
+    path: Path,
+    out: Path,
+    form: Format,
+    placed: Sequence[Placed],
+    like: Checkpoint | None,
+    metadata: Mapping[str, str],
+    monitor: Monitor,
+) -> None:
+    """Fill the file at `path`, which is to become `out`, and compare it with what was meant.
+
+    Raises:
+        CheckpointError: it cannot hold these tensors, or does not.
+        Cancelled: the monitor says so.
+    """
+    if form == "safetensors":
+        advice = "safetensors holds plain dense tensors only. Save as .pt instead."
+        check_nothing_special(out, placed, like, advice)
+        checksums = write_safetensors(path, placed, metadata, monitor)
+    else:
+        from prune_gui.checkpoint.torch_file import TorchCheckpoint
+        from prune_gui.checkpoint.torch_writer import write_torch
+
+        model = like if isinstance(like, TorchCheckpoint) else None
+        if model is None:
+            check_nothing_special(out, placed, like, KEEP_THE_FILES)
+        checksums = write_torch(path, placed, model, metadata, monitor)
+    _verify(path, out, placed, checksums, metadata, monitor)
+
+
+def check_nothing_special(
+    out: Path, placed: Sequence[Placed], like: Checkpoint | None, advice: str
+) -> None:
+    """Check that no special tensor of `like` would be missing from `out`.
+
+    Raises:
+        CheckpointError: one would; says so and gives the advice.
+    """
     if like is None:
         return
     written = {item.key for item in placed}
     for key, tensor in like.raw.items():
         if tensor.special is not None and key not in written:
             raise CheckpointError(
-                f"{key!r} ({tensor.special}) cannot be stored in {out.name}: safetensors holds "
-                "plain dense tensors only. Save as .pt instead."
+                f"{key!r} ({tensor.special}) cannot be stored in {out.name}: {advice}"
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -60,15 +60,27 @@ class Companions:
                 f"{path}: {target.name} cannot serve as {what}: {found.not_prunable}. "
                 "They are floating point numbers."
             )
-        if what == "mask":
-            read = partial(file.read, target.name)
-            if found.pair:
-                read = partial(file.read_key, found.pair[1])
-            return TensorScores(read, found.shape, read().dtype)
-        return file_entries(file, found)
+        return mask_entries(file, found) if what == "mask" else file_entries(file, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Views a tensor of an open file; equal to whatever views the same one."""
+
+    file: Checkpoint
+    key: str
+
+    def __call__(self) -> torch.Tensor:
+        return self.file.view_key(self.key)
 
 
 def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return what reads the entries of a parameter of a checkpoint."""
     dtype: torch.dtype = getattr(torch, info.dtype)
-    return TensorScores(partial(file.read, info.name), info.shape, dtype)
+    return TensorScores(_View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
+
+
+def mask_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
+    """Return what reads the mask of a reparametrized pair, or a parameter that is a mask."""
+    read = _View(file, info.pair[1] if info.pair else info.name)
+    return TensorScores(read, info.shape, read().dtype)

@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
 import torch
 
-from prune_gui.checkpoint import Entry, TensorInfo, fingerprint, write_checkpoint
-from prune_gui.errors import RecipeError
+from prune_gui.checkpoint import (
+    Entry,
+    ShardedCheckpoint,
+    TensorInfo,
+    is_folder,
+    write_checkpoint,
+    write_shards,
+)
+from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.keys import raw_bits
 from prune_gui.pruning.parallel import chunks
 from prune_gui.recipe import stack
+from prune_gui.recipe.provenance import metadata_of
 from prune_gui.recipe.resolution import Resolution
 
 Form = Literal["finalized", "reparametrized", "masks"]
@@ -31,53 +38,85 @@ def export(
     overwrite: bool = False,
     progress: Progress | None = None,
     cancel: CancelFlag | None = None,
+    shard_size: int | None = None,
 ) -> None:
-    """Write the pruned checkpoint; the file appears whole, or not at all.
+    """Write the pruned checkpoint; the file, or the folder of shards, appears whole or not at all.
+
+    Only weights are written: config.json, tokenizers and the like stay where they are.
 
     Args:
         resolution: what to prune.
-        out: where to; the suffix (``.safetensors``, ``.pt``, ...) says which kind of file.
+        out: where to. A file: the suffix (``.safetensors``, ``.pt``, ...) says of which kind. A
+            folder (there is one, or the name ends in none of these suffixes): shards like those of
+            the input, each with the same tensors, and their index.
         form: ``finalized``: same keys, order and types, pruned entries exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
             `torch.nn.utils.prune` keeps them. ``masks``: a boolean tensor per pruned parameter.
-        overwrite: whether an existing file may be replaced.
+        overwrite: whether an existing file may be replaced; of a folder, the shards in it.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
+        shard_size: split the checkpoint anew, into shards of no more than so many bytes (or of a
+            single tensor), named as Hugging Face does.
 
     Raises:
         RecipeError: there is nothing to write in this form.
         CheckpointError: the file cannot be written; what was there before is untouched.
         Cancelled: `cancel` was set; what was there before is untouched.
     """
-    write(resolution, Path(out), form, overwrite=overwrite, monitor=Monitor(progress, cancel))
+    monitor = Monitor(progress, cancel)
+    write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
 
 
 def write(
-    resolution: Resolution, out: Path, form: Form, *, overwrite: bool, monitor: Monitor
+    resolution: Resolution,
+    out: str | os.PathLike[str],
+    form: Form,
+    *,
+    overwrite: bool,
+    monitor: Monitor,
+    shard_size: int | None = None,
 ) -> None:
     """Do as `export`, reporting to a monitor."""
     checkpoint = resolution.checkpoint
+    sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)
+    to_folder = sharded and is_folder(out)
+    if shard_size is not None and not to_folder:
+        raise CheckpointError(
+            f"{out} is the name of a single file. Give the name of a folder for the shards."
+        )
     entries = list(_FORMS[form](resolution))
     if not entries:
         raise RecipeError("There are no masks to write: no step is for any parameter.")
+    like = None if form == "masks" else checkpoint
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     written = sum(entry.nbytes for entry in entries)
     with monitor.plan(fingerprinted + 2 * written):  # it is read back, too
-        metadata = {
-            **checkpoint.metadata,
-            "prune_gui.version": version("prune-gui"),
-            "prune_gui.form": form,
-            "prune_gui.recipe": resolution.recipe.to_yaml(),
-            "prune_gui.input": fingerprint(checkpoint.path, monitor),
-        }
-        write_checkpoint(
-            out,
-            entries,
-            like=None if form == "masks" else checkpoint,
-            metadata=metadata,
-            overwrite=overwrite,
-            monitor=monitor,
+        metadata = metadata_of(
+            resolution.recipe,
+            form,
+            checkpoint.fingerprint(monitor),
+            {name: resolution.counts[name][0] for name in resolution.layers},
         )
+        if to_folder:
+            write_shards(
+                Path(out),
+                entries,
+                source=checkpoint,
+                like=like,
+                metadata=metadata,
+                shard_size=shard_size,
+                overwrite=overwrite,
+                monitor=monitor,
+            )
+        else:
+            write_checkpoint(
+                Path(out),
+                entries,
+                like=like,
+                metadata={**checkpoint.metadata, **metadata},
+                overwrite=overwrite,
+                monitor=monitor,
+            )
 
 
 def _finalized(resolution: Resolution) -> Iterator[Entry]:

@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.pruning.counts import Remembered
 from prune_gui.pruning.keys import ScoreKeys
 from prune_gui.pruning.methods import Target
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import EntryCut, GivenMask, Predicate, Standing
 from prune_gui.pruning.selection import Cut, Ranking
-from prune_gui.pruning.sources import TensorScores
 from prune_gui.recipe import stack
 from prune_gui.recipe.codes import IN_FILE, KEPT
-from prune_gui.recipe.companions import Companions, file_entries
+from prune_gui.recipe.companions import Companions, file_entries, mask_entries
 from prune_gui.recipe.decided import Decided
 from prune_gui.recipe.explanation import Explanation
+from prune_gui.recipe.provenance import Provenance
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import Layer
@@ -80,6 +81,7 @@ class Resolution:
     outcomes: tuple[Outcome, ...] = ()
     _companions: Companions = field(default_factory=Companions, repr=False, compare=False)
     _decided: Decided = field(default_factory=Decided, repr=False, compare=False)
+    _remembered: Remembered = field(default_factory=Remembered, repr=False, compare=False)
 
     def mask(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return a boolean tensor of the parameter's shape, True where kept.
@@ -91,7 +93,9 @@ class Resolution:
         Raises:
             RecipeError: the checkpoint has no parameter of that name, or that no such tile.
         """
-        return self.pruned_by(name, tile) == KEPT
+        if tile is not None:
+            return self._tile(name, tile) == KEPT
+        return self._whole(name, stack.kept, torch.bool)
 
     def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return, as torch.uint8 of the parameter's shape, the step that pruned each entry.
@@ -107,15 +111,7 @@ class Resolution:
         """
         if tile is not None:
             return self._tile(name, tile)
-        shape = self._info(name).shape
-        out = np.empty(math.prod(shape), np.uint8)
-
-        def fill(stretch: tuple[int, int]) -> None:
-            out[slice(*stretch)] = self.pruned_by_within(name, *stretch)
-
-        for _ in run(fill, chunks(out.size)):
-            pass
-        return torch.from_numpy(out).view(shape)
+        return self._whole(name, stack.pruned_by, torch.uint8)
 
     def pruned_by_within(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
         """Return `pruned_by` for the flat (row-major) entries [start, stop) alone."""
@@ -137,7 +133,7 @@ class Resolution:
             raise RecipeError(f"{name} has shape {list(info.shape)}: no entry {list(index)} in it.")
         place = tuple(i % n for i, n in sides)
         flat = flat_index(info.shape, place)
-        value = float(self.checkpoint.read(name)[place])
+        value = float(self.checkpoint.view(name)[place])
         standings: dict[int, Standing] = {}
         for layer in self.layers.get(name, ()):
             standings[layer.step] = layer.predicate.standing(flat)
@@ -190,6 +186,19 @@ class Resolution:
         outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
 
+    def _whole(self, name: str, part: stack.Part, dtype: torch.dtype) -> torch.Tensor:
+        """Return `part` of a whole parameter."""
+        shape, layers = self._info(name).shape, self.layers.get(name, ())
+        out = torch.from_numpy(np.empty(shape, np.uint8)).view(dtype)
+        flat = out.view(-1).numpy()
+
+        def fill(stretch: tuple[int, int]) -> None:
+            flat[slice(*stretch)] = part(layers, *stretch)
+
+        for _ in run(fill, chunks(flat.size)):
+            pass
+        return out
+
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(layer.predicate for layer in self.layers.get(name, ()))
 
@@ -239,31 +248,37 @@ class Resolution:
             weights=file_entries(self.checkpoint, info),
             other=lambda path, what: self._companions.entries(self.recipe, path, info, what),
             alive=stack.alive(self.layers.get(info.name, ())),
+            remembered=self._remembered,
         )
 
 
 def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
     """Return the resolution of `recipe` before its first step: what the file says is pruned.
 
-    That is the masks of reparametrized pairs and, if the recipe starts from ``zeros``, every zero.
+    That is the masks of reparametrized pairs; the zeros of what this program pruned and finalized,
+    unless there are fewer by now; and, if the recipe starts from ``zeros``, every zero.
 
     Raises:
         Cancelled: the monitor said so.
     """
     layers: dict[str, tuple[Layer, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
+    made = Provenance.of(checkpoint.metadata)
+    remembered = made.pruned if made is not None and made.form == "finalized" else {}
     for info in checkpoint.tensors.values():
         if info.not_prunable:
             continue
-        predicates = _pruned_in_file(info, checkpoint, zeros=recipe.start == "zeros")
+        zeros = recipe.start == "zeros"
+        predicates = _pruned_in_file(info, checkpoint, zeros=zeros or info.name in remembered)
         layers_here = tuple(Layer(IN_FILE, predicate) for predicate in predicates)
         pruned = 0
         if layers_here:
-            layers[info.name] = layers_here
             monitor.expect(info.nbytes)
-            for start, stop in chunks(info.numel):
-                pruned += int(np.count_nonzero(stack.pruned_by(layers_here, start, stop)))
-                monitor.advance((stop - start) * info.nbytes // info.numel)
+            pruned = sum(run(partial(_count, layers_here, info, monitor), chunks(info.numel)))
+            if zeros or pruned >= remembered.get(info.name, 0):
+                layers[info.name] = layers_here
+            else:
+                pruned = 0
         counts[info.name] = pruned, info.numel
     return Resolution(recipe.with_steps(()), checkpoint, layers, counts)
 
@@ -293,12 +308,19 @@ def resolve(
     return resolution
 
 
+def _count(
+    layers: Sequence[Layer], info: TensorInfo, monitor: Monitor, stretch: tuple[int, int]
+) -> int:
+    """Count what is pruned of a stretch of a parameter."""
+    monitor.advance((stretch[1] - stretch[0]) * info.nbytes // info.numel)
+    return int(np.count_nonzero(stack.pruned_by(layers, *stretch)))
+
+
 def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) -> list[Predicate]:
     predicates: list[Predicate] = []
     if info.pair is not None:
         checkpoint.read_mask(info.name)  # once, for its check that every value is 0 or 1
-        read = partial(checkpoint.read_key, info.pair[1])
-        predicates.append(GivenMask(TensorScores(read, info.shape, read().dtype)))
+        predicates.append(GivenMask(mask_entries(checkpoint, info)))
     if zeros:
         keys = ScoreKeys.of(file_entries(checkpoint, info))
         everything_below_one = Cut(threshold=1, last_tie=-1, pruned=0)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.pruning import kernels
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.recipe.codes import KEPT
@@ -21,12 +23,15 @@ class Layer:
     predicate: Predicate
 
 
+Part = Callable[[Sequence[Layer], int, int], NDArray[Any]]
+"""`pruned_by` or `kept`."""
+
+
 def pruned_by(layers: Sequence[Layer], start: int, stop: int) -> NDArray[np.uint8]:
     """Return, for the flat entries [start, stop), the step that pruned each, or `KEPT`."""
     out = np.full(stop - start, KEPT, np.uint8)
     for layer in layers:
-        fresh = layer.predicate.prunes(start, stop) & (out == KEPT)
-        out += fresh.view(np.uint8) * np.uint8(layer.step)
+        kernels.mark_step(layer.predicate.prunes(start, stop), np.uint8(layer.step), out)
     return out
 
 
@@ -34,13 +39,20 @@ def kept(layers: Sequence[Layer], start: int, stop: int) -> NDArray[np.bool_]:
     """Return, for the flat entries [start, stop), where no step prunes."""
     out = np.ones(stop - start, np.bool_)
     for layer in layers:
-        np.logical_and(out, ~layer.predicate.prunes(start, stop), out=out)
+        np.greater(out, layer.predicate.prunes(start, stop), out=out)
     return out
 
 
 def alive(layers: Sequence[Layer]) -> Alive | None:
     """Return what tells the entries still there; None if no step has touched the parameter."""
-    if not layers:
-        return None
-    before = tuple(layers)
-    return lambda start, stop: kept(before, start, stop)
+    return _Kept(tuple(layers)) if layers else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Tells what some layers leave; equal to whatever tells it of the same layers."""
+
+    layers: tuple[Layer, ...]
+
+    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+        return kept(self.layers, start, stop)

@@ -57,6 +57,31 @@ def test_tied_pairs_are_one_parameter_only_if_their_masks_are_tied_too():
     assert found["c"].aliases == ()
 
 
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["module.a", "module.b"], "'module.', as DataParallel"),
+        (["_orig_mod.a"], "'_orig_mod.', as torch.compile"),
+        (["a._orig_mod.b", "c"], "'_orig_mod.', as torch.compile"),
+    ],
+)
+def test_what_training_puts_before_names_is_kept_and_remarked_on(names, words):
+    found, remarks = parameters({name: raw() for name in names})
+    assert list(found) == names
+    (remark,) = remarks
+    assert words in remark
+
+
+def test_some_names_with_the_prefix_are_nothing_to_remark_on():
+    assert parameters({"module.a": raw(), "b": raw()})[1] == []
+
+
+def test_many_remarks_of_a_kind_are_few(monkeypatch):
+    pairs = {f"{i}_{half}": raw((i,)) for i in range(9) for half in ("orig",)}
+    pairs |= {f"{i}_mask": raw() for i in range(9)}
+    assert len(parameters(pairs)[1]) == 6
+
+
 def test_a_tensor_without_a_view_is_tied_to_none():
     found, _ = parameters({"a": raw(), "b": raw()})
     assert list(found) == ["a", "b"]

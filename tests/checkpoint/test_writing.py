@@ -4,6 +4,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from prune_gui.checkpoint import (
     Entry,
     atomic,
     digest,
-    fingerprint,
     open_checkpoint,
     write_checkpoint,
 )
+from prune_gui.checkpoint.source import Source
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -374,12 +375,11 @@ def test_a_fingerprint_is_the_digest_of_the_bytes(tmp_path):
     path = tmp_path / "m.bin"
     path.write_bytes(bytes(range(256)) * 40_000)
     seen: list[tuple[int, int]] = []
-    result = fingerprint(path, Monitor(progress=lambda *step: seen.append(step)))
+    with closing(Source(path)) as source:
+        result = source.fingerprint(Monitor(progress=lambda *step: seen.append(step)))
     assert result == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
     cancel = threading.Event()
     cancel.set()
-    with pytest.raises(Cancelled):
-        fingerprint(path, Monitor(cancel=cancel))
-    with pytest.raises(CheckpointError, match="cannot be read"):
-        fingerprint(tmp_path / "none", Monitor())
+    with closing(Source(path)) as source, pytest.raises(Cancelled):
+        source.fingerprint(Monitor(cancel=cancel))

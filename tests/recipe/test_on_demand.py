@@ -10,7 +10,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import RecipeError
@@ -111,8 +112,8 @@ ROWS_AND_CHANNELS = [
 
 @pytest.mark.parametrize("steps", [LOCAL, ROWS_AND_CHANNELS])
 def test_local_amounts_are_counted_without_reading_a_weight(checkpoint, monkeypatch, steps):
-    read, seen = checkpoint.read, []
-    monkeypatch.setattr(checkpoint, "read", lambda name: (seen.append(name), read(name))[1])
+    view, seen = checkpoint.view_key, []
+    monkeypatch.setattr(checkpoint, "view_key", lambda key: (seen.append(key), view(key))[1])
     resolution = resolve(Recipe(steps=steps), checkpoint)
     counts = dict(resolution.counts)
     assert not seen
@@ -195,3 +196,35 @@ def test_scores_of_another_shape_name_both_that_would_do(checkpoint, tmp_path):
     step = {"method": "l1_unstructured", "targets": ["fc.weight"], "importance": str(path)}
     with pytest.raises(RecipeError, match=r"\[5, 24\].* one per input column, \[24\]"):
         resolve(Recipe(steps=[step]), checkpoint)
+
+
+@pytest.mark.parametrize("start", ["dense", "zeros"])
+def test_a_finalized_file_remembers_what_was_pruned(checkpoint, tmp_path, start):
+    half = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
+    export(resolve(Recipe(steps=[half]), checkpoint), tmp_path / "half.safetensors")
+    with open_checkpoint(tmp_path / "half.safetensors") as opened:
+        again = resolve(Recipe(steps=[half], start=start), opened)
+        assert again.counts["fc.weight"] == (90, 120)
+        assert again.counts["conv.weight"] == (0, 72)
+        assert int((again.pruned_by("fc.weight") == IN_FILE).sum()) == 60
+
+
+def test_a_finalized_file_whose_zeros_were_trained_away_is_dense_again(checkpoint, tmp_path):
+    half = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
+    path = tmp_path / "half.safetensors"
+    export(resolve(Recipe(steps=[half]), checkpoint), path)
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    trained = load_file(path)
+    trained["fc.weight"] += 1.0
+    save_file(trained, path, metadata)
+    with open_checkpoint(path) as opened:
+        assert resolve(Recipe(), opened).counts["fc.weight"] == (0, 120)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 99999, '{"fc.weight": "many"}', '{"a": -1}'])
+def test_metadata_that_makes_no_sense_does_no_harm(tmp_path, text):
+    metadata = {"prune_gui.version": "9", "prune_gui.form": "finalized", "prune_gui.pruned": text}
+    save_file({"fc.weight": torch.zeros(3)}, tmp_path / "odd.safetensors", metadata)
+    with open_checkpoint(tmp_path / "odd.safetensors") as opened:
+        assert resolve(Recipe(), opened).counts["fc.weight"] == (0, 3)

@@ -1,0 +1,133 @@
+"""Replacing a folder as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from prune_gui.checkpoint.atomic import (
+    check_room,
+    explained,
+    flush_folder,
+    temporary_beside,
+)
+from prune_gui.checkpoint.debris import claimed, sweep
+from prune_gui.errors import CheckpointError
+
+AT_FDCWD: Final = -100
+RENAME_EXCHANGE: Final = 2
+
+
+@contextmanager
+def replacing_folder(
+    target: Path,
+    *,
+    nbytes: int,
+    overwrite: bool,
+    staying: Callable[[Path], Iterable[str]],
+) -> Iterator[Path]:
+    """Give the path of a new, empty folder to fill; once all went well it takes the target's place.
+
+    It lies beside the target, so that the last step is a rename, or, if there is something in the
+    target, one exchange of the two folders: the old one is whole up to that instant and the new
+    one from then on. Only Linux can exchange; elsewhere a target must be empty or new. If anything
+    is raised meanwhile, what was written is removed, and the target is as it was.
+
+    Args:
+        target: the folder to make or to replace.
+        nbytes: about how much will be written; checked against the free space.
+        overwrite: whether a target with something in it may be replaced.
+        staying: returns the names of those files of an old target that the new one keeps.
+
+    Raises:
+        CheckpointError: the target may not or cannot be written.
+    """
+    target = Path(os.path.realpath(target))
+    with explained(target):
+        check_room(target, nbytes)
+        occupied = _is_occupied(target, overwrite=overwrite)
+        sweep(target.parent)
+        staging = temporary_beside(target)
+        staging.mkdir()
+        try:
+            with claimed(staging):
+                if occupied:
+                    staying(target)
+                    _check_exchange(staging, target)
+                yield staging
+                occupied = _is_occupied(target, overwrite=overwrite)
+                if target.exists():
+                    shutil.copymode(target, staging)
+                if occupied:
+                    for name in staying(target):
+                        os.link(target / name, staging / name)
+                    flush_folder(staging)
+                    _exchange(staging, target)
+                else:
+                    flush_folder(staging)
+                    if target.exists():
+                        target.rmdir()
+                    staging.rename(target)
+        finally:  # after an exchange it is the old folder
+            shutil.rmtree(staging, ignore_errors=True)
+        flush_folder(target.parent)
+
+
+def _is_occupied(target: Path, *, overwrite: bool) -> bool:
+    """Tell whether there is something to replace, if that is allowed."""
+    if not target.exists():
+        return False
+    if not target.is_dir():
+        raise CheckpointError(f"{target} is a file. Give the name of a folder for the shards.")
+    if os.path.ismount(target):
+        raise CheckpointError(
+            f"{target} is where a disk is mounted, and cannot be replaced as a whole. Give the "
+            "name of a folder in it."
+        )
+    if not any(target.iterdir()):
+        return False
+    if not overwrite:
+        raise CheckpointError(
+            f"{target} is not empty. Choose another folder, or allow overwriting it."
+        )
+    return True
+
+
+def _check_exchange(staging: Path, target: Path) -> None:
+    """Try on two empty folders what is to be done in the end."""
+    one, other = staging / "1", staging / "2"
+    one.mkdir()
+    other.mkdir()
+    try:
+        _exchange(one, other)
+    except OSError as error:
+        raise CheckpointError(
+            f"{target} is not empty, and folders cannot be exchanged here, so that a crash could "
+            "leave neither the old checkpoint nor the new one. Choose another folder."
+        ) from error
+    one.rmdir()
+    other.rmdir()
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two folders change places in one step.
+
+    Raises:
+        OSError: the system or the file system cannot do that.
+    """
+    if sys.platform != "linux":
+        raise OSError("only Linux exchanges folders")
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        raise OSError("this C library exchanges no folders")
+    paths = os.fsencode(one), os.fsencode(other)
+    if rename(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -1,0 +1,120 @@
+"""Refusing what needs code to open, with the lines of Python that convert it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from prune_gui.checkpoint.pickle_machine import Made
+from prune_gui.checkpoint.pickle_scan import Scan, Tensor
+from prune_gui.errors import CheckpointError, one_line
+
+LONGEST_NAME: Final = 60
+LONGEST_EXPRESSION: Final = 150
+LOOKED_AT: Final = 10_000
+"""Dictionaries in a file."""
+DEEPEST: Final = 8
+NEVER_RUN: Final = "code from a file is never run"
+TRUST: Final = "If you trust it, run this where it came from"
+
+State = tuple[tuple[str, ...], Mapping[str, object]]
+
+
+def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointError:
+    """Return the refusal of a file that names what torch.save does not write.
+
+    Args:
+        path: of the file.
+        scan: of its pickle.
+        plain: whether it is one of Python's own pickles, without anything of torch around it.
+    """
+    if scan.foreign:
+        others = len(scan.foreign) - 1
+        why = f"needs the code of {one_line(scan.foreign[0], 100)}"
+        why += f" (and {others:,} more)" if others else ""
+        why += f" to open, and {NEVER_RUN}"
+    else:
+        why = f"is a pickle of protocol {scan.protocol}, which is not safe to read"
+    if plain:
+        why = f"is a Python pickle that torch.save did not write; it {why}"
+    weights = _weights("model", scan.root)
+    if weights is None:
+        return CheckpointError(
+            f"{path.name} {why}. It is no checkpoint, so there may be nothing to prune in it. "
+            "Open the file with the weights."
+        )
+    return CheckpointError(
+        f"{path.name} {why}. {TRUST}:", lines_of(path, "pickle" if plain else "torch", weights)
+    )
+
+
+def lines_of(path: Path, loader: str, weights: str = "model.state_dict()") -> tuple[str, str, str]:
+    """Return the Python that loads a file and saves its weights in one that opens."""
+    name = one_line(path.name)
+    quoted = f'"{name}"' if name == path.name and '"' not in name and "\\" not in name else "path"
+    if len(name) > LONGEST_NAME:
+        quoted = "path"
+    load = {
+        "torch": f"torch.load({quoted}, weights_only=False)",
+        "pickle": f'pickle.load(open({quoted}, "rb"))',
+        "torch.jit": f"torch.jit.load({quoted})",
+    }[loader]
+    imports = "import pickle, torch" if loader == "pickle" else "import torch"
+    if len(weights) > LONGEST_EXPRESSION:
+        weights = "model[...]"
+    return imports, f"model = {load}", f'torch.save({weights}, "weights.pt")'
+
+
+def _weights(name: str, root: object) -> str | None:
+    """Return the expression for the weights in what a pickle holds; None if it has none."""
+    if isinstance(root, Tensor):
+        return f'{{"weight": {name}}}'
+    if isinstance(root, Made) and not root.items:
+        known = isinstance(root.state, dict)
+        return None if known and not _is_module(root) else f"{name}.state_dict()"
+    states = list(_dictionaries(root))
+    if not states:
+        return f"{name}.state_dict()"
+    path, state = max(states, key=lambda found: _tensors(found[1]))
+    if _tensors(state) == 0:
+        modules = (
+            (*path, key)
+            for path, state in states
+            for key, value in state.items()
+            if isinstance(value, Made) and _is_module(value)
+        )
+        module = next(modules, None)
+        return f"{name}{_indices(module)}.state_dict()" if module else None
+    place = f"{name}{_indices(path)}"
+    if all(isinstance(value, Tensor) for value in state.values()):
+        return place
+    return f"{{key: value for key, value in {place}.items() if torch.is_tensor(value)}}"
+
+
+def _indices(path: tuple[str, ...]) -> str:
+    return "".join(f"[{one_line(key, 40)!r}]".replace("'", '"') for key in path)
+
+
+def _dictionaries(root: object) -> Iterator[State]:
+    """Yield the dictionaries with text for keys, level by level."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), root)]
+    seen: set[int] = set()
+    for path, value in waiting:  # grows while it is walked
+        state = value.items if isinstance(value, Made) else value
+        if not isinstance(state, dict) or id(state) in seen:
+            continue
+        if len(seen) >= LOOKED_AT or len(path) > DEEPEST:
+            return
+        seen.add(id(state))
+        yield path, state
+        inner = ((key, member) for key, member in state.items() if isinstance(member, dict | Made))
+        waiting.extend(((*path, key), member) for key, member in inner)
+
+
+def _tensors(state: Mapping[str, object]) -> int:
+    return sum(isinstance(value, Tensor) for value in state.values())
+
+
+def _is_module(made: Made) -> bool:
+    return isinstance(made.state, dict) and "_modules" in made.state

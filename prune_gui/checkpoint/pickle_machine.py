@@ -1,0 +1,324 @@
+"""The stack machine of Python's pickle, run without building or calling anything.
+
+Values that matter are followed (text, whole numbers, tuples, lists, dictionaries, names of
+classes); everything else is opaque. Bounded in memory and time, whatever the pickle says.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import warnings
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import IO, Any, BinaryIO, ClassVar, Final, cast
+
+MAX_STRING_BYTES: Final = 1 << 28
+MAX_OPCODES: Final = 1 << 24
+"""A checkpoint takes about 30 for each tensor."""
+MAX_TUPLE_DEPTH: Final = 32
+MAX_TUPLE_PARTS: Final = 1 << 20
+"""Of tuples in tuples. Python hashes a key by recursion into all of them, however often shared."""
+
+MAX_INT_KEY: Final = 1 << 60
+MAX_ODD_KEYS: Final = 1 << 14
+"""Of keys that are neither text nor whole numbers below that, whose hashes may collide at will."""
+
+
+class FalseClaimError(Exception):
+    """What is wrong with a pickle, as the end of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A function or a class that the pickle names."""
+
+    path: str
+
+
+class Opaque:
+    """A value that nothing depends on."""
+
+
+@dataclass(eq=False, slots=True)
+class Made(Opaque):
+    """What the code of a class would make.
+
+    Attributes:
+        path: of the class or function.
+        state: what it would be given to restore its attributes from.
+        items: what it would be given as a container.
+    """
+
+    path: str
+    state: object = None
+    items: dict[str, object] = field(default_factory=dict)
+
+
+class Ordered(dict[str, object]):
+    """An OrderedDict: a dictionary that may have attributes."""
+
+
+class Nested(tuple[object, ...]):
+    """A tuple with tuples in it.
+
+    Attributes:
+        depth: how many levels of tuples.
+        parts: how many values in all of them.
+    """
+
+    depth: int
+    parts: int
+
+
+OPAQUE: Final = Opaque()
+DAMAGED: Final = "its pickle is damaged"
+
+# What torch's restricted unpickler knows; the others belong to protocols that it does not read.
+READ_BY_TORCH: Final = frozenset(
+    [
+        *("APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPERSID"),
+        *("BINPUT", "BINUNICODE", "BUILD", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "GLOBAL"),
+        *("LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK", "NEWFALSE", "NEWOBJ", "NEWTRUE", "NONE"),
+        *("PROTO", "REDUCE", "SETITEM", "SETITEMS", "SHORT_BINSTRING", "STOP"),
+        *("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+    ]
+)
+
+
+class Machine(ABC):
+    """Reads one pickle. What names, calls and references come to is for a subclass to say.
+
+    Attributes:
+        protocol: that the pickle says it is of.
+        unread: the first of its opcodes that torch's restricted unpickler does not know, if any.
+    """
+
+    def __init__(self) -> None:
+        self.protocol = 0
+        self.unread: str | None = None
+        self._stack: list[object] = []
+        self._below: list[list[object]] = []  # the stacks under each mark
+        self._memo: dict[int, object] = {}
+        self._odd_keys = 0
+
+    def run(self, file: BinaryIO) -> object:
+        """Read one pickle up to its end, and return what it holds.
+
+        Raises:
+            FalseClaimError: it is damaged, or asks for more than is sensible.
+        """
+        steps = self._STEPS
+        try:
+            with warnings.catch_warnings():
+                # Of odd escapes in damaged names.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                reader = cast("IO[bytes]", _BoundedReader(file))
+                for count, (opcode, argument, _) in enumerate(pickletools.genops(reader)):
+                    if count == MAX_OPCODES:
+                        raise FalseClaimError("its pickle has too many parts")
+                    name = opcode.name
+                    if name not in READ_BY_TORCH:
+                        self.unread = self.unread or name
+                    step = steps.get(name)
+                    if step is None:
+                        self._follow_description(opcode, argument)
+                    else:
+                        step(self, argument)
+                return self._stack.pop()
+        except (ValueError, LookupError, OverflowError, RecursionError) as error:
+            raise FalseClaimError(DAMAGED) from error
+
+    @abstractmethod
+    def name(self, path: str) -> object:
+        """Return what a name stands for."""
+
+    @abstractmethod
+    def call(self, function: object, arguments: object) -> object:
+        """Return what a call would."""
+
+    @abstractmethod
+    def build(self, value: object, state: object) -> object:
+        """Return what `value` becomes when its attributes are restored from `state`."""
+
+    @abstractmethod
+    def fetch(self, claim: object) -> object:
+        """Return what lies beside the pickle under `claim`."""
+
+    def see_key(self, key: object) -> None:
+        """Take note of a key of a dictionary, or a member of a set, that is no text.
+
+        Raises:
+            FalseClaimError: it is one of many that may be made to have the same hash.
+        """
+        if not isinstance(key, int) or abs(key) >= MAX_INT_KEY:
+            self._odd_keys += 1
+            if self._odd_keys > MAX_ODD_KEYS:
+                raise FalseClaimError("its pickle has too many odd keys")
+
+    def _mark(self, _: object) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
+    def _to_mark(self) -> list[object]:
+        """Take everything above the last mark, and the mark."""
+        values = self._stack
+        self._stack = self._below.pop()
+        return values
+
+    def _pop(self, count: int) -> list[object]:
+        """Take the topmost `count` values off the stack."""
+        if len(self._stack) < count:
+            raise FalseClaimError(DAMAGED)
+        values = self._stack[len(self._stack) - count :]
+        del self._stack[len(self._stack) - count :]
+        return values
+
+    def _drop(self, _: object) -> None:
+        if self._stack:
+            self._stack.pop()
+        else:
+            self._to_mark()
+
+    def _push(self, value: object) -> None:
+        self._stack.append(value)
+
+    def _push_name(self, path: str) -> None:
+        module, _, name = path.partition(" ")
+        if (module, name) in NAME_MAPPING:  # of Python 2
+            module, name = NAME_MAPPING[module, name]
+        self._push(self.name(f"{IMPORT_MAPPING.get(module, module)}.{name}"))
+
+    def _name_from_stack(self, _: object) -> None:
+        match self._pop(2):
+            case [str() as module, str() as name]:
+                self._push_name(f"{module} {name}")
+            case _:
+                raise FalseClaimError(DAMAGED)
+
+    def _put(self, place: Any) -> None:  # noqa: ANN401 - an int, as the table of opcodes has it
+        self._memo[place] = self._stack[-1]
+
+    def _set_items(self, pairs: list[object]) -> None:
+        target = self._stack[-1]
+        items = target.items if isinstance(target, Made) else target
+        if isinstance(items, dict):
+            for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+                if isinstance(key, str):
+                    items[key] = value
+                else:
+                    self.see_key(key)
+
+    def _append(self, values: Iterable[object]) -> None:
+        target = self._stack[-1]
+        if isinstance(target, list):
+            target.extend(values)
+
+    def _dictionary(self, _: object) -> None:
+        pairs = self._to_mark()
+        self._push({})
+        self._set_items(pairs)
+
+    def _call(self, count: int) -> None:
+        function, arguments, *_ = self._pop(count)
+        self._push(self.call(function, arguments))
+
+    def _instance(self, path: Any) -> None:  # noqa: ANN401 - text, as the table of opcodes has it
+        arguments = self._to_mark()
+        self._push_name(path)
+        self._push(self.call(self._stack.pop(), tuple(arguments)))
+
+    def _object(self, _: object) -> None:
+        function, *arguments = self._to_mark()
+        self._push(self.call(function, tuple(arguments)))
+
+    def _built(self, _: object) -> None:
+        value, state = self._pop(2)
+        self._push(self.build(value, state))
+
+    def _see_protocol(self, protocol: Any) -> None:  # noqa: ANN401 - an int
+        self.protocol = protocol
+
+    def _follow_description(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
+        """Do what the table of opcodes says about the stack; keep plain numbers and text."""
+        before, after = opcode.stack_before, opcode.stack_after
+        if pickletools.markobject in before:
+            self._to_mark()
+            before = before[: before.index(pickletools.markobject)]
+        self._pop(len(before))
+        value = argument if isinstance(argument, int | str) else OPAQUE
+        self._stack.extend([value] * len(after))
+
+    _STEPS: ClassVar[dict[str, Callable[[Machine, Any], None]]] = {
+        "PROTO": _see_protocol,
+        "STOP": lambda self, _: None,
+        "MARK": _mark,
+        "POP": _drop,
+        "DUP": lambda self, _: self._push(self._stack[-1]),
+        "EMPTY_TUPLE": lambda self, _: self._push(()),
+        "TUPLE": lambda self, _: self._push(made_tuple(self._to_mark())),
+        "TUPLE1": lambda self, _: self._push(made_tuple(self._pop(1))),
+        "TUPLE2": lambda self, _: self._push(made_tuple(self._pop(2))),
+        "TUPLE3": lambda self, _: self._push(made_tuple(self._pop(3))),
+        "EMPTY_LIST": lambda self, _: self._push([]),
+        "LIST": lambda self, _: self._push(self._to_mark()),
+        "APPEND": lambda self, _: self._append(self._pop(1)),
+        "APPENDS": lambda self, _: self._append(self._to_mark()),
+        "EMPTY_DICT": lambda self, _: self._push({}),
+        "DICT": _dictionary,
+        "SETITEM": lambda self, _: self._set_items(self._pop(2)),
+        "SETITEMS": lambda self, _: self._set_items(self._to_mark()),
+        **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
+        "MEMOIZE": lambda self, _: self._put(len(self._memo)),
+        **dict.fromkeys(
+            ("GET", "BINGET", "LONG_BINGET"), lambda self, place: self._push(self._memo[place])
+        ),
+        "GLOBAL": _push_name,
+        "STACK_GLOBAL": _name_from_stack,
+        **dict.fromkeys(
+            ("EXT1", "EXT2", "EXT4"),
+            lambda self, code: self._push(self.name(f"extension number {code}")),
+        ),
+        **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
+        "NEWOBJ_EX": lambda self, _: self._call(3),
+        "INST": _instance,
+        "OBJ": _object,
+        "BUILD": _built,
+        "PERSID": lambda self, claim: self._push(self.fetch(claim)),
+        "BINPERSID": lambda self, _: self._push(self.fetch(self._pop(1)[0])),
+    }
+
+
+class _BoundedReader:
+    """The file as `pickletools` reads it, which would ask for any length that an opcode names."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, length: int) -> bytes:
+        if length > MAX_STRING_BYTES:
+            raise FalseClaimError(f"its pickle claims a string of {length:,} bytes")
+        return self._file.read(length)
+
+    def readline(self) -> bytes:
+        return self._file.readline(MAX_STRING_BYTES)
+
+
+def made_tuple(values: list[object]) -> tuple[object, ...]:
+    """Return the values as a tuple.
+
+    Raises:
+        FalseClaimError: hashing it could take forever, or more of the C stack than there is.
+    """
+    inner = [value for value in values if isinstance(value, tuple)]
+    if not inner:
+        return tuple(values)
+    nested = Nested(values)
+    nested.depth = 1 + max(value.depth if isinstance(value, Nested) else 1 for value in inner)
+    nested.parts = len(values) + sum(
+        value.parts if isinstance(value, Nested) else len(value) for value in inner
+    )
+    if nested.depth > MAX_TUPLE_DEPTH or nested.parts > MAX_TUPLE_PARTS:
+        raise FalseClaimError("its pickle nests tuples too deeply")
+    return nested

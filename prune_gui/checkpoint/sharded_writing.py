@@ -1,0 +1,203 @@
+"""Writing a checkpoint as shards and an index: all of it, verified, or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prune_gui.checkpoint.atomic import flush
+from prune_gui.checkpoint.atomic_folder import replacing_folder
+from prune_gui.checkpoint.base import SUFFIXES, Checkpoint, Format
+from prune_gui.checkpoint.entries import Entry, Placed, home, place
+from prune_gui.checkpoint.opening import open_checkpoint
+from prune_gui.checkpoint.shard_index import index_bytes, is_index, read_index
+from prune_gui.checkpoint.sharded import ShardedCheckpoint
+from prune_gui.checkpoint.tensor_info import size_in_bytes
+from prune_gui.checkpoint.writing import KEEP_THE_FILES, check_nothing_special, write_file
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+
+NAMES: Final[Mapping[Format, tuple[str, str]]] = {
+    "safetensors": ("model", ".safetensors"),
+    "torch": ("pytorch_model", ".bin"),
+}
+"""How Hugging Face calls shards and their index, by their format."""
+
+
+def is_folder(out: str | os.PathLike[str]) -> bool:
+    """Tell whether what a user calls the output is a folder rather than a single file.
+
+    It is if there is such a folder, if the name ends in a slash, or if it does not end in a suffix
+    of checkpoints: there may be dots in the names of models.
+    """
+    path = Path(out)
+    with suppress(OSError):  # writing will say what is wrong
+        if path.is_dir():
+            return True
+    return os.fspath(out).endswith((os.sep, "/")) or path.suffix.lower() not in SUFFIXES
+
+
+def write_shards(
+    out: Path,
+    entries: Sequence[Entry],
+    *,
+    source: Checkpoint,
+    like: Checkpoint | None,
+    metadata: Mapping[str, str],
+    shard_size: int | None = None,
+    overwrite: bool = False,
+    monitor: Monitor,
+) -> None:
+    """Write a folder of shards with their index, in the format of `source`.
+
+    All is written beside `out`, flushed, opened again and compared with what was meant, and only
+    then takes the place of `out`: until then, and after any error, `out` is as it was. Of an old
+    folder that is replaced, files that are no weights stay.
+
+    Args:
+        out: the folder to write.
+        entries: as for `write_checkpoint`.
+        source: the checkpoint that the entries come from.
+        like: `source` if the new shards keep its order and surroundings; None writes just the
+            entries.
+        metadata: to write into every shard, after the metadata that is there already.
+        shard_size: begin a new shard when the next tensor would make one larger than so many bytes;
+            None keeps the shards of `source`, which then has some.
+        overwrite: whether an `out` with something in it may be replaced, be it that of `source`.
+        monitor: counts bytes: those written, and those read back.
+
+    Raises:
+        CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
+        Cancelled: the monitor says so.
+    """
+    if shard_size is None:
+        assert isinstance(source, ShardedCheckpoint)
+        shards = _as_before(entries, source, like, metadata)
+        index, said = source.path.name, source.index.metadata if like else {}
+    else:
+        check_nothing_special(out, (), like, KEEP_THE_FILES)
+        shards = _split(entries, source, like, metadata, shard_size)
+        stem, suffix = NAMES[source.format]
+        index, said = f"{stem}{suffix}.index.json", {}
+    nbytes = sum(entry.nbytes for entry in entries)
+    with (
+        replacing_folder(out, nbytes=nbytes, overwrite=overwrite, staying=_staying) as folder,
+        closing(shards),
+    ):
+        weight_map: dict[str, str] = {}
+        sizes: dict[str, int] = {}  # tied tensors count once
+        for shard in shards:
+            name, placed = shard.name, shard.placed
+            write_file(
+                folder / name,
+                out / name,
+                source.format,
+                placed,
+                shard.like,
+                shard.metadata,
+                monitor,
+            )
+            weight_map |= dict.fromkeys([*(item.key for item in placed), *shard.kept], name)
+            sizes |= {item.entry.name: item.entry.nbytes for item in placed}
+            sizes |= shard.kept
+        with (folder / index).open("wb") as file:
+            file.write(index_bytes(weight_map, {**said, "total_size": sum(sizes.values())}))
+            flush(file)
+        open_checkpoint(folder / index).close()  # compares the index with all shards
+
+
+class _Shard(NamedTuple):
+    """One file to write.
+
+    Attributes:
+        name: of the file.
+        placed: the tensors in it.
+        like: the shard whose surroundings it keeps, if any.
+        metadata: all of it.
+        kept: the bytes of special tensors that a torch file keeps by itself, by key.
+    """
+
+    name: str
+    placed: Sequence[Placed]
+    like: Checkpoint | None
+    metadata: Mapping[str, str]
+    kept: Mapping[str, int]
+
+
+def _as_before(
+    entries: Iterable[Entry],
+    source: ShardedCheckpoint,
+    like: Checkpoint | None,
+    metadata: Mapping[str, str],
+) -> Generator[_Shard]:
+    """Yield shards with the names of the old ones, and in each what was in it."""
+    shard_of = source.index.weight_map
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(home(entry.name, shard_of, otherwise=""), []).append(entry)
+    for name in source.index.shards:
+        if like is None and name not in groups:
+            continue
+        with source.open_shard(name) as old:
+            model = old if like else None
+            # What the index does not list may be tied to what it does.
+            placed = [
+                item
+                for item in place(groups.get(name, []), model)
+                if home(item.key, shard_of, otherwise="") == name
+            ]
+            kept = {
+                key: size_in_bytes(tensor.shape, tensor.dtype)
+                for key, tensor in (model.raw.items() if model else ())
+                if tensor.special is not None and shard_of.get(key) == name
+            }
+            yield _Shard(name, placed, model, {**old.metadata, **metadata}, kept)
+
+
+def _split(
+    entries: Sequence[Entry],
+    source: Checkpoint,
+    like: Checkpoint | None,
+    metadata: Mapping[str, str],
+    shard_size: int,
+) -> Generator[_Shard]:
+    """Yield shards of no more than a size, or of a single tensor; tied tensors stay together."""
+    placed = place(entries, like)
+    shards: list[list[Placed]] = []
+    shard_of: dict[str, list[Placed]] = {}
+    size = 0
+    for item in placed:
+        name, nbytes = item.entry.name, item.entry.nbytes
+        if name not in shard_of:
+            if not shards or size + nbytes > shard_size:
+                shards.append([])
+                size = 0
+            shard_of[name] = shards[-1]
+            size += nbytes
+        shard_of[name].append(item)
+    stem, suffix = NAMES[source.format]
+    for number, shard in enumerate(shards, start=1):
+        name = f"{stem}-{number:05}-of-{len(shards):05}{suffix}"
+        yield _Shard(name, shard, None, {**source.metadata, **metadata}, {})
+
+
+def _staying(folder: Path) -> list[str]:
+    """Return which files of a folder stay when the shards in it are replaced: no weights.
+
+    Raises:
+        CheckpointError: it holds what nobody meant to replace.
+    """
+    replaced: set[str] = set()
+    for path in filter(is_index, folder.iterdir()):
+        replaced |= {path.name, *read_index(path).shards}
+    for path in folder.iterdir():
+        weights = path.suffix.lower() in SUFFIXES and path.name not in replaced
+        if weights or path.is_symlink() or not path.is_file():
+            raise CheckpointError(
+                f"{folder} holds more than shards and the files beside them: {path.name}. Choose "
+                "another folder."
+            )
+    return [path.name for path in folder.iterdir() if path.name not in replaced]

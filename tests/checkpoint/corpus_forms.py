@@ -1,0 +1,170 @@
+"""What an entry of the corpus is, and the pieces that bad torch files are put together from."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+RAN = "ran"
+LEGACY = {"_use_new_zipfile_serialization": False}
+PREAMBLE = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A file that is refused.
+
+    Attributes:
+        says: part of the message.
+        make: makes it in a folder and returns its path.
+        bomb: whether it asks for memory or time that it has no right to.
+    """
+
+    says: str
+    make: Callable[[Path], Path]
+    bomb: bool = False
+
+
+@dataclass(frozen=True)
+class Harmless:
+    """A file that opens, though it may not look like it; `make` and `bomb` as above."""
+
+    make: Callable[[Path], Path]
+    bomb: bool = False
+
+
+def file(octets: bytes, name: str = "m.pt") -> Callable[[Path], Path]:
+    """Return what writes these bytes."""
+
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(octets)
+        return folder / name
+
+    return make
+
+
+def text(value: str) -> bytes:
+    """Return the opcode for a text."""
+    octets = value.encode("utf-8", "surrogatepass")
+    return b"X" + struct.pack("<I", len(octets)) + octets
+
+
+def name(path: str) -> bytes:
+    """Return the opcode for a function or class."""
+    module, _, last = path.rpartition(".")
+    return f"c{module}\n{last}\n".encode()
+
+
+def call(path: str, *arguments: bytes) -> bytes:
+    """Return the opcodes for a call."""
+    return name(path) + b"(" + b"".join(arguments) + b"tR"
+
+
+def dictionary(**members: bytes) -> bytes:
+    """Return the opcodes for a dictionary."""
+    return b"}" + b"".join(text(key) + value + b"s" for key, value in members.items())
+
+
+def storage(key: str = "0", numel: bytes = b"K\x04", kind: str = "torch.FloatStorage") -> bytes:
+    """Return the opcodes for a reference to a storage, of four floats unless told."""
+    return b"(" + text("storage") + name(kind) + text(key) + text("cpu") + numel + b"tQ"
+
+
+def shaped(*sizes: int) -> bytes:
+    """Return the opcodes for a tuple of whole numbers."""
+    return b"(" + b"".join(long(size) for size in sizes) + b"t"
+
+
+def long(value: int) -> bytes:
+    """Return the opcodes for a whole number."""
+    octets = pickle.encode_long(value)
+    return b"\x8a" + bytes([len(octets)]) + octets
+
+
+def tensor(
+    of: bytes | None = None,
+    offset: bytes = b"K\x00",
+    shape: bytes = b"K\x04\x85",
+    strides: bytes = b"K\x01\x85",
+    hooks: bytes = b"}",
+    rest: bytes = b"",
+    version: str = "_v2",
+) -> bytes:
+    """Return the opcodes for a tensor, of a storage of four floats unless told."""
+    of = storage() if of is None else of
+    return call(
+        f"torch._utils._rebuild_tensor{version}", of, offset, shape, strides, b"\x89", hooks, rest
+    )
+
+
+def archive(
+    octets: bytes,
+    records: Mapping[str, bytes] | None = None,
+    compression: int = zipfile.ZIP_STORED,
+    order: bytes = b"little",
+    into: str = "m.pt",
+) -> Callable[[Path], Path]:
+    """Return what writes a torch archive around a pickle (without protocol and end)."""
+    records = {"data/0": bytes(16)} if records is None else records
+
+    def make(folder: Path) -> Path:
+        with zipfile.ZipFile(folder / into, "w", compression) as made:
+            made.writestr("m/data.pkl", b"\x80\x02" + octets + b".")
+            made.writestr("m/byteorder", order)
+            for record, content in records.items():
+                made.writestr(f"m/{record}", content)
+            made.writestr("m/version", "3\n")
+        return folder / into
+
+    return make
+
+
+def legacy(
+    octets: bytes,
+    keys: tuple[str, ...] = ("0",),
+    data: bytes = (4).to_bytes(8, "little") + bytes(16),
+) -> Callable[[Path], Path]:
+    """Return what writes a legacy torch file around a pickle (without protocol and end)."""
+    before = b"".join(pickle.dumps(value, 2) for value in PREAMBLE)
+    return file(before + b"\x80\x02" + octets + b"." + pickle.dumps(list(keys), 2) + data)
+
+
+def saved(content: object, into: str = "m.pt", **options: object) -> Callable[[Path], Path]:
+    """Return what saves anything with torch.save."""
+
+    def make(folder: Path) -> Path:
+        torch.save(content, folder / into, **options)
+        return folder / into
+
+    return make
+
+
+def octets_of(content: object, **options: object) -> bytes:
+    """Return what torch.save writes."""
+    made = io.BytesIO()
+    torch.save(content, made, **options)
+    return made.getvalue()
+
+
+def edited(
+    make: Callable[[Path], Path], edit: Callable[[bytes], bytes | bytearray]
+) -> Callable[[Path], Path]:
+    """Return what makes a file and changes its bytes."""
+
+    def make_and_edit(folder: Path) -> Path:
+        path = make(folder)
+        path.write_bytes(edit(path.read_bytes()))
+        return path
+
+    return make_and_edit
+
+
+STATE = OrderedDict(weight=torch.arange(600.0).reshape(20, 30), bias=torch.ones(20))

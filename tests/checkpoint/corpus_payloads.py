@@ -1,0 +1,266 @@
+"""Files that need code to open: whole models, foreign classes, and payloads that would run."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import datetime as dt
+import functools
+import os
+import pathlib
+import pickle
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from corpus_forms import (
+    LEGACY,
+    PREAMBLE,
+    RAN,
+    STATE,
+    Bad,
+    Harmless,
+    archive,
+    call,
+    dictionary,
+    file,
+    legacy,
+    name,
+    saved,
+    storage,
+    tensor,
+    text,
+)
+
+
+class Net(torch.nn.Module):
+    """A module of somebody's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+
+class Payload:
+    """What pickles as a call of anything."""
+
+    def __init__(self, function: object, *arguments: object) -> None:
+        self.called = function, arguments
+
+    def __reduce__(self) -> object:
+        return self.called
+
+
+def payload(folder: Path, kind: str) -> Payload:
+    """Return a payload that makes the file `RAN`."""
+    path = str(folder / RAN)
+    return {
+        "os.system": Payload(os.system, f"touch {path}"),
+        "builtins.exec": Payload(exec, f"open({path!r}, 'w')"),
+        "builtins.eval": Payload(eval, f"open({path!r}, 'w')"),
+        "builtins.open": Payload(open, path, "w"),
+        "os.mkdir": Payload(os.mkdir, path),
+        "functools.partial": Payload(functools.partial, os.mkdir, path),
+        "builtins.getattr": Payload(getattr, Payload(os.mkdir, path), "x"),
+        "map": Payload(list, Payload(map, os.mkdir, [path])),
+        "in-the-arguments": Payload(collections.OrderedDict, [("a", Payload(os.mkdir, path))]),
+        "torch.load": Payload(torch.load, path),
+        "torch.hub": Payload(torch.hub.load, path, "model"),
+    }[kind]
+
+
+SAID = {
+    "os.system": "the code of posix.system to open",
+    "builtins.open": "the code of io.open to open",
+    "os.mkdir": "the code of posix.mkdir to open",
+    "map": "the code of builtins.list (and 2 more)",
+    "in-the-arguments": "posix.mkdir",
+    "torch.load": "torch.serialization.load",
+    "torch.hub": "torch.hub.load",
+}
+KINDS = [
+    *("os.system", "builtins.exec", "builtins.eval", "builtins.open", "os.mkdir", "map"),
+    *("functools.partial", "builtins.getattr", "in-the-arguments", "torch.load", "torch.hub"),
+]
+
+
+def alone(kind: str, **options: object) -> Callable[[Path], Path]:
+    return lambda folder: saved(payload(folder, kind), **options)(folder)
+
+
+def beside(kind: str, **options: object) -> Callable[[Path], Path]:
+    return lambda folder: saved({"s": STATE, "p": payload(folder, kind)}, **options)(folder)
+
+
+def inside(kind: str, **options: object) -> Callable[[Path], Path]:
+    return lambda folder: saved({**STATE, "p": payload(folder, kind)}, **options)(folder)
+
+
+def plain(content: Callable[[Path], object], protocol: int, into: str) -> Callable[[Path], Path]:
+    """Return what pickles without torch."""
+    return lambda folder: file(pickle.dumps(content(folder), protocol), into)(folder)
+
+
+def marker(opcodes: bytes) -> Callable[[Path], Path]:
+    """Return what writes an archive of opcodes, in which @ stands for the marker as a text."""
+    return lambda folder: archive(opcodes.replace(b"@", text(str(folder / RAN))))(folder)
+
+
+def named_from_memo(folder: Path) -> Path:
+    """Name a function by two texts of the memo, as protocol 4 does."""
+    head = b"\x80\x04\x8c\x05posix\x94\x8c\x05mkdir\x940h\x000h\x00h\x01\x93"
+    opcodes = head.replace(b"\x940h\x000h", b"\x940h", 1)
+    return archive(opcodes + text(str(folder / RAN)) + b"\x85R")(folder)
+
+
+FOREIGN = {
+    "numpy-array": (np.ones(2), "numpy"),
+    "numpy-scalar": ({"best": np.float64(1.5), "s": STATE}, "numpy"),
+    "namespace": ({"args": argparse.Namespace(lr=0.1), "model": STATE}, "argparse.Namespace"),
+    "simple-namespace": (
+        {"args": types.SimpleNamespace(), "model": STATE},
+        "types.SimpleNamespace",
+    ),
+    "defaultdict": (collections.defaultdict(list, model=STATE), "collections.defaultdict"),
+    "path": ({"path": pathlib.PurePosixPath("a"), **STATE}, "pathlib.PurePosixPath"),
+    "date": ({"date": dt.datetime(2020, 1, 1), "model": STATE}, "datetime.datetime"),
+    "partial": ({"f": functools.partial(int, "2"), "model": STATE}, "functools.partial"),
+    "frozenset": ({"f": frozenset("ab"), "model": STATE}, "builtins.frozenset"),
+    "slice": ({"f": slice(1), "model": STATE}, "builtins.slice"),
+    "optimizer": ({"o": torch.optim.SGD([torch.ones(1)]), "model": STATE}, "torch.optim.sgd.SGD"),
+}
+ABSENT = {
+    "omegaconf": "omegaconf.listconfig.ListConfig",
+    "lightning": "pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint",
+    "jit": "torch.jit._script.RecursiveScriptModule",
+    "load-from-bytes": "torch.storage._load_from_bytes",
+    "import-by-name": "torch._utils._import_dotted_name",
+    "getattr": "builtins.getattr",
+    "a-class-of-main": "__main__.Net",
+    "wrapper-subclass": "torch._utils._rebuild_wrapper_subclass",
+    "numpy-device": "torch._utils._rebuild_device_tensor_from_numpy",
+    "a-name-with-a-dot": "torch._utils._rebuild_tensor.__globals__",
+}
+WHOLE = 'torch.save(model.state_dict(), "weights.pt")'
+SOURCE = b"(" + text("module") + name("__main__.Net") + text("net.py") + text("class Net") + b"tQ"
+
+PAYLOADS: dict[str, Bad | Harmless] = {
+    **{
+        f"{kind}-{where.__name__}-{form}": Bad(SAID.get(kind, kind), where(kind, **options))
+        for kind in KINDS
+        for form, options in {"zip": {}, "legacy": LEGACY}.items()
+        for where in (alone, beside, inside)
+    },
+    **{
+        f"plain-protocol-{protocol}": Bad(
+            "a Python pickle that torch.save did not write; it needs the code of posix.mkdir",
+            plain(lambda folder: payload(folder, "os.mkdir"), protocol, "m.bin"),
+        )
+        for protocol in range(6)
+    },
+    **{
+        f"torch-{form}-protocol-{protocol}": Bad(
+            "the code of posix.mkdir", inside("os.mkdir", pickle_protocol=protocol, **options)
+        )
+        for form, options in {"zip": {}, "legacy": LEGACY}.items()
+        for protocol in range(6)
+    },
+    **{
+        f"nothing-foreign-protocol-{protocol}": Bad(
+            f"is a pickle of protocol {protocol}", saved(STATE, pickle_protocol=protocol)
+        )
+        for protocol in (4, 5)
+    },
+    **{
+        f"nothing-foreign-{form}-protocol-3": Harmless(saved(STATE, pickle_protocol=3, **options))
+        for form, options in {"zip": {}, "legacy": LEGACY}.items()
+    },
+    "plain-dict-of-tensors": Bad(
+        'torch.save(model, "weights.pt")', plain(lambda _: dict(STATE), 2, "m.pt")
+    ),
+    "plain-data": Bad("nothing to prune", plain(lambda _: {"a": [1, 2]}, 2, "m.pt")),
+    "plain-named-safetensors": Bad("Rename", plain(lambda _: {"a": 1}, 2, "m.safetensors")),
+    "whole-module": Bad(WHOLE, saved(Net())),
+    "whole-module-legacy": Bad(WHOLE, saved(Net(), **LEGACY)),
+    "whole-module-of-torch": Bad(
+        "the code of torch.nn.modules.linear.Linear", saved(torch.nn.Linear(1, 1))
+    ),
+    "whole-module-in-a-dict": Bad(
+        'torch.save(model["model"].state_dict(), "weights.pt")',
+        saved({"epoch": 1, "model": Net()}),
+    ),
+    "whole-module-with-its-source": Bad(
+        "the code of __main__.Net", legacy(SOURCE + b")\x81" + dictionary(_modules=b"}") + b"b")
+    ),
+    "state-dict-beside-foreign": Bad(
+        'torch.save(model["model"], "weights.pt")', saved(FOREIGN["namespace"][0])
+    ),
+    "foreign-in-the-state-dict": Bad(
+        "torch.save({key: value for key, value in model.items() if torch.is_tensor(value)}",
+        saved(FOREIGN["path"][0]),
+    ),
+    "foreign-object-alone": Bad("nothing to prune", saved(argparse.Namespace(lr=0.1))),
+    "name-of-the-file-odd": Bad("model = torch.load(path,", saved(Net(), 'a"\\b.pt')),
+    "name-of-the-file-long": Bad("model = torch.load(path,", saved(Net(), "n" * 200 + ".pt")),
+    **{f"foreign-{kind}": Bad(says, saved(content)) for kind, (content, says) in FOREIGN.items()},
+    **{
+        f"absent-{kind}": Bad(
+            f"the code of {path}", archive(dictionary(a=tensor(), b=name(path) + b")R"))
+        )
+        for kind, path in ABSENT.items()
+    },
+    "class-made-without-a-call": Bad(
+        "the code of a.B", archive(dictionary(a=tensor(), b=name("a.B") + b")\x81}b"))
+    ),
+    "class-only-named": Bad("the code of a.B", archive(dictionary(a=tensor(), b=name("a.B")))),
+    "class-of-a-very-long-name": Bad(
+        "the code of aaaa", archive(name(f"{'a' * 10**5}.{'b' * 10**5}") + b")R")
+    ),
+    "class-with-signs-in-its-name": Bad(
+        "the code of a\\x1b[2J.B", archive(b"\x8c\x05a\x1b[2J\x8c\x01B\x93)R")
+    ),
+    "instance-opcode": Bad("posix.mkdir", marker(b"(@iposix\nmkdir\n")),
+    "object-opcode": Bad("posix.mkdir", marker(b"(cposix\nmkdir\n@o")),
+    "new-object-ex-opcode": Bad("posix.mkdir", marker(b"cposix\nmkdir\n@\x85}\x92")),
+    "named-from-the-memo": Bad("posix.mkdir", named_from_memo),
+    "extension-registry": Bad("extension number 7", archive(b"\x82\x07)R")),
+    "extension-registry-4": Bad("extension number 70000", archive(b"\x84\x70\x11\x01\0)R")),
+    "called-twice": Bad("functools.partial", marker(b"cfunctools\npartial\n(cos\nmkdir\n@tR)R")),
+    "called-in-a-claim": Bad(
+        "posix.mkdir", marker(storage().replace(b"K\x04", b"cposix\nmkdir\n@\x85R"))
+    ),
+    "called-by-a-tensor-type": Bad(
+        "posix.mkdir",
+        marker(
+            call("torch._tensor._rebuild_from_type_v2", b"cposix\nmkdir\n", b"N", b"@\x85", b"N")
+        ),
+    ),
+    "state-set-on-a-class": Bad("posix.mkdir", marker(b"cposix\nmkdir\n}b")),
+    "python-2-names": Bad(
+        "the code of builtins.eval", archive(b"c__builtin__\neval\n" + text("1") + b"\x85R")
+    ),
+    "python-2-object": Bad(
+        "the code of copyreg._reconstructor",
+        archive(b"ccopy_reg\n_reconstructor\n(ca\nB\nc__builtin__\nobject\nNtR}b"),
+    ),
+    "reference-in-text": Bad("not safe to read", archive(b"P../../etc/passwd\n")),
+    "reference-to-a-number": Bad("something other than storages", archive(b"K\x07Q")),
+    "reference-to-a-module": Bad(
+        "the code of a.B", archive(b"(" + text("module") + name("a.B") + b"tQ)R")
+    ),
+    "legacy-preamble-with-a-payload": Bad(
+        "the code of posix.mkdir",
+        lambda folder: file(
+            pickle.dumps(PREAMBLE[0], 2) + pickle.dumps(payload(folder, "os.mkdir"), 2) * 4
+        )(folder),
+    ),
+    "legacy-keys-with-a-payload": Bad(
+        "the code of posix.mkdir",
+        lambda folder: file(
+            b"".join(pickle.dumps(value, 2) for value in (*PREAMBLE, {}))
+            + pickle.dumps(payload(folder, "os.mkdir"), 2)
+        )(folder),
+    ),
+}

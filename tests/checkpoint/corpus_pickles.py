@@ -1,0 +1,366 @@
+"""Torch files whose pickles lie, or ask for memory or time, or hold odd things."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from corpus_forms import (
+    LEGACY,
+    STATE,
+    Bad,
+    Harmless,
+    archive,
+    call,
+    dictionary,
+    legacy,
+    long,
+    name,
+    octets_of,
+    saved,
+    shaped,
+    storage,
+    tensor,
+    text,
+)
+
+BIG = 10**12
+TYPED = "torch._tensor._rebuild_from_type_v2"
+V2 = name("torch._utils._rebuild_tensor_v2")
+
+
+def claims(value: bytes, **options: object) -> Callable[[Path], Path]:
+    """Return what writes an archive of a state dict with one odd value."""
+    return archive(dictionary(a=value), **options)
+
+
+def sparse(shape: bytes, indices: bytes | None = None) -> bytes:
+    """Return the opcodes for a sparse tensor of two entries."""
+    layout = call("torch.serialization._get_layout", text("torch.sparse_coo"))
+    numbers = storage("1", b"K\x02", "torch.LongStorage")
+    indices = (
+        tensor(numbers, shape=shaped(1, 2), strides=shaped(2, 1)) if indices is None else indices
+    )
+    values = tensor(shape=shaped(2))
+    return call(
+        "torch._utils._rebuild_sparse_tensor", layout, b"(" + indices + values + shape + b"t"
+    )
+
+
+def quantized(shape: bytes, strides: bytes, numel: bytes = b"K\x04") -> bytes:
+    """Return the opcodes for a quantized tensor."""
+    of = storage(numel=numel, kind="torch.QInt32Storage")
+    scheme = b"(" + name("torch.per_tensor_affine") + b"G?\xb9\x99\x99\x99\x99\x99\x9aK\x00t"
+    return call(
+        "torch._utils._rebuild_qtensor", of, b"K\x00", shape, strides, scheme, b"\x89", b"}"
+    )
+
+
+def meta(shape: bytes, strides: bytes) -> bytes:
+    """Return the opcodes for a tensor without values."""
+    return call(
+        "torch._utils._rebuild_meta_tensor_no_storage",
+        name("torch.float32"),
+        shape,
+        strides,
+        b"\x89",
+    )
+
+
+def moved(of: bytes, dtype: str = "torch.float64") -> bytes:
+    """Return the opcodes for a tensor of another device."""
+    return call(
+        "torch._utils._rebuild_device_tensor_from_cpu_tensor", of, name(dtype), text("cpu"), b"\x89"
+    )
+
+
+def doubling(times: int) -> bytes:
+    """Return the opcodes for a tuple that holds itself twice, so many times over."""
+    return b")q\x00" + b"0h\x00h\x00\x86q\x00" * times
+
+
+def grown(times: int) -> bytes:
+    """Return the opcodes for a text that is doubled so many times by a codec."""
+    made = call("_codecs.encode", text("a"), text("latin1"))
+    for _ in range(times):
+        made = call("_codecs.encode", made, text("hex"))
+    return made
+
+
+def view(key: str, start: int, size: int) -> bytes:
+    """Return the opcodes for a reference to a part of a storage, as legacy files have them."""
+    whole = storage()[:-2]
+    return whole + b"(" + text(key) + long(start) + long(size) + b"ttQ"
+
+
+def later(make: Callable[[], torch.Tensor]) -> Callable[[Path], Path]:
+    """Return what saves a tensor that torch warns about, beside others."""
+    return lambda folder: saved({"a": make(), **STATE})(folder)
+
+
+def cyclic() -> dict[str, object]:
+    nest: dict[str, object] = {"a": torch.ones(2)}
+    nest["self"] = nest
+    nest["list"] = [nest]
+    return nest
+
+
+LIES = {
+    "claims 4,000,000,000,000 bytes": tensor(storage(numel=long(BIG))),
+    "storage '0' of -1 entries": tensor(storage(numel=long(-1))),
+    "of 4611686018427387904 entries": tensor(storage(numel=long(1 << 62))),
+    "storage '7' is missing": tensor(storage("7")),
+    "storage '../version' is missing": tensor(storage("../version")),
+    "storage 'é' of 4 entries": tensor(storage("é")),
+    "storage of unknown type torch.OddStorage": tensor(storage(kind="torch.OddStorage")),
+    "does not fit its 16 bytes": tensor(shape=shaped(5)),
+    "(1000000000000,), which does not fit": tensor(shape=shaped(BIG)),
+    "(4,), which does not fit its 16 bytes": tensor(offset=b"K\x01"),
+    "(2, 2), which does not fit": tensor(shape=shaped(2, 2), strides=shaped(3, 1)),
+    "of shape (3,), which does not fit": tensor(shape=shaped(3), strides=shaped(1 << 61)),
+    "tensor of an impossible shape": tensor(shape=shaped(-1)),
+    "a tensor of an impossible shape": tensor(strides=shaped(-1)),
+    "claims a tensor of an impossible shape": tensor(shape=shaped(2, 2)),
+    "it claims a tensor of an impossible shape": tensor(offset=long(-1)),
+    "m.pt is not opened: it claims a tensor of an impossible shape": tensor(offset=long(2**80)),
+    "is not opened: it claims a tensor of an impossible": tensor(
+        shape=shaped(0, 2**40, 2**40), strides=shaped(1, 1, 1)
+    ),
+    "opened: it claims a tensor of an impossible shape": tensor(
+        shape=shaped(*[1] * 65), strides=shaped(*[1] * 65)
+    ),
+    "not opened: it claims a tensor of an impossible": tensor(
+        shape=shaped(2**30, 2**30), strides=shaped(0, 0)
+    ),
+    "in a way torch does not write": tensor(long(1)),
+    "a tensor in a way torch does not write": tensor(shape=b"]"),
+    "describes a tensor in a way torch does not write": call(
+        TYPED, V2, name("torch.Tensor"), b"]", b"}"
+    ),
+    "of shape (9,)": call(
+        TYPED,
+        V2,
+        name("torch.Tensor"),
+        b"(" + storage() + b"K\x00" + shaped(9) + shaped(1) + b"\x89}t",
+        b"}",
+    ),
+    "of shape (17,)": tensor(shape=shaped(17), rest=name("torch.float8_e5m2"), version="_v3"),
+    "which does not fit its 16": tensor(shape=shaped(16), rest=name("torch.uint8")),
+    "unknown dtype torch.int4": tensor(rest=name("torch.int4"), version="_v3"),
+    "it claims the storage '0' with two types": b"("
+    + tensor(storage(numel=b"K\x02", kind="torch.DoubleStorage"), shape=shaped(2))
+    + tensor(storage(numel=b"K\x10", kind="torch.ByteStorage"), shape=shaped(16))
+    + b"t",
+    "without filling it": call("builtins.bytearray", long(BIG)),
+    "memory without filling it": call("builtins.bytearray", text("a" * 99), text("utf-32")),
+    "it makes a FloatTensor without contents": call("torch.FloatTensor", long(BIG)),
+    "it makes a UntypedStorage without": call("torch.storage.UntypedStorage", long(BIG)),
+    "it makes a Tensor without contents": call("torch.Tensor", long(BIG)),
+    "it makes a float32 without contents": call("torch.float32"),
+    "repeats the entries of a quantized tensor": quantized(shaped(2**33), shaped(0)),
+    "sparse tensor in a way torch does not write": sparse(shaped(3), b"K\x00"),
+    "is not opened: it claims a tensor of": sparse(shaped(2**40, 2**40)),
+    "m.pt is not opened: it claims a tensor of": meta(shaped(2**40, 2**40), shaped(1, 1)),
+    "m.pt is not opened: it claims a tensor": meta(shaped(-1), shaped(1)),
+    "m.pt is not opened: it claims a": meta(b"]", shaped(1)),
+    "a tensor in a way torch does not": moved(b"N"),
+    "it changes a tensor after building it": tensor() + b"}b",
+    "its pickle is damaged": b"]}b",
+    "it replaces 'items' of a OrderedDict": call("collections.OrderedDict")
+    + dictionary(items=b"K\x03")
+    + b"b",
+    "it replaces 'detach' of a Tensor": call(
+        TYPED, V2, name("torch.Tensor"), tensor()[len(V2) : -1], dictionary(detach=b"K\x03")
+    ),
+    "it replaces 'data' of a Tensor": call(
+        "torch._utils._rebuild_parameter_with_state",
+        tensor(),
+        b"\x88",
+        b"}",
+        dictionary(data=b"K\x03"),
+    ),
+    "it attaches something to a tensor": tensor(hooks=b"K\x03"),
+    "m.pt is not opened: it attaches something": tensor(hooks=dictionary(hook=b"K\x03")),
+    "a parameter in a way torch does not write": call("torch._utils._rebuild_parameter", b"K\x03"),
+}
+ODD: dict[str, Bad | Harmless] = {
+    "single-tensor": Bad("single tensor", saved(torch.ones(2))),
+    "no-tensors": Bad("no state dict", saved({"epoch": 1})),
+    "list-of-tensors": Bad("no state dict", saved([torch.ones(2)])),
+    "tuple-of-tensors": Bad("no state dict", saved((torch.ones(2), torch.ones(2)))),
+    "set-of-tensors": Bad("no state dict", saved({torch.ones(2)})),
+    "list-of-tensors-in-a-dict": Bad("no state dict", saved({"weights": [torch.ones(2)]})),
+    "optimizer-alone": Bad(
+        "no state dict", saved({"state": {0: {"m": torch.ones(2)}}, "param_groups": []})
+    ),
+    "numbers-for-keys": Bad("no state dict", saved({0: torch.ones(2)})),
+    "bytes-for-keys": Bad("no state dict", saved({b"a": torch.ones(2)})),
+    "key-with-a-surrogate": Bad("not valid text", saved({"\ud800": torch.ones(2)})),
+    "harmless-other-keys-too": Harmless(saved({**STATE, 0: torch.ones(2), None: torch.ones(2)})),
+    "harmless-keys-that-are-tuples": Harmless(saved({"a": torch.ones(2), ("b", (1,)): 3})),
+    "harmless-containers": Harmless(
+        saved({**STATE, "l": [torch.ones(1)], "s": {1, "a"}, "t": ((1, 2), bytearray(b"x"), b"y")})
+    ),
+    "harmless-odd-keys": Harmless(
+        saved(dict.fromkeys(["", "a\0b", "../a", "a/b", "a\nb", "." * 300], torch.ones(2)))
+    ),
+    "harmless-key-of-a-megabyte": Harmless(saved({"n" * 10**6: torch.ones(2)})),
+    "harmless-many-states": Harmless(
+        saved({f"{i}": {"a" * 999: torch.ones(1)} for i in range(1000)})
+    ),
+    "harmless-complex": Harmless(saved({"a": torch.ones(2, dtype=torch.complex64).conj()})),
+    "harmless-negative-view": Harmless(saved({"a": torch.ones(2, dtype=torch.cfloat).conj().imag})),
+    "harmless-sparse": Harmless(later(lambda: torch.eye(3).to_sparse())),
+    "harmless-sparse-rows": Harmless(later(lambda: torch.eye(3).to_sparse_csr())),
+    "harmless-sparse-outside-its-shape": Harmless(
+        claims(sparse(shaped(1)), records={"data/0": bytes(16), "data/1": b"\x7f" * 16})
+    ),
+    "harmless-sparse-of-2**49": Harmless(
+        claims(sparse(shaped(2**49)), records={"data/0": bytes(16), "data/1": bytes(16)})
+    ),
+    "harmless-meta": Harmless(saved({"a": torch.ones(3, device="meta"), **STATE})),
+    "harmless-meta-of-2**49": Harmless(claims(meta(shaped(2**49), shaped(1)))),
+    "harmless-quantized": Harmless(
+        later(lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))
+    ),
+    "harmless-quantized-by-channel": Harmless(
+        later(
+            lambda: torch.quantize_per_channel(
+                torch.ones(2, 2), torch.ones(2), torch.zeros(2), 0, torch.quint8
+            )
+        )
+    ),
+    "harmless-expanded-to-2**40": Harmless(saved({"a": torch.ones(1).expand(2**40), **STATE})),
+    "harmless-empty": Harmless(saved({"a": torch.ones(0, 3), "b": torch.tensor(1.0)})),
+    "harmless-8-bit-float": Harmless(saved({"a": torch.ones(3).to(torch.float8_e5m2)})),
+    "harmless-attributes": Harmless(saved(torch.nn.Linear(2, 2).state_dict())),
+    "harmless-cycle": Harmless(saved(cyclic())),
+    "harmless-parameter-with-a-mark": Harmless(
+        claims(
+            call(
+                "torch._utils._rebuild_parameter_with_state",
+                tensor(),
+                b"\x88",
+                call("collections.OrderedDict"),
+                dictionary(tensor_model_parallel=b"\x88"),
+            )
+        )
+    ),
+    "harmless-python-2": Harmless(
+        archive(name("collections.OrderedDict") + b"(]](U\x01a" + tensor() + b"eatR")
+    ),
+    "harmless-from-another-device": Harmless(claims(moved(tensor()))),
+    "harmless-deep-dicts": Harmless(
+        archive(dictionary(a=tensor(), n=b"}" + (text("n") + b"}") * 100_000 + b"s" * 100_000))
+    ),
+    "harmless-deep-lists": Harmless(
+        archive(dictionary(a=tensor(), n=b"]" * 100_000 + b"a" * 99_999))
+    ),
+    "deep-states": Harmless(
+        archive((b"}" + text("a") + tensor() + b"s" + text("n")) * 3000 + b"N" + b"s" * 3000)
+    ),
+}
+LYING: dict[str, Bad | Harmless] = {
+    **{
+        f"claim-{number}": Bad(
+            says, claims(value, records={"data/0": bytes(16), "data/1": bytes(16)})
+        )
+        for number, (says, value) in enumerate(LIES.items())
+    },
+    "storage-shorter-than-claimed": Bad(
+        "and has 15", claims(tensor(), records={"data/0": bytes(15)})
+    ),
+    "a-view-of-a-legacy-storage": Bad(
+        "does not fit its 8 bytes", legacy(dictionary(a=tensor(view("v", 1, 2))))
+    ),
+    "a-view-past-a-legacy-storage": Bad(
+        "describes a storage in a way", legacy(dictionary(a=tensor(view("v", 3, 2))))
+    ),
+    "a-legacy-storage-claimed-twice": Bad(
+        "its tensors claim 4,000,000,008 bytes",
+        legacy(dictionary(a=tensor(storage(numel=long(10**9))), b=tensor())),
+    ),
+    "a-legacy-storage-that-is-not-listed": Bad(
+        "storages are missing", legacy(dictionary(a=tensor()), keys=("1",))
+    ),
+    "legacy-keys-that-are-none": Bad(
+        "storages are missing", legacy(dictionary(a=tensor()), keys=(0,))
+    ),
+    "legacy-of-a-newer-dtype": Bad(
+        "newer than its form", saved({"a": torch.ones(2).to(torch.float8_e5m2)}, **LEGACY)
+    ),
+    "legacy-of-more-than-follows": Bad(
+        "partial download", legacy(dictionary(a=tensor()), data=bytes(23))
+    ),
+}
+BOMBS: dict[str, Bad | Harmless] = {
+    "text-without-end": Bad(
+        "claims a string of", archive(b"\x8d" + (2**40).to_bytes(8, "little")), True
+    ),
+    "bytes-without-end": Bad(
+        "claims a string of", archive(b"\x8e" + (2**62).to_bytes(8, "little")), True
+    ),
+    "memo-far-away": Bad("no state dict", archive(b"}r\xff\xff\xff\xff"), True),
+    "tuples-deep": Bad(
+        "nests tuples", archive(dictionary(a=tensor()) + b")" + b"\x85" * 10**6 + b"Ns"), True
+    ),
+    "tuples-doubled": Bad(
+        "nests tuples", archive(dictionary(a=tensor()) + doubling(64) + b"Ns"), True
+    ),
+    "tuples-doubled-in-a-set": Bad(
+        "nests tuples", archive(call("builtins.set", b"]" + doubling(64) + b"a")), True
+    ),
+    "codec-that-grows": Bad("without filling it", claims(grown(40)), True),
+    "keys-of-one-hash": Bad(
+        "too many odd keys",
+        archive(b"}(" + b"".join(long((2**61 - 1) * i) + b"N" for i in range(50_000)) + b"u"),
+        True,
+    ),
+    "set-of-one-hash": Bad(
+        "too many odd keys",
+        archive(
+            call(
+                "builtins.set",
+                b"](" + b"".join(long((2**61 - 1) * i) for i in range(50_000)) + b"e",
+            )
+        ),
+        True,
+    ),
+    "copies-of-a-repeated-view": Bad(
+        "do not fit into the free memory",
+        claims(moved(tensor(shape=shaped(2**45), strides=shaped(0)))),
+        True,
+    ),
+    "storage-of-a-terabyte": Bad("claims 1,", claims(tensor(storage(numel=long(2**38)))), True),
+    "legacy-storage-of-a-terabyte": Bad(
+        "partial download", legacy(dictionary(a=tensor(storage(numel=long(2**38))))), True
+    ),
+    "dicts-deep-in-dicts": Bad(
+        "no state dict", archive(b"}" + (text("n") + b"}") * 200_000 + b"s" * 200_000), True
+    ),
+    "containers-without-number": Bad(
+        "unpacks from", archive(b"](" + b"}" * 10**7 + b"e", compression=zipfile.ZIP_DEFLATED), True
+    ),
+}
+PICKLES: dict[str, Bad | Harmless] = {**LYING, **ODD, **BOMBS}
+PICKLES |= {
+    f"cut-{form}-at-{share}": Bad(
+        "m.pt", lambda folder, octets=octets, share=share: _cut(folder, octets, share)
+    )
+    for form, octets in {"zip": octets_of(STATE), "legacy": octets_of(STATE, **LEGACY)}.items()
+    for share in (0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999)
+}
+PICKLES |= {
+    f"pickle-cut-at-{share}": Bad(
+        "m.pt", archive(dictionary(a=tensor(), b=tensor())[: int(share * 200)])
+    )
+    for share in (0, 0.1, 0.5, 0.9)
+}
+
+
+def _cut(folder: Path, octets: bytes, share: float) -> Path:
+    path = folder / "m.pt"
+    path.write_bytes(octets[: int(share * len(octets))])
+    return path

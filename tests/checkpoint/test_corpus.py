@@ -1,0 +1,108 @@
+"""Every bad file of the corpus: refused in one clear line, or opened without harm."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from corpus import CORPUS
+from corpus_forms import RAN, Bad
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.session import Outline
+
+WAY_OUT = re.compile(
+    r"\b(Get|Save|save|Convert|Unpack|Rename|Open|Choose|Check|Download|Run|run|Install|Close|Make"
+    r"|Move)\b|git lfs pull"
+)
+
+
+def look_at(checkpoint) -> None:
+    """Look at everything in an open file; a tensor may refuse to be read, in one line."""
+    for info in checkpoint.tensors.values():
+        try:
+            tensor = checkpoint.read(info.name)
+        except CheckpointError as error:
+            check(str(error), checkpoint.path.name)
+            continue
+        assert tuple(tensor.shape) == info.shape or info.not_prunable == "packed"
+        if info.special is None and tensor.numel():
+            tensor.reshape(-1)[-1].item()
+    outline = Outline(checkpoint.tensors.values())
+    for number in range(min(len(outline.tensors), 50)):
+        if number < 1 + len(outline.children(0)):
+            outline.children(number)
+    for warning in checkpoint.warnings:
+        assert warning.isprintable()
+        assert len(warning) < 600
+
+
+def check(message: str, name: str) -> None:
+    first, *code = message.split("\n")
+    assert len(message) < 600
+    assert first.isprintable()
+    assert one_line(name)[:100] in first
+    assert WAY_OUT.search(first)
+    if code:
+        assert [line[:9] for line in code] == ["    impor", "    model", "    torch"]
+        compile("\n".join(line.strip() for line in code), "conversion", "exec")
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_bad_file_is_refused_in_one_clear_line_or_harmless(tmp_path, name):
+    made = CORPUS[name]
+    path = made.make(tmp_path)
+    try:
+        opened = open_checkpoint(path)
+    except CheckpointError as error:
+        message = str(error)
+        check(message, path.name)
+        assert isinstance(made, Bad), message
+        assert made.says in message
+    else:
+        with opened:
+            look_at(opened)
+        assert not isinstance(made, Bad), opened.tensors
+    assert not (tmp_path / RAN).exists()
+
+
+BOMBS = [name for name, made in CORPUS.items() if made.bomb]
+OPEN_EACH = """
+import json, resource, sys
+import torch
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError
+
+def most():
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+grown, before = {}, most()
+for path in sys.argv[1:]:
+    try:
+        open_checkpoint(path).close()
+    except CheckpointError:
+        pass
+    grown[path], before = most() - before, most()
+print(json.dumps(grown))
+"""
+ROOM = 150_000_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs getrusage")
+def test_a_bomb_takes_little_memory_before_it_is_refused(tmp_path):
+    paths = {}
+    for name in BOMBS:
+        folder = tmp_path / name
+        folder.mkdir()
+        paths[str(CORPUS[name].make(folder))] = name
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN_EACH, *paths], capture_output=True, text=True, check=True
+    )
+    grown = {paths[path]: growth for path, growth in json.loads(done.stdout).items()}
+    assert {name: growth for name, growth in grown.items() if growth > ROOM} == {}

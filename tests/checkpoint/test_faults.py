@@ -1,0 +1,172 @@
+"""What is left after the worst: killed at any moment, no room, no permission, a moving source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.atomic import replacing
+from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX, claimed, sweep
+from prune_gui.errors import CheckpointError
+from prune_gui.recipe import Recipe, export, resolve
+
+STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
+
+SAVE = """
+import json, resource, signal, sys
+from pathlib import Path
+import prune_gui
+source, target, limit, step = sys.argv[1:]
+if int(limit):  # a file that would grow beyond it fails to, as on a full disk
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+recipe = prune_gui.Recipe.model_validate({"steps": [json.loads(step)]})
+with prune_gui.open_checkpoint(source) as checkpoint:
+    resolution = prune_gui.resolve(recipe, checkpoint)
+    print("ready", flush=True)
+    try:
+        prune_gui.export(resolution, target, overwrite=True)
+    except prune_gui.PruneGuiError as error:
+        sys.exit(str(error))
+print("done", flush=True)
+"""
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+
+
+def save_in_a_process(source: Path, target: Path, limit: int = 0) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SAVE, str(source), str(target), str(limit), json.dumps(STEP)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def debris(folder: Path) -> list[Path]:
+    return list(folder.glob(f".*{TEMPORARY_SUFFIX}"))
+
+
+@posix_only
+@pytest.mark.slow
+def test_killed_at_any_moment_the_target_is_the_old_file_or_the_new_one(tmp_path):
+    source, target = tmp_path / "model.safetensors", tmp_path / "out" / "pruned.safetensors"
+    generator = torch.Generator().manual_seed(0)
+    save_file({f"w{i}": torch.randn(1 << 20, generator=generator) for i in range(12)}, source)
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    moments, seen = random.Random(0), set()
+    for _ in range(12):
+        process = save_in_a_process(source, target)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(moments.uniform(0, 0.25))
+        process.kill()
+        process.communicate()
+        seen.add("new" if target.read_bytes() != b"old" else "old")
+        if "new" in seen:
+            with open_checkpoint(target) as opened:
+                kept = sum(int(opened.read(name).count_nonzero()) for name in opened.tensors)
+            assert kept == 6 << 20
+            target.write_bytes(b"old")
+        assert len(debris(target.parent)) <= 1  # the next run has removed that of the last
+    assert "old" in seen
+
+
+@posix_only
+def test_a_disk_that_fills_up_leaves_the_old_file_and_says_so(tmp_path):
+    source, target = tmp_path / "model.safetensors", tmp_path / "pruned.safetensors"
+    save_file({"w": torch.ones(1 << 20)}, source)
+    target.write_bytes(b"old")
+    process = save_in_a_process(source, target, limit=1 << 20)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert said.count("\n") == 1
+    assert str(target) in said
+    assert target.read_bytes() == b"old"
+    assert debris(tmp_path) == []
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
+    left = [tmp_path / f".model.00{i}{TEMPORARY_SUFFIX}" for i in range(2)]
+    left[0].write_bytes(b"half")
+    left[1].mkdir()
+    (left[1] / "shard").write_bytes(b"half")
+    other = tmp_path / f"mine{TEMPORARY_SUFFIX}"
+    other.write_bytes(b"of somebody else: it does not begin with a dot")
+    with replacing(tmp_path / "new", nbytes=1, overwrite=False) as temporary:
+        temporary.write_bytes(b"x")
+    assert debris(tmp_path) == []
+    assert other.exists()
+
+
+def test_what_another_run_is_writing_is_left_alone(tmp_path):
+    busy = tmp_path / f".model.000{TEMPORARY_SUFFIX}"
+    busy.write_bytes(b"half")
+    with claimed(busy):
+        sweep(tmp_path)
+        assert busy.exists()
+    sweep(tmp_path)
+    assert not busy.exists()
+
+
+def test_two_saves_into_one_folder_do_not_disturb_each_other(tmp_path):
+    with (
+        replacing(tmp_path / "a", nbytes=1, overwrite=False) as first,
+        replacing(tmp_path / "b", nbytes=1, overwrite=False) as second,
+    ):
+        first.write_bytes(b"a")
+        second.write_bytes(b"b")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
+
+
+@pytest.fixture
+def opened(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({"w": torch.arange(1.0, 9.0), "v": torch.ones(3)}, path)
+    with open_checkpoint(path) as checkpoint:
+        yield checkpoint
+
+
+def test_a_source_that_changed_while_open_is_noticed_before_anything_is_written(opened, tmp_path):
+    resolution = resolve(Recipe(steps=[STEP]), opened)
+    with opened.path.open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"\0\0\0\0")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors was changed"):
+        export(resolution, tmp_path / "out.safetensors")
+    assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors"}
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_source_that_was_replaced_or_deleted_is_still_the_one_that_was_opened(
+    opened, tmp_path, replacement
+):
+    resolution = resolve(Recipe(steps=[STEP]), opened)
+    digest = hashlib.sha256(opened.path.read_bytes()).hexdigest()
+    if replacement:
+        save_file({"w": torch.zeros(8)}, tmp_path / "other.safetensors")
+        (tmp_path / "other.safetensors").replace(opened.path)
+    else:
+        opened.path.unlink()
+    export(resolution, tmp_path / "out.safetensors")
+    with open_checkpoint(tmp_path / "out.safetensors") as written:
+        assert written.read("w").tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
+        assert written.metadata["prune_gui.input"] == f"sha256:{digest}"
+
+
+def test_a_target_that_somebody_reads_is_replaced_and_he_reads_on(opened, tmp_path):
+    target = tmp_path / "out.safetensors"
+    save_file({"w": torch.full((8,), 7.0)}, target)
+    with open_checkpoint(target) as reader:
+        export(resolve(Recipe(steps=[STEP]), opened), target, overwrite=True)
+        assert reader.read("w").tolist() == [7.0] * 8
+    assert load_file(target)["w"].count_nonzero() == 4

@@ -1,0 +1,135 @@
+"""Which checkpoint of a folder is opened, and what lies beside it says of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import description, open_checkpoint
+from prune_gui.errors import CheckpointError
+
+
+def fill(folder, *names):
+    """Write checkpoints; the tensor in each has the name of its file."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        path = folder / name
+        if name.endswith(".json"):
+            shard = f"{name}-1{'.bin' if '.bin' in name else '.safetensors'}"
+            path.write_text(json.dumps({"weight_map": {name: shard}}))
+            (torch.save if ".bin" in name else save_file)({name: torch.ones(1)}, folder / shard)
+        elif name.endswith(".safetensors"):
+            save_file({name: torch.ones(1)}, path)
+        else:
+            torch.save({name: torch.ones(1)}, path)
+
+
+def refusal(folder):
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(folder)
+    return str(caught.value)
+
+
+PREFERRED = [
+    "model.safetensors.index.json",
+    "model.fp16.safetensors",
+    "other.safetensors",
+    "pytorch_model.bin.index.json",
+    "pytorch_model.bin",
+    "training_args.pt",
+]
+
+
+@pytest.mark.parametrize("wanted", range(len(PREFERRED)))
+def test_what_is_wanted_most_is_opened(tmp_path, wanted):
+    fill(tmp_path, *PREFERRED[wanted:])
+    (tmp_path / "README.md").write_text("x")
+    (tmp_path / "._model.safetensors").write_text("x")
+    (tmp_path / "model-dir.safetensors").mkdir()
+    with open_checkpoint(tmp_path) as opened:
+        assert list(opened.tensors) == [PREFERRED[wanted]]
+        assert opened.path == tmp_path / PREFERRED[wanted]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["model.safetensors.index.json", "model.safetensors.index.fp16.json"],
+        ["model.safetensors", "model.fp16.safetensors"],
+        ["a.safetensors", "b.safetensors"],
+        ["a.bin.index.json", "b.bin.index.json"],
+        ["a.pt", "b.ckpt"],
+    ],
+)
+def test_of_several_a_person_chooses(tmp_path, names):
+    fill(tmp_path, *names)
+    message = refusal(tmp_path)
+    assert "several checkpoints" in message
+    assert all(name in message for name in names)
+
+
+def test_a_pipeline_names_its_components(tmp_path):
+    fill(tmp_path, "whole.safetensors")
+    (tmp_path / "model_index.json").write_text("{}")
+    for name in ("unet", "vae"):
+        fill(tmp_path / name, "diffusion_pytorch_model.safetensors")
+    fill(tmp_path / "text_encoder", "model.safetensors.index.json")
+    fill(tmp_path / "scheduler")
+    assert refusal(tmp_path).endswith("Open one of them: text_encoder, unet, vae.")
+    with open_checkpoint(tmp_path / "unet") as opened:
+        assert opened.path.parent.name == "unet"
+
+
+def test_a_folder_without_any_says_so_and_does_not_look_deeper(tmp_path):
+    fill(tmp_path / "checkpoints", "model.safetensors")
+    assert "is a folder without a checkpoint" in refusal(tmp_path)
+
+
+def test_a_very_full_folder_is_named_in_one_short_line(tmp_path):
+    fill(tmp_path, *(f"{i}.pt" for i in range(30)))
+    assert refusal(tmp_path).endswith("and 22 more.")
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            {"architectures": ["BertModel"], "model_type": "bert", "torch_dtype": "float32"},
+            "BertModel, bert, float32",
+        ),
+        (
+            {"_class_name": "UNet2DConditionModel", "dtype": "bfloat16"},
+            "UNet2DConditionModel, bfloat16",
+        ),
+        ({"model_type": "<b>bold</b>", "architectures": "Net", "dtype": 3}, "Net"),
+        ({"model_type": "x" * 61, "architectures": ["a\nb", "\u202e"]}, ""),
+        ({"architectures": ["A", "B", "C"]}, "A, B"),
+        ({}, ""),
+    ],
+)
+def test_a_config_beside_the_weights_describes_them(tmp_path, config, says):
+    fill(tmp_path, "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with open_checkpoint(tmp_path) as opened:
+        assert opened.description == says
+        assert opened.warnings == ()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "\xff", '{"a":' + "9" * 5000 + "}"])
+def test_a_config_that_cannot_be_understood_is_only_a_remark(tmp_path, text):
+    fill(tmp_path, "model.safetensors.index.json")
+    (tmp_path / "config.json").write_bytes(text.encode("latin-1"))
+    with open_checkpoint(tmp_path) as opened:
+        assert opened.description == ""
+        assert opened.warnings == ("config.json beside it cannot be understood, and is left out.",)
+
+
+def test_a_huge_config_is_not_read(tmp_path, monkeypatch):
+    fill(tmp_path, "model.safetensors")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    monkeypatch.setattr(description, "MAX_CONFIG_BYTES", 10)
+    with open_checkpoint(tmp_path) as opened:
+        assert opened.description == ""

@@ -1,0 +1,432 @@
+"""Exporting to a folder of shards, from one, and the promises that hold for a whole folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import atomic, atomic_folder, open_checkpoint
+from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.recipe import Recipe, export, resolve
+
+HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}
+INDEX = "model.safetensors.index.json"
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
+
+
+def written(source, out, *steps, form="finalized", **options):
+    with open_checkpoint(source) as checkpoint:
+        export(resolve(Recipe(steps=steps or [HALF]), checkpoint), out, form, **options)
+
+
+def loaded(folder: Path, index: str = INDEX) -> dict[str, torch.Tensor]:
+    """Read shards as transformers does: by the index, each file by itself."""
+    weight_map = json.loads((folder / index).read_text())["weight_map"]
+    load = load_file if index == INDEX else lambda path: torch.load(path, weights_only=True)
+    shards = {name: load(folder / name) for name in set(weight_map.values())}
+    assert {path.name for path in folder.iterdir()} >= {*shards, index}
+    return {key: shards[name][key] for key, name in weight_map.items()}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(
+        one[key].dtype == other[key].dtype and torch.equal(one[key], other[key]) for key in one
+    )
+
+
+@pytest.fixture
+def demo(demo_checkpoint, tmp_path) -> Path:
+    """The demo checkpoint, unpruned, in three shards."""
+    folder = tmp_path / "demo"
+    tensors = load_file(demo_checkpoint)
+    names = [f"model-{i:05}-of-00003.safetensors" for i in (1, 2, 3)]
+    weight_map = {key: names[i * 3 // len(tensors)] for i, key in enumerate(tensors)}
+    folder.mkdir()
+    for name in names:
+        held = {key: tensors[key] for key in tensors if weight_map[key] == name}
+        save_file(held, folder / name, {"format": "pt", "own": name})
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    index = {"metadata": {"total_size": total, "by": "hand"}, "weight_map": weight_map}
+    (folder / INDEX).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n")
+    (folder / "config.json").write_text('{"model_type": "cnn"}')
+    return folder
+
+
+@pytest.fixture
+def torch_shards(tmp_path) -> Path:
+    """Two shards of torch, with ties, a parameter, a sparse tensor, and one that is not listed."""
+    folder = tmp_path / "torch"
+    folder.mkdir()
+    tied = torch.nn.Parameter(torch.arange(6.0))
+    first = {"a.weight": tied, "n": torch.tensor(3), "b.weight": tied, "loose": tied}
+    second = {"s": torch.eye(2).to_sparse(), "c.weight": torch.ones(4), "note": "kept"}
+    torch.save(first, folder / "pytorch_model-00001-of-00002.bin")
+    torch.save(second, folder / "pytorch_model-00002-of-00002.bin")
+    names = dict.fromkeys(["a.weight", "n", "b.weight"], "pytorch_model-00001-of-00002.bin")
+    names |= dict.fromkeys(["s", "c.weight"], "pytorch_model-00002-of-00002.bin")
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": names}))
+    return folder
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+def test_shards_hold_what_the_single_file_does_where_it_was_before(
+    demo, demo_checkpoint, tmp_path, form
+):
+    written(demo_checkpoint, tmp_path / "one.safetensors", form=form)
+    written(demo, tmp_path / "out", form=form)
+    assert same(loaded(tmp_path / "out"), load_file(tmp_path / "one.safetensors"))
+    before = json.loads((demo / INDEX).read_text())["weight_map"]
+    after = json.loads((tmp_path / "out" / INDEX).read_text())
+    for key, name in after["weight_map"].items():
+        assert before[key.removesuffix("_orig").removesuffix("_mask")] == name
+        with safe_open(tmp_path / "out" / name, "pt") as shard:
+            assert key in shard.keys()  # noqa: SIM118 - it is no mapping
+    total = sum(tensor.nbytes for tensor in loaded(tmp_path / "out").values())
+    assert after["metadata"]["total_size"] == total
+    with open_checkpoint(tmp_path / "out") as again:
+        assert again.warnings == ()
+    assert "config.json" not in files(tmp_path / "out")
+
+
+def test_the_index_of_a_finalized_checkpoint_is_the_old_one(demo, tmp_path):
+    written(demo, tmp_path / "out")
+    assert (tmp_path / "out" / INDEX).read_bytes() == (demo / INDEX).read_bytes()
+
+
+def test_every_shard_keeps_its_metadata_and_says_what_was_done(demo, tmp_path):
+    written(demo, tmp_path / "out")
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(demo.glob("*.safetensors"))
+    ]
+    fingerprint = hashlib.sha256("".join(lines).encode()).hexdigest()
+    for path in (tmp_path / "out").glob("*.safetensors"):
+        with safe_open(path, "pt") as shard:
+            said = shard.metadata()
+        assert (said["format"], said["own"]) == ("pt", path.name)
+        assert said["prune_gui.input"] == f"sha256:{fingerprint}"
+        assert Recipe.from_yaml(said["prune_gui.recipe"]) == Recipe(steps=[HALF])
+        assert said.keys() >= {"prune_gui.version", "prune_gui.form"}
+
+
+def test_shards_go_into_one_file_and_one_file_into_shards(demo, demo_checkpoint, tmp_path):
+    written(demo, tmp_path / "one.safetensors")
+    written(demo, tmp_path / "one.pt")
+    written(demo_checkpoint, tmp_path / "split", shard_size=100_000)
+    expected = load_file(tmp_path / "one.safetensors")
+    assert same(torch.load(tmp_path / "one.pt", weights_only=True), expected)
+    assert same(loaded(tmp_path / "split"), expected)
+    written(demo, tmp_path / "split again", shard_size=100_000)
+    assert set(files(tmp_path / "split again")) == set(files(tmp_path / "split"))
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(1, 80))
+def test_a_shard_ends_only_where_the_next_tensor_does_not_fit(tmp_path_factory, sizes, shard_size):
+    folder = tmp_path_factory.mktemp("split")
+    tensors = {f"t{i}.weight": torch.ones(size) for i, size in enumerate(sizes)}
+    save_file(tensors, folder / "in.safetensors")
+    step = {**HALF, "targets": ["*"], "scope": "local"}
+    step = {**step, "enabled": any(sizes)} if any(sizes) else {**step, "enabled": False}
+    written(folder / "in.safetensors", folder / "out", step, shard_size=shard_size)
+    with open_checkpoint(folder / "out") as opened, open_checkpoint(folder / "in.safetensors") as i:
+        assert opened.keys == i.keys
+        count = len(opened.files)
+        shards = [list(load_file(path).values()) for path in opened.files]
+    held = [sum(tensor.nbytes for tensor in shard) for shard in shards]
+    for number, (shard, size) in enumerate(zip(shards, held, strict=True), start=1):
+        assert opened.files[number - 1].name == f"model-{number:05}-of-{count:05}.safetensors"
+        assert size <= shard_size or len(shard) == 1
+        if number < count:
+            assert size + shards[number][0].nbytes > shard_size
+
+
+def test_torch_shards_stay_what_they_are(torch_shards, tmp_path):
+    out, index = tmp_path / "out", "pytorch_model.bin.index.json"
+    written(torch_shards, out, {**HALF, "scope": "local"})
+    first = torch.load(out / "pytorch_model-00001-of-00002.bin", weights_only=True)
+    second = torch.load(out / "pytorch_model-00002-of-00002.bin", weights_only=True)
+    assert list(first) == ["a.weight", "n", "b.weight"]
+    assert list(second) == ["s", "c.weight", "note"]
+    assert first["a.weight"].tolist() == [0, 0, 0, 3, 4, 5]
+    assert first["a.weight"].data_ptr() == first["b.weight"].data_ptr()
+    assert isinstance(first["b.weight"], torch.nn.Parameter)
+    assert second["s"].is_sparse
+    before = json.loads((torch_shards / index).read_text())["weight_map"]
+    assert json.loads((out / index).read_text())["weight_map"] == before
+    with open_checkpoint(out) as again:
+        assert again.warnings == ()
+        assert again.metadata["prune_gui.form"] == "finalized"
+
+
+def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(
+    torch_shards, tmp_path
+):
+    for out, size in [("anew", 8), ("one.pt", None), ("one.safetensors", None)]:
+        with pytest.raises(CheckpointError, match=r"'s' \(sparse\) cannot be stored"):
+            written(torch_shards, tmp_path / out, shard_size=size)
+    tied = torch.arange(6.0)
+    torch.save({"a.weight": tied, "c": torch.ones(9), "b.weight": tied}, tmp_path / "in.pt")
+    written(tmp_path / "in.pt", tmp_path / "out", shard_size=30)
+    found = loaded(tmp_path / "out", "pytorch_model.bin.index.json")
+    assert list(found) == ["a.weight", "b.weight", "c"]
+    assert found["a.weight"].data_ptr() == found["b.weight"].data_ptr()
+    assert len(files(tmp_path / "out")) == 3
+    with open_checkpoint(tmp_path / "out") as again:
+        assert again.warnings == ()
+
+
+def test_a_pair_in_shards_goes_on_where_it_was_left(demo, tmp_path):
+    written(demo, tmp_path / "pairs", form="reparametrized")
+    written(tmp_path / "pairs", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / INDEX).read_text()) == json.loads(
+        (demo / INDEX).read_text()
+    )
+    pruned = sum(int((tensor == 0).sum()) for tensor in loaded(tmp_path / "out").values())
+    once = sum(int((t == 0).sum()) for k, t in loaded(tmp_path / "pairs").items() if "_mask" in k)
+    assert pruned > once
+
+
+@pytest.mark.parametrize("name", ["out", "Llama-3.1-8B", "out/", "out.safetensors/", "there.pt"])
+def test_what_is_called_like_a_folder_becomes_one(demo, tmp_path, name):
+    (tmp_path / "there.pt").mkdir()
+    written(demo, f"{tmp_path}/{name}")
+    assert len(files(tmp_path / name)) == 4
+
+
+def test_a_single_file_stays_one_unless_a_size_is_given(demo_checkpoint, tmp_path):
+    with pytest.raises(CheckpointError, match="End its name in one of"):
+        written(demo_checkpoint, tmp_path / "out")
+    with pytest.raises(CheckpointError, match="the name of a single file"):
+        written(demo_checkpoint, tmp_path / "out.safetensors", shard_size=10**6)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(demo, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match="is not empty"):
+        written(demo, out)
+    assert files(out) == {"notes.txt": b"mine"}
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(CheckpointError, match="is a file"):
+        written(demo, tmp_path / "file", overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"demo", "out", "file"}
+
+
+@linux_only
+def test_overwriting_replaces_the_shards_and_keeps_the_other_files(demo, tmp_path):
+    out = tmp_path / "out"
+    written(demo, out, shard_size=20_000)
+    (out / "config.json").write_text("{}")
+    out.chmod(0o750)
+    written(demo, out, overwrite=True)
+    assert set(files(out)) == {*files(demo)}
+    assert (out / "config.json").read_text() == "{}"
+    assert out.stat().st_mode & 0o777 == 0o750
+    assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
+
+
+@linux_only
+def test_the_input_itself_may_be_the_output(demo, demo_checkpoint, tmp_path):
+    written(demo_checkpoint, tmp_path / "one.safetensors")
+    with open_checkpoint(demo) as checkpoint:
+        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+        export(resolution, demo, overwrite=True)
+        key = checkpoint.keys[-1]
+        assert torch.equal(checkpoint.read_key(key), load_file(demo_checkpoint)[key])
+    assert same(loaded(demo), load_file(tmp_path / "one.safetensors"))
+    assert (demo / "config.json").exists()
+
+
+@pytest.mark.parametrize("stranger", ["optimizer.pt", "adapter.safetensors", "logs/", "link.json"])
+def test_what_is_no_part_of_the_shards_is_never_thrown_away(demo, tmp_path, stranger):
+    out = tmp_path / "out"
+    written(demo, out)
+    if stranger.endswith("/"):
+        (out / stranger).mkdir()
+    elif stranger.startswith("link"):
+        (out / stranger).symlink_to(demo / "config.json")
+    else:
+        (out / stranger).write_text("weights")
+    before = files(out)
+    with pytest.raises(CheckpointError, match=stranger.rstrip("/")):
+        written(demo, out, overwrite=True)
+    assert files(out) == before
+
+
+def test_where_folders_cannot_be_exchanged_only_a_new_one_is_written(demo, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(22, "Invalid argument")
+
+    monkeypatch.setattr(atomic_folder, "_exchange", refuse)
+    out = tmp_path / "out"
+    written(demo, out)
+    before = files(out)
+    with pytest.raises(CheckpointError, match="Choose another folder"):
+        written(demo, out, overwrite=True)
+    assert files(out) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
+
+
+class CancelAfter:
+    """A cancel flag that is set once it was asked a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def is_set(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+@linux_only
+def test_cancelling_at_any_moment_leaves_the_old_folder_and_nothing_else(demo, tmp_path):
+    out = tmp_path / "out"
+    with open_checkpoint(demo) as checkpoint:
+        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+        flag = CancelAfter(10**9)
+        export(resolution, out, cancel=flag)
+        before = files(out)
+        moments = 10**9 - flag.times
+        assert moments > 20
+        for moment in range(0, moments, 3):
+            for target in (out, tmp_path / "new"):
+                with pytest.raises(Cancelled):
+                    export(resolution, target, overwrite=True, cancel=CancelAfter(moment))
+        assert files(out) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
+
+
+def test_a_failure_leaves_nothing(demo, tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 3})())
+    with pytest.raises(CheckpointError, match="has 3 left"):
+        written(demo, tmp_path / "out")
+    monkeypatch.undo()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    with pytest.raises(CheckpointError, match="the disk is full"):
+        written(demo, tmp_path / "out")
+    with pytest.raises(CheckpointError, match="there is no folder"):
+        written(demo, tmp_path / "none" / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
+
+
+KILL_AT_EVERY_STEP = """
+import os, sys
+from pathlib import Path
+import prune_gui
+from prune_gui.checkpoint.debris import sweep
+source, out, recipe = sys.argv[1:]
+target = Path(out)
+
+def state():
+    # The old checkpoint, the new one, or whatever else there is.
+    with prune_gui.open_checkpoint(target) as opened:
+        assert opened.warnings == (), opened.warnings
+        assert (target / "config.json").exists()
+        assert len(opened.tensors) == 22
+        return opened.metadata["prune_gui.form"]
+
+with prune_gui.open_checkpoint(source) as checkpoint:
+    resolution = prune_gui.resolve(prune_gui.Recipe.from_yaml(recipe), checkpoint)
+    prune_gui.export(resolution, out)
+    (target / "config.json").write_text("{}")
+    seen = []
+    step = 0
+    while not seen or seen[-1] != "done":
+        step += 1
+        child = os.fork()
+        if child == 0:
+            left = step
+            def count(event, arguments):
+                global left
+                if event.partition(".")[0] in ("open", "os", "shutil"):
+                    left -= 1
+                    if left == 0:
+                        os._exit(9)
+            sys.addaudithook(count)
+            prune_gui.export(resolution, out, form="reparametrized", overwrite=True)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        seen.append(state() if code == 9 else "done")
+        sweep(target.parent)  # so that the next child takes the same steps
+        if code not in (0, 9):
+            sys.exit(f"step {step} ended with {code}")
+        if seen[-1] == "reparametrized" and code == 9:
+            prune_gui.export(resolution, out, overwrite=True)  # back to the old one
+    assert state() == "reparametrized"
+    print(seen.count("finalized"), seen.count("reparametrized"))
+"""
+
+
+@linux_only
+@pytest.mark.slow
+def test_killed_at_any_step_the_folder_is_the_old_checkpoint_or_the_new_one(demo, tmp_path):
+    (tmp_path / "out").mkdir()
+    recipe = Recipe(steps=[HALF]).to_yaml()
+    arguments = [demo, tmp_path / "out" / "sharded", recipe]
+    run = subprocess.run(
+        [sys.executable, "-c", KILL_AT_EVERY_STEP, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    old, new = map(int, run.stdout.split())
+    assert old > 30
+    assert new > 5
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["sharded"]
+
+
+def test_a_folder_where_a_disk_is_mounted_is_not_replaced(demo, tmp_path, monkeypatch):
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(atomic_folder.os.path, "ismount", lambda path: path.name == "disk")
+    with pytest.raises(CheckpointError, match="where a disk is mounted"):
+        written(demo, tmp_path / "disk")
+    written(demo, tmp_path / "disk" / "in it")
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(demo, tmp_path):
+    left = tmp_path / f".out.0{TEMPORARY_SUFFIX}"
+    left.mkdir()
+    (left / "model-00001-of-00003.safetensors").write_bytes(b"half")
+    written(demo, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
+
+
+def test_progress_goes_from_nothing_to_all_and_never_back(demo, tmp_path):
+    seen = []
+    written(demo, tmp_path / "out", progress=lambda done, total: seen.append(done / total))
+    assert seen == sorted(seen)
+    assert seen[0] < 1
+    assert seen[-1] == pytest.approx(1, abs=0.05)
+
+
+def test_cancelling_at_once_starts_nothing(demo, tmp_path):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        written(demo, tmp_path / "out", cancel=stop)
+    assert {path.name for path in tmp_path.iterdir()} == {"demo"}

@@ -29,6 +29,11 @@ def _step(window: MainWindow) -> bool:
     return window.stack.current is not None
 
 
+def _made(window: MainWindow) -> bool:
+    session = window.workbench.session
+    return session is not None and session.made is not None and session.made.recipe is not None
+
+
 def _undo(window: MainWindow) -> str | None:
     session = window.workbench.session
     return session.history.undo_label if session else None
@@ -99,6 +104,13 @@ TABLE: Final = (
         lambda w: w.commands.open_recipe(),
         "Ctrl+Shift+O",
         when=_open,
+    ),
+    Act(
+        "own_recipe",
+        "&Take the file's recipe",
+        "Take the steps that this checkpoint was pruned with, by this program",
+        lambda w: w.workbench.edit(lambda session: session.use_own_recipe()),
+        when=_made,
     ),
     Act(
         "save_recipe",
@@ -272,6 +284,7 @@ MENUS: Final = {
         STATES,
         SEPARATOR,
         "open_recipe",
+        "own_recipe",
         "save_recipe",
         "save_recipe_as",
         SEPARATOR,

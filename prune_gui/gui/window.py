@@ -200,6 +200,9 @@ class MainWindow(QMainWindow):
     def _opened(self) -> None:
         self._centre.setCurrentWidget(self.views)
         self._refresh()
+        session = self.workbench.session
+        if session is not None and session.made is not None and session.made.recipe is not None:
+            self.status.say("This file carries its recipe: File > Take the file's recipe.")
 
     def _refresh(self) -> None:
         session = self.workbench.session

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe.provenance import Provenance
 from prune_gui.session.history import History
 from prune_gui.session.outline import Outline
 from prune_gui.session.resolver import Resolver
@@ -20,6 +21,7 @@ class Session:
         outline: the tree of its modules.
         resolver: for the engine's thread only.
         history: every recipe so far.
+        made: how this program made the checkpoint; None if it did not.
         recipe_path: the file the recipe was read from or last saved to, if any.
     """
 
@@ -29,6 +31,7 @@ class Session:
         self.checkpoint = checkpoint
         self.outline = Outline(checkpoint.tensors.values())
         self.resolver = Resolver(checkpoint)
+        self.made = Provenance.of(checkpoint.metadata)
         self.history = History.begin(recipe or Recipe())
         self.recipe_path = recipe_path
         self._saved = self.recipe
@@ -57,6 +60,11 @@ class Session:
         """Take the steps of a recipe file in place of the ones there are."""
         self.history = self.history.act("Open recipe", recipe)
         self.mark_saved(recipe, path)
+
+    def use_own_recipe(self) -> None:
+        """Take the steps that the checkpoint was made with in place of the ones there are."""
+        if self.made is not None and self.made.recipe is not None:
+            self.history = self.history.act("Take the file's recipe", self.made.recipe)
 
     def add(self, step: Step) -> None:
         """Append a step."""

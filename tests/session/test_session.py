@@ -11,7 +11,7 @@ from prune_gui.errors import StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.plugins import load_methods
-from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe import Recipe, Step, export
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.session import Session
 
@@ -120,3 +120,19 @@ def test_methods_that_were_loaded_again_are_taken_up_by_the_steps(
     assert session.history.undo_label == "Load methods again"
     assert session.steps[0].method == METHODS["nearest_mean"](amount=3)
     assert not session.unsaved
+
+
+def test_a_file_made_here_offers_the_recipe_it_was_made_with(session, tmp_path):
+    session.add(step(3))
+    resolution = session.resolver.resolve(session.recipe, Monitor())
+    export(resolution, tmp_path / "made.safetensors")
+    with open_checkpoint(tmp_path / "made.safetensors") as checkpoint:
+        again = Session(checkpoint)
+        assert again.steps == ()
+        again.use_own_recipe()
+        assert again.steps == session.steps
+        assert again.unsaved
+        again.undo()
+        assert again.steps == ()
+    session.use_own_recipe()  # which was not made here
+    assert session.made is None

@@ -147,6 +147,25 @@ def mark_below(
 
 
 @compiled
+def find_between(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    least: np.unsignedinteger[Any],
+    threshold: np.unsignedinteger[Any],
+    last_tie: int,
+    found: NDArray[np.uint32],
+) -> int:
+    """List the positions that `mark_below` marks, but for keys below ``least``; return how many."""
+    count = 0
+    for i in range(bits.size):
+        key = bits[i] & magnitude
+        if least <= key <= threshold and (key < threshold or i <= last_tie):
+            found[count] = i
+            count += 1
+    return count
+
+
+@compiled
 def mark_step(pruned: NDArray[np.bool_], step: np.uint8, out: NDArray[np.uint8]) -> None:
     """Set ``out`` to ``step`` where it is 0 and an entry is pruned."""
     for i in range(out.size):

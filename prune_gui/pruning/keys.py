@@ -58,6 +58,10 @@ class KeySource(Protocol):
     def first_non_finite(self) -> int | None:
         """The least key that stands for infinity or NaN; None if every key is a plain number."""
 
+    @property
+    def first_nan(self) -> int | None:
+        """The least key that stands for NaN, if there are several."""
+
     def bits(self, start: int, stop: int) -> Bits:
         """Return the raw bits of the flat entries [start, stop)."""
 
@@ -113,10 +117,16 @@ class ScoreKeys:
         return (1 << (8 * self.width - 1)) - 1
 
     @property
-    def first_non_finite(self) -> int | None:
+    def first_non_finite(self) -> int:
         """The bits of infinity, or of NaN where the type has no infinity."""
         odd = float("nan") if self.dtype is torch.float8_e4m3fn else float("inf")
         return int(raw_bits(torch.tensor([odd], dtype=self.dtype))[0]) & self.magnitude
+
+    @property
+    def first_nan(self) -> int | None:
+        """The bits that follow those of infinity; None where the type has a single NaN."""
+        last = self.first_non_finite
+        return None if self.dtype is torch.float8_e4m3fn else last + 1
 
     def bits(self, start: int, stop: int) -> Bits:
         """Return the raw bits of the flat entries [start, stop)."""
@@ -148,6 +158,7 @@ class RandomKeys:
     width: int = 4
     magnitude: int = 0xFFFFFFFF
     first_non_finite: int | None = None
+    first_nan: int | None = None
 
     @property
     def stream(self) -> np.uint64:
@@ -164,3 +175,53 @@ class RandomKeys:
     def value(self, key: int) -> float:
         """Return the key as a draw in [0, 1)."""
         return key / (self.magnitude + 1)
+
+
+@dataclass(frozen=True)
+class _OneNaN:
+    """Other keys, with one key for all NaNs, whatever else their bits say."""
+
+    keys: KeySource
+    first_nan: int
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.keys.size
+
+    @property
+    def width(self) -> int:
+        """Bytes per key."""
+        return self.keys.width
+
+    @property
+    def magnitude(self) -> int:
+        """Which of the bits make the key."""
+        return self.keys.magnitude
+
+    @property
+    def first_non_finite(self) -> int | None:
+        """The least key that stands for infinity or NaN."""
+        return self.keys.first_non_finite
+
+    def bits(self, start: int, stop: int) -> Bits:
+        """Return the keys of the flat entries [start, stop)."""
+        bits = self.keys.bits(start, stop)
+        as_key = bits.dtype.type
+        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
+        return keys
+
+    def value(self, key: int) -> float:
+        """Return the number that a key stands for."""
+        return self.keys.value(key)
+
+
+def with_equal_nans(keys: KeySource, key: int) -> KeySource:
+    """Return the keys to compare `key` with: if it stands for NaN, all NaNs are equal to it.
+
+    No other comparison needs them to be, and to make them so takes time.
+    """
+    nan = keys.first_nan
+    if nan is None or key < nan or isinstance(keys, _OneNaN):
+        return keys
+    return _OneNaN(keys, nan)

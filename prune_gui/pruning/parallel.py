@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-CHUNK = 1 << 21
+CHUNK = 1 << 20
 """Entries per piece of work: some milliseconds, so that Cancel is prompt."""
 
 Task = TypeVar("Task")

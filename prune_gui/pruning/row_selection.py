@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.pruning import kernels, parallel
-from prune_gui.pruning.keys import Bits
+from prune_gui.pruning.keys import Bits, with_equal_nans
 from prune_gui.pruning.selection import Ranking
 
 
@@ -48,4 +48,7 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64]) -> RowCuts:
     tasks = [(row, min(row + per_task, len(units))) for row in range(0, len(units), per_task)]
     for _ in parallel.run(cut, tasks):
         pass
+    keys = with_equal_nans(ranking.keys, int(thresholds.max(initial=0)))
+    if keys is not ranking.keys:
+        return find_row_cuts(replace(ranking, keys=keys), units)
     return RowCuts(thresholds, last_ties)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, groupby
 from operator import itemgetter, not_
 from typing import Any
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import kernels, parallel
 from prune_gui.pruning.counts import NOTHING, Counts, Remembered
-from prune_gui.pruning.keys import Alive, Bits, KeySource, ScoreKeys
+from prune_gui.pruning.keys import Alive, Bits, KeySource, ScoreKeys, with_equal_nans
 from prune_gui.pruning.sources import TensorScores
 
 DIGIT_BITS = 16
@@ -93,8 +93,20 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     Raises:
         Cancelled: the monitor said so.
     """
-    width = {ranking.keys.width for ranking in rankings}.pop()
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
+    cuts = _find_cuts(rankings, k, monitor)
+    keys = [
+        with_equal_nans(ranking.keys, cut.threshold)
+        for ranking, cut in zip(rankings, cuts, strict=True)
+    ]
+    if all(key is ranking.keys for ranking, key in zip(rankings, keys, strict=True)):
+        return cuts
+    equal = [replace(ranking, keys=key) for ranking, key in zip(rankings, keys, strict=True)]
+    return _find_cuts(equal, k, monitor)
+
+
+def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
+    width = {ranking.keys.width for ranking in rankings}.pop()
     below = [0] * len(rankings)
     non_finite = [0] * len(rankings)
     searches = [_Search(list(range(len(rankings))), k)]
@@ -195,6 +207,7 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
 
 def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
     """Return a boolean array over the flat entries [start, stop), True where `cut` prunes."""
+    keys = with_equal_nans(keys, cut.threshold)
     bits = keys.bits(start, stop)
     as_key = bits.dtype.type
     out = np.empty(stop - start, np.bool_)

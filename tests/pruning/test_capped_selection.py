@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
+from prune_gui.pruning.once import Once
+from prune_gui.pruning.predicates import RowCut
 from prune_gui.pruning.row_selection import find_row_cuts
 from prune_gui.pruning.selection import Ranking, find_cuts, mark
 from prune_gui.pruning.sources import TensorScores
@@ -82,20 +84,15 @@ def test_each_row_loses_its_own_smallest(dtype, rows, pool, data):
     there = alive.reshape(rows, 7).sum(1)
     units = np.array([data.draw(st.integers(0, int(count))) for count in there])
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)), within(alive))
-    cuts = find_row_cuts(ranking, units)
+    predicate = RowCut(ranking, 7, Once.known(find_row_cuts(ranking, units)))
+    found = (predicate.prunes(0, alive.size) & alive).reshape(rows, 7)
     for row, (values, here) in enumerate(zip(tensor, alive.reshape(rows, 7), strict=True)):
         [expected] = one_by_one([values], [here], [7], int(units[row]))
-        magnitudes = ScoreKeys.of(TensorScores.of(values)).bits(0, 7) & ranking.keys.magnitude
-        below = magnitudes < cuts.thresholds[row]
-        tied = (magnitudes == cuts.thresholds[row]) & (np.arange(7) <= cuts.last_ties[row])
-        assert np.array_equal((below | tied) & here, expected)
+        assert np.array_equal(found[row], expected)
 
 
 @pytest.mark.parametrize("stretch", [(0, 1), (3, 19), (6, 7), (20, 21)])
 def test_a_stretch_of_row_cuts_is_that_stretch_of_the_whole(stretch):
-    from prune_gui.pruning.once import Once
-    from prune_gui.pruning.predicates import RowCut
-
     tensor = torch.randint(-3, 3, (3, 7), generator=torch.Generator().manual_seed(0)).float()
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)))
     cuts = Once.known(find_row_cuts(ranking, np.array([2, 0, 7])))

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.keys import KeySource, RandomKeys, ScoreKeys, ranking_dtype
+from prune_gui.pruning.keys import KeySource, RandomKeys, ScoreKeys, ranking_dtype, raw_bits
+from prune_gui.pruning.once import Once
+from prune_gui.pruning.predicates import EntryCut, RowCut
+from prune_gui.pruning.row_selection import find_row_cuts
 from prune_gui.pruning.selection import Ranking, find_cuts, mark, smallest
 from prune_gui.pruning.sources import TensorScores
 
@@ -129,6 +132,35 @@ def test_nan_and_infinity_are_counted_and_go_last():
     [cut] = find_cuts([Ranking(keys_of(scores))], 2, Monitor())
     assert cut.non_finite == 3
     assert smallest(scores, 4).tolist() == [False, True, True, True, True]
+
+
+def nans(dtype: torch.dtype) -> torch.Tensor:
+    """Four NaNs of different bits, and two numbers."""
+    tensor = torch.zeros(6, dtype=dtype)
+    bits = raw_bits(tensor)
+    infinity = int(raw_bits(torch.tensor([np.inf], dtype=dtype))[0])
+    sign = 1 << (8 * dtype.itemsize - 1)
+    bits[:4] = [infinity + 3, infinity + 1, infinity + 2 | sign, infinity + 1]
+    bits[4:] = [infinity, infinity - 1]
+    return tensor
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e5m2]
+)
+@pytest.mark.parametrize("k", range(7))
+def test_nans_of_different_bits_are_equal(dtype, k):
+    first = nans(dtype)
+    assert smallest(first, k).tolist() == [i in ([5, 4, 0, 1, 2, 3][:k]) for i in range(6)]
+    [cut] = find_cuts([Ranking(keys_of(first))], k, Monitor())
+    predicate = EntryCut(Ranking(keys_of(first)), Once.known(cut))
+    standings = [predicate.standing(i) for i in range(6)]
+    assert [standing.rank for standing in standings] == [2, 3, 4, 5, 1, 0]
+    assert [standing.pruned for standing in standings] == smallest(first, k).tolist()
+    rows = find_row_cuts(Ranking(keys_of(first)), np.array([k]))
+    assert np.array_equal(
+        RowCut(Ranking(keys_of(first)), 6, Once.known(rows)).prunes(0, 6), smallest(first, k)
+    )
 
 
 def test_random_keys_are_the_same_for_any_stretch_and_differ_by_seed_and_label():

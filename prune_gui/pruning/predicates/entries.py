@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.pruning import kernels
-from prune_gui.pruning.keys import KeySource
+from prune_gui.pruning.keys import Alive, KeySource, with_equal_nans
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates.base import Standing
@@ -41,10 +41,11 @@ class EntryCut:
 
     def standing(self, flat: int) -> Standing:
         """Return how the entry of that flat index stood; counts those of lower rank."""
-        keys, cut = self.ranking.keys, self.cut()
+        cut = self.cut()
+        keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key = key_at(keys, flat)
         before, ranked = 0, 0
-        count = partial(_count_before, self.ranking, key, flat)
+        count = partial(_count_before, keys, self.ranking.alive, key, flat)
         for part_before, part in run(count, chunks(keys.size)):
             before, ranked = before + part_before, ranked + part
         return Standing(
@@ -73,8 +74,10 @@ class RowCut:
 
     def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return a boolean array over the flat entries [start, stop)."""
-        bits, cuts = self.ranking.keys.bits(start, stop), self.cuts()
-        magnitude = bits.dtype.type(self.ranking.keys.magnitude)
+        cuts = self.cuts()
+        keys = with_equal_nans(self.ranking.keys, int(cuts.thresholds.max()))
+        bits = keys.bits(start, stop)
+        magnitude = bits.dtype.type(keys.magnitude)
         out = np.empty(stop - start, np.bool_)
         kernels.mark_rows(
             bits, magnitude, cuts.thresholds, cuts.last_ties, self.columns, start, out
@@ -83,10 +86,13 @@ class RowCut:
 
     def standing(self, flat: int) -> Standing:
         """Return how the entry of that flat index stood in its row."""
-        keys, cuts, (row, place) = self.ranking.keys, self.cuts(), divmod(flat, self.columns)
+        cuts, (row, place) = self.cuts(), divmod(flat, self.columns)
+        keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key, threshold = key_at(keys, flat), int(cuts.thresholds[row])
         first = row * self.columns
-        before, ranked = _count_before(self.ranking, key, flat, (first, first + self.columns))
+        before, ranked = _count_before(
+            keys, self.ranking.alive, key, flat, (first, first + self.columns)
+        )
         last = int(cuts.last_ties[row])
         return Standing(
             pruned=key < threshold or (key == threshold and place <= last),
@@ -104,14 +110,14 @@ def key_at(keys: KeySource, flat: int) -> int:
 
 
 def _count_before(
-    ranking: Ranking, key: int, flat: int, stretch: tuple[int, int]
+    keys: KeySource, alive: Alive | None, key: int, flat: int, stretch: tuple[int, int]
 ) -> tuple[int, int]:
     """Count the entries still there that go before one, and all that are there."""
     start, stop = stretch
-    bits = ranking.keys.bits(start, stop)
-    alive = None if ranking.alive is None else ranking.alive(start, stop)
+    bits = keys.bits(start, stop)
+    here = None if alive is None else alive(start, stop)
     as_key = bits.dtype.type
     before, there = kernels.count_before(
-        bits, as_key(ranking.keys.magnitude), alive, as_key(key), flat - start
+        bits, as_key(keys.magnitude), here, as_key(key), flat - start
     )
     return int(before), int(there)

@@ -24,6 +24,9 @@ BYTE_ORDER: Final = "byteorder"
 ENCRYPTED: Final = 1
 READ_BY_TORCH: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 MAX_PICKLE_BYTES: Final = 1 << 29
+LOCAL_HEADER: Final = 30
+LOCAL_LENGTHS: Final = 26
+"""Bytes before a record; and where among them the lengths are of what else is there."""
 MAX_GROWTH: Final = 100
 """How many times its size a compressed archive may unpack to; one of zeros alone comes to 1000."""
 MAX_METADATA_BYTES: Final = 1 << 26
@@ -97,7 +100,9 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
         )
     if len({name.lower() for name in records}) < len(every):
         raise FalseClaimError("its archive has two records of the same name")
-    _check_records(records, path.stat().st_size)
+    size = path.stat().st_size
+    _check_records(records, size)
+    _check_places(records, file, size)
 
     def check(storage: Storage) -> None:
         record = records.get(f"data/{storage.key}")
@@ -142,11 +147,21 @@ def _check_records(records: Mapping[str, zipfile.ZipInfo], size: int) -> None:
             stored and record.compress_size != record.file_size
         ):
             raise FalseClaimError(f"its record {name!r} claims more than the file holds")
-    if sum(record.compress_size for record in records.values()) > size:
-        raise FalseClaimError("the records of its archive overlap")
     unpacked = sum(record.file_size for record in records.values())
     if unpacked > MAX_GROWTH * size:
         raise FalseClaimError(f"its archive unpacks from {size:,} to {unpacked:,} bytes")
+
+
+def _check_places(records: Mapping[str, zipfile.ZipInfo], file: BinaryIO, size: int) -> None:
+    """Check that each record ends before the next begins; its own header says where it does."""
+    end = size
+    for record in sorted(records.values(), key=lambda record: -record.header_offset):
+        file.seek(record.header_offset + LOCAL_LENGTHS)
+        lengths = file.read(4)
+        name, extra = int.from_bytes(lengths[:2], "little"), int.from_bytes(lengths[2:], "little")
+        if record.header_offset + LOCAL_HEADER + name + extra + record.compress_size > end:
+            raise FalseClaimError("the records of its archive overlap")
+        end = record.header_offset
 
 
 def _check_code(path: Path, found: Scan) -> None:

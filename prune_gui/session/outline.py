@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from re import compile as compile_pattern
+from re import split
 from typing import Final
 
 import numpy as np
@@ -107,7 +108,11 @@ class Outline:
         text = text.strip().lower()
         if set(text) & set("*?["):
             fits = compile_pattern(translate(text)).match
-            return np.array([fits(name) is not None for name in self._lowered], np.bool_)
+            # What the glob says letter by letter is looked for first: that is much quicker.
+            plain = max(split(r"[*?]|\[.*", text), key=len)
+            return np.array(
+                [plain in name and fits(name) is not None for name in self._lowered], np.bool_
+            )
         return np.array([text in name for name in self._lowered], np.bool_)
 
     def meant_by(self, branches: Iterable[Branch], shown: NDArray[np.bool_]) -> frozenset[str]:

@@ -90,6 +90,35 @@ def ended(place: int, form: str, value: int) -> Callable[[Path], Path]:
     return edited(RIGHT, edit)
 
 
+def zip64(*sizes: int) -> Callable[[Path], Path]:
+    """Return what says in the form for large files that a record has these sizes."""
+
+    def edit(octets: bytes) -> bytearray:
+        made = bytearray(octets)
+        at = made.rindex(b"m/data/0") - 46
+        extra = struct.pack(f"<HH{len(sizes)}Q", 1, 8 * len(sizes), *sizes)
+        struct.pack_into("<II", made, at + 20, 2**32 - 1, 2**32 - 1)
+        struct.pack_into("<H", made, at + 30, len(extra))
+        made[at + 46 + 8 : at + 46 + 8] = extra
+        end = made.rindex(END)
+        (before,) = struct.unpack_from("<I", made, end + 12)
+        struct.pack_into("<I", made, end + 12, before + len(extra))
+        return made
+
+    return edited(RIGHT, edit)
+
+
+def begun(place: int, form: str, value: int) -> Callable[[Path], Path]:
+    """Return what changes what an archive says right before the bytes of a record."""
+
+    def edit(octets: bytes) -> bytearray:
+        made = bytearray(octets)
+        struct.pack_into(f"<{form}", made, made.index(b"m/data/0") - 30 + place, value)
+        return made
+
+    return edited(RIGHT, edit)
+
+
 def many_times_one_record(folder: Path) -> Path:
     """List the bytes of one large record under many names."""
     octets = bytearray(archive(ONE, {"data/0": bytes(10**6)})(folder).read_bytes())
@@ -138,6 +167,14 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "sizes-beyond-the-end": Bad("'data/0' claims more", listed("data/0", 20, "II", 4000, 4000)),
     "sizes-of-4-gb": Bad("claims more", listed("data/0", 20, "II", 2**32 - 2, 2**32 - 2)),
     "sizes-of-zip64-missing": Bad("m.pt", listed("data/0", 20, "II", 2**32 - 1, 2**32 - 1)),
+    "zip64-of-2**62": Bad("claims more", zip64(2**62, 2**62)),
+    "zip64-of-2**64-1": Bad("claims more", zip64(2**64 - 1, 2**64 - 1)),
+    "zip64-that-differs": Bad("claims more", zip64(2**40, 16)),
+    "zip64-of-one-size": Bad("m.pt", zip64(16)),
+    "harmless-zip64": Harmless(zip64(16, 16)),
+    "record-begins-far-away": Bad("overlap", begun(28, "H", 2**16 - 1)),
+    "record-begins-elsewhere": Bad("overlap", begun(28, "H", 16)),
+    "record-begins-with-another-name": Bad("overlap", begun(26, "H", 2**16 - 1)),
     "place-beyond-the-end": Bad("claims more", listed("data/0", 42, "I", 2**31)),
     "place-inside-another": Bad("m.pt", listed("data.pkl", 42, "I", 7)),
     "place-of-the-first-moved": Bad(

@@ -106,3 +106,27 @@ def test_a_bomb_takes_little_memory_before_it_is_refused(tmp_path):
     )
     grown = {paths[path]: growth for path, growth in json.loads(done.stdout).items()}
     assert {name: growth for name, growth in grown.items() if growth > ROOM} == {}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "payload-whole-module",
+        "payload-whole-module-legacy",
+        "payload-whole-module-in-a-dict",
+        "payload-state-dict-beside-foreign",
+        "payload-foreign-in-the-state-dict",
+        "payload-plain-dict-of-tensors",
+        "payload-nothing-foreign-protocol-4",
+    ],
+)
+def test_the_lines_that_a_refusal_shows_convert_the_file(tmp_path, monkeypatch, name):
+    path = CORPUS[name].make(tmp_path)
+    with pytest.raises(CheckpointError) as refused:
+        open_checkpoint(path)
+    _, *code = str(refused.value).split("\n")
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(line.strip() for line in code), {})
+    with open_checkpoint(tmp_path / "weights.pt") as opened:
+        assert {name.rpartition(".")[2] for name in opened.tensors} == {"weight", "bias"}

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import safetensors.torch
 import torch
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import CheckpointError
 
 
 def test_the_content_decides_not_the_suffix(tmp_path):
@@ -11,3 +15,31 @@ def test_the_content_decides_not_the_suffix(tmp_path):
     torch.save({"a": torch.ones(2)}, tmp_path / "m.weights")
     with open_checkpoint(tmp_path / "m.bin") as one, open_checkpoint(tmp_path / "m.weights") as two:
         assert (one.format, two.format) == ("safetensors", "torch")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(13, "Permission denied"), "Permission denied. Check its name and perm"),
+        (OSError(5, "Input/output error"), "Input/output error"),
+        (FileNotFoundError(2, "No such file"), "does not exist"),
+    ],
+)
+def test_a_file_that_cannot_be_read_or_disappears_is_one_line(tmp_path, monkeypatch, error, words):
+    torch.save({"a": torch.ones(2)}, tmp_path / "m.pt")
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(CheckpointError, match=words):
+        open_checkpoint(tmp_path / "m.pt")
+
+
+def test_what_disappears_after_it_was_opened_can_still_be_read(tmp_path):
+    safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "m.safetensors")
+    torch.save({"a": torch.ones(2)}, tmp_path / "m.pt")
+    for name in ("m.safetensors", "m.pt"):
+        with open_checkpoint(tmp_path / name) as checkpoint:
+            (tmp_path / name).unlink()
+            assert checkpoint.read("a").tolist() == [1, 1]

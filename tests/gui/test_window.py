@@ -57,7 +57,8 @@ def drop(window, *paths):
 
 def own(names):
     """Return those entries of a menu that are actions of the table."""
-    return [n for n in names if n not in (actions.SEPARATOR, actions.RECENT, actions.DOCKS)]
+    filled = (actions.SEPARATOR, actions.RECENT, actions.STATES, actions.DOCKS)
+    return [n for n in names if n not in filled]
 
 
 def test_an_empty_window_says_what_to_do(window):

@@ -1,0 +1,112 @@
+"""How long it takes to open a checkpoint of 100,000 tensors, to show its tree, and to filter it.
+
+Run it as ``python benchmarks/opening.py [TENSORS]``. Beside it stands what safetensors' own
+`safe_open` takes for the names, and for the shapes and types that a tree shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from measuring import HEADINGS, Contender, Figure, fastest, laid_out, seconds
+from PySide6.QtWidgets import QApplication
+from safetensors import safe_open
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.gui.panels.tree_model import TreeModel
+from prune_gui.session import Outline
+
+ROUNDS = 7
+ROWS = 40
+"""That a window has room for."""
+
+
+def experts(number: int) -> Iterable[str]:
+    """Return names as a mixture of experts has them."""
+    for i in range(number):
+        layer, expert = divmod(i // 3, 256)
+        yield f"model.layers.{layer}.mlp.experts.{expert}.w{i % 3 + 1}.weight"
+
+
+def flat(number: int) -> Iterable[str]:
+    """Return names without a dot."""
+    return (f"tensor_{i}" for i in range(number))
+
+
+def write(path: Path, names: Iterable[str]) -> None:
+    """Write a header for many tensors; their values are a hole in the file."""
+    size = 8 * 8 * 2
+    header = {
+        name: {"dtype": "BF16", "shape": [8, 8], "data_offsets": [i * size, (i + 1) * size]}
+        for i, name in enumerate(names)
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + len(header) * size)
+
+
+def figure(work: str, here: Contender, there: Contender | None, wanted: float) -> Figure:
+    """Time one piece of work, and what stands beside it; promised are so many seconds."""
+    took, *other = fastest(ROUNDS, *filter(None, (here, there)))
+    return Figure(
+        work,
+        seconds(took),
+        seconds(other[0]) if other else "",
+        f"{other[0] / took:.1f} x" if other else "",
+        f"< {seconds(wanted)}",
+        took < wanted,
+    )
+
+
+def figures(path: Path, kind: str) -> Iterable[Figure]:
+    """Yield what one file comes to."""
+
+    def names() -> object:
+        with safe_open(path, "np") as file:
+            return list(file.keys())
+
+    def names_and_shapes() -> object:
+        with safe_open(path, "np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return [(one.get_shape(), one.get_dtype()) for one in slices.values()]
+
+    def tree() -> object:
+        model = TreeModel()
+        model.show(Outline(open_checkpoint(path).tensors.values()))
+        return model, [model.row(model.index(row, 0)) for row in range(min(ROWS, model.rowCount()))]
+
+    yield figure(f"open {kind}: the names", lambda: lambda: open_checkpoint(path), lambda: names, 1)
+    yield figure(f"open {kind}: the tree and its rows", lambda: tree, lambda: names_and_shapes, 1)
+    outline = Outline(open_checkpoint(path).tensors.values())
+    for text in ("12.w", "*.12.*w1*", "tensor_?9*"):
+        yield figure(
+            f"filter {kind}: {text}", lambda t=text: lambda: outline.matches(t), None, 0.05
+        )
+
+
+def main() -> int:
+    """Measure, print, and return whether a promise is broken."""
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    application = QApplication(sys.argv[:1])
+    print(laid_out([heading.replace("torch", "safetensors") for heading in HEADINGS]))
+    kept = True
+    with tempfile.TemporaryDirectory() as folder:
+        for make in (experts, flat):
+            path = Path(folder) / f"{make.__name__}.safetensors"
+            write(path, make(number))
+            for line in figures(path, f"{number:,} {make.__name__}"):
+                print(line, flush=True)
+                kept &= line.held is not False
+    del application
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

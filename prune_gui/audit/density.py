@@ -79,7 +79,7 @@ def density(
         down, across = tile
         tile_rows = row_edges[down.start : down.stop + 1]
         tile_columns = column_edges[across.start : across.stop + 1]
-        counts = np.zeros((len(tile_rows) - 1, len(tile_columns) - 1, len(codes)), np.int64)
+        counts = np.zeros((len(codes), len(tile_rows) - 1, len(tile_columns) - 1), np.int64)
         for part_rows, part_columns in _parts(plane, tile_rows, tile_columns):
             kernels.count_cells(
                 resolution.pruned_by_within(
@@ -87,6 +87,7 @@ def density(
                     plane.flat(part_rows[0], part_columns[0]),
                     plane.flat(part_rows[1] - 1, part_columns[1] - 1) + 1,
                 ),
+                codes,
                 slots.lookup,
                 plane.row_stride,
                 plane.column_stride,
@@ -97,10 +98,9 @@ def density(
                 counts,
             )
             monitor.advance((part_rows[1] - part_rows[0]) * (part_columns[1] - part_columns[0]))
-        pruned = counts[..., 1:]
-        share[tile] = pruned.sum(-1) / counts.sum(-1)
-        most = codes[1:][pruned.argmax(-1)]
-        step[tile] = np.where(pruned.any(-1), most, 0)
+        pruned = counts[1:].sum(0)
+        share[tile] = pruned / np.outer(np.diff(tile_rows), np.diff(tile_columns))
+        step[tile] = np.where(pruned > 0, codes[1 + counts[1:].argmax(0)], 0)
 
     if len(codes) > 1:
         monitor.expect(len(rows) * len(columns))

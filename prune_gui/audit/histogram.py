@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from prune_gui.audit import kernels, values
+from prune_gui.audit.moved_cut import count_pruned, own_cut
 from prune_gui.audit.slots import Slots
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
@@ -17,7 +19,8 @@ from prune_gui.pruning.methods import ScoredMethod
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import EntryCut
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.codes import IN_FILE
+from prune_gui.recipe.codes import IN_FILE, KEPT
+from prune_gui.recipe.stack import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Histogram:
         nan: how many weights are not a number; they lie in no bin.
         infinite: how many are infinite; likewise.
         cuts: for steps that prune where abs(weight) is small: up to which value.
+        layers: what was pruned.
     """
 
     edges: NDArray[np.float64]
@@ -40,6 +44,21 @@ class Histogram:
     nan: int
     infinite: int
     cuts: Mapping[int, float] = field(default_factory=dict)
+    layers: tuple[Layer, ...] = field(default=(), repr=False)
+
+    def kept_by(self, layers: tuple[Layer, ...]) -> NDArray[np.int64] | None:
+        """Return how many weights of each bin some layers leave, if that is known.
+
+        It is of these very layers, and if one more came after them.
+        """
+        kept: NDArray[np.int64] = self.counts[0]
+        if self.layers == layers:
+            return kept
+        steps = {layer.step for layer in layers}
+        if not self.layers or self.layers[:-1] != layers or self.layers[-1].step in steps:
+            return None
+        last: NDArray[np.int64] = self.counts[self.codes.index(self.layers[-1].step)]
+        return kept + last
 
 
 def value_range(checkpoint: Checkpoint, name: str, monitor: Monitor) -> tuple[float, float]:
@@ -92,43 +111,83 @@ def histogram(
     name: str,
     edges: NDArray[np.float64],
     monitor: Monitor,
+    before: Histogram | None = None,
 ) -> Histogram:
     """Count the weights of a parameter in each bin, by the step that pruned them.
+
+    If the last step alone is another than `before`, and prunes where the weight is small, only the
+    weights near its cut are looked at.
 
     Args:
         resolution: what is pruned.
         name: of the parameter.
         edges: from `bin_edges`, around `value_range`.
         monitor: told of the entries looked at.
+        before: of the same parameter.
 
     Raises:
         Cancelled: the monitor said so.
     """
+    if before is not None and np.array_equal(before.edges, edges):
+        moved = _moved(resolution, name, before, monitor)
+        if moved is not None:
+            return moved
     slots = Slots.of(resolution, name)
-    read = values.reader(resolution.checkpoint, name)
-    shape = len(slots.codes), len(edges) - 1
+    count = _counter(resolution.checkpoint, name, edges)
+    shape = len(slots.codes), len(edges) + 1
 
-    def look(stretch: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def look(stretch: tuple[int, int]) -> NDArray[np.int64]:
         monitor.advance(stretch[1] - stretch[0])
-        counts, odd = np.zeros(shape, np.int64), np.zeros(2, np.int64)
-        kernels.count_bins(
-            read(*stretch),
-            resolution.pruned_by_within(name, *stretch),
-            slots.lookup,
-            edges,
-            counts,
-            odd,
-        )
-        return counts, odd
+        counts = np.zeros(shape, np.int64)
+        count(stretch, resolution.pruned_by_within(name, *stretch), slots.lookup, counts)
+        return counts
 
     size = resolution.checkpoint.tensors[name].numel
     monitor.expect(size)
-    counts, odd = np.zeros(shape, np.int64), np.zeros(2, np.int64)
-    for more, more_odd in run(look, chunks(size)):
-        counts += more
-        odd += more_odd
+    found = sum(run(look, chunks(size)), start=np.zeros(shape, np.int64))
+    counts, (nan, infinite) = found[:, :-2], found[:, -2:].sum(0)
     counts.flags.writeable = False
-    return Histogram(edges, slots.codes, counts, int(odd[0]), int(odd[1]), cuts(resolution, name))
+    layers = resolution.layers.get(name, ())
+    return Histogram(
+        edges, slots.codes, counts, int(nan), int(infinite), cuts(resolution, name), layers
+    )
+
+
+def _moved(
+    resolution: Resolution, name: str, before: Histogram, monitor: Monitor
+) -> Histogram | None:
+    """Return the histogram after the last step's cut moved, if that is all that happened."""
+    layers = resolution.layers.get(name, ())
+    own, kept = own_cut(resolution, name), before.kept_by(layers[:-1])
+    if own is None or kept is None or layers[-1].step in {layer.step for layer in layers[:-1]}:
+        return None
+    pruned = count_pruned(resolution, name, own, before.edges, kept, monitor)
+    rows = dict(zip(before.codes, before.counts, strict=True))
+    rows.update({KEPT: kept - pruned, layers[-1].step: pruned})
+    codes = Slots.of(resolution, name).codes
+    counts = np.stack([rows[code] for code in codes])
+    counts.flags.writeable = False
+    return replace(before, codes=codes, counts=counts, cuts=cuts(resolution, name), layers=layers)
+
+
+_Count = Callable[[tuple[int, int], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
+"""Adds a stretch of a parameter, given its codes and their slots, to counts; see `kernels`."""
+
+
+def _counter(checkpoint: Checkpoint, name: str, edges: NDArray[np.float64]) -> _Count:
+    dtype = getattr(torch, checkpoint.tensors[name].dtype)
+    if dtype.itemsize > 2:
+        read = values.reader(checkpoint, name)
+        return lambda stretch, codes, slots, counts: kernels.count_bins(
+            read(*stretch), codes, slots, edges, counts
+        )
+    every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
+    bins = np.empty(every.size, np.uint32)
+    kernels.find_bins(values.of_bits(every, dtype), edges, bins)
+    bits = values.bits_reader(checkpoint, name)
+    return lambda stretch, codes, slots, counts: kernels.count_known_bins(
+        bits(*stretch), codes, slots, bins, counts
+    )
 
 
 def cuts(resolution: Resolution, name: str) -> dict[int, float]:

@@ -16,19 +16,40 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
+    Bits = NDArray[np.unsignedinteger[Any]]
     Values = NDArray[np.floating[Any]]
 
 
+BLOCK, STRETCH = 2048, 64
+"""So many bins are guessed together, to fit a processor's nearest cache; then looked at."""
+FEW = 4
+"""So many codes are counted one after the other; more, entry by entry."""
+
+
 @compiled
-def _count_columns(
-    codes: Codes, code: np.uint8, row_stride: int, column_stride: int, counts: Codes, rows: int
+def _count_by_columns(
+    codes: Codes,
+    code: np.uint8,
+    row_stride: int,
+    column_stride: int,
+    rows: int,
+    ends: Counts,
+    in_columns: Codes,
+    counts: Counts,
 ) -> None:
-    """Count how often a code occurs in each column of up to 255 rows."""
-    counts[:] = 0
+    """Count a code in up to 255 rows: in each column first, which is done for many at once."""
+    in_columns[:] = 0
     for row in range(rows):
         line = codes[row * row_stride :]
-        for k in range(counts.size):
-            counts[k] += line[np.uint64(k * column_stride)] == code
+        for k in range(in_columns.size):
+            in_columns[k] += line[np.uint64(k * column_stride)] == code
+    begin = 0
+    for j in range(ends.size):
+        found = 0
+        for k in range(begin, ends[j]):
+            found += in_columns[k]
+        counts[j] += found
+        begin = ends[j]
 
 
 @compiled
@@ -56,86 +77,120 @@ def count_cells(
         column_edges: likewise.
         rows: of the rectangle: the first, and the one after the last.
         columns: likewise.
-        counts: (cells down, cells across, slots); nothing is added in slot 0.
+        counts: (slots, cells down, cells across); nothing is added in slot 0.
     """
-    first = np.searchsorted(column_edges, columns[0], side="right") - 1
     i = np.searchsorted(row_edges, rows[0], side="right") - 1
+    first = np.searchsorted(column_edges, columns[0], side="right") - 1
+    last = np.searchsorted(column_edges, columns[1])
+    ends = np.minimum(column_edges[first + 1 : last + 1], columns[1]) - columns[0]
     in_columns = np.empty(columns[1] - columns[0], np.uint8)
     row = rows[0]
     while row < rows[1]:
         while row >= row_edges[i + 1]:
             i += 1
-        here = codes[(row - rows[0]) * row_stride :]
+        here, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
         height = min(row_edges[i + 1] - row, rows[1] - row, 255)
-        # Column by column is fast, many at a time, but one code after the other.
-        slot, by_column = 1, known.size <= height
-        if not by_column:
-            height = 1
-        while slot < known.size:
-            if by_column:
-                _count_columns(here, known[slot], row_stride, column_stride, in_columns, height)
-            column, j = columns[0], first
-            while column < columns[1]:
-                end = min(column_edges[j + 1], columns[1])
-                for k in range(column - columns[0], end - columns[0]):
-                    if by_column:
-                        counts[i, j, slot] += in_columns[k]
-                    else:
-                        other = slots[here[np.uint64(k * column_stride)]]
-                        counts[i, j, other] += other != 0
-                column = end
-                j += 1
-            slot = slot + 1 if by_column else known.size
+        if known.size - 1 <= min(height, FEW):
+            for slot in range(1, known.size):
+                _count_by_columns(
+                    here,
+                    known[slot],
+                    row_stride,
+                    column_stride,
+                    height,
+                    ends,
+                    in_columns,
+                    cells[slot],
+                )
+        else:
+            height, begin = 1, 0
+            for j in range(ends.size):
+                for k in range(begin, ends[j]):
+                    slot = slots[here[np.uint64(k * column_stride)]]
+                    cells[slot, j] += slot != 0
+                begin = ends[j]
         row += height
 
 
 @compiled
-def _bin_of(value: float, guess: float, edges: NDArray[np.float64]) -> int:
-    """Return the bin in which a value lies, from a guess that may be wrong or no number."""
-    last = edges.size - 2
-    found = int(guess) if 0 <= guess <= last else last
-    while found > 0 and value < edges[found]:
-        found -= 1
-    while found < last and value >= edges[found + 1]:
-        found += 1
-    return found
+def find_bins(values: Values, edges: NDArray[np.float64], found: NDArray[np.uint32]) -> None:
+    """Set ``found`` to the bin in which each value lies; after the last come NaN and infinity."""
+    bins = edges.size - 1
+    per_unit = bins / (edges[bins] - edges[0])
+    for i in range(values.size):
+        value = np.float64(values[i])
+        if not np.isfinite(value):
+            found[i] = bins if np.isnan(value) else bins + 1
+            continue
+        guess = (value - edges[0]) * per_unit
+        bin_ = int(min(guess, bins - 1.0)) if guess > 0 else 0
+        while bin_ > 0 and value < edges[bin_]:
+            bin_ -= 1
+        while bin_ < bins - 1 and value >= edges[bin_ + 1]:
+            bin_ += 1
+        found[i] = bin_
+
+
+@compiled
+def _guess_bins(
+    values: Values,
+    low: np.floating[Any],
+    per_unit: np.floating[Any],
+    doubt: np.floating[Any],
+    bins: np.floating[Any],
+    found: NDArray[np.uint32],
+) -> None:
+    """Set ``found`` to the bin of each value, or to ``bins`` where that is in doubt."""
+    for i in range(values.size):
+        place = (values[i] - low) * per_unit
+        guess = np.uint32(min(max(place, bins - bins), bins))
+        within = place - type(place)(guess)
+        found[i] = guess if (doubt < within) & (within + doubt < bins / bins) else np.uint32(bins)
 
 
 @compiled
 def count_bins(
-    values: Values,
-    codes: Codes,
-    slots: Codes,
-    edges: NDArray[np.float64],
-    counts: Counts,
-    non_finite: Counts,
+    values: Values, codes: Codes, slots: Codes, edges: NDArray[np.float64], counts: Counts
 ) -> None:
-    """Add finite values to the bins they lie in; count the others.
+    """Add values to the bins they lie in.
 
     Args:
-        values: as long as ``codes``.
+        values: as long as ``codes``; none that is finite lies outside the bins.
         codes: which step pruned each.
         slots: one per code.
         edges: equally spaced, ascending; a bin holds its lower edge, the last one also its upper.
-        counts: (slots, bins); every finite value lies in one of the bins.
-        non_finite: how many are (NaN, infinite).
+        counts: (slots, bins and two more); in those NaN and infinity are counted.
     """
-    bins, low = counts.shape[1], edges[0]
+    as_value = values.dtype.type
+    bins, low = edges.size - 1, edges[0]
     width = edges[bins] - low
-    per_unit = bins / width
     # How far rounding can have moved a place, or an edge, generously.
-    doubt = 2.0**-48 * bins * (1 + max(abs(low), abs(edges[bins])) / width)
-    for i in range(values.size):
-        value = np.float64(values[i])
-        place = (value - low) * per_unit
-        bin_ = np.int64(place)
-        within = place - np.float64(bin_)
-        if 0 <= bin_ < bins and doubt < within < 1 - doubt:
-            counts[slots[codes[i]], np.uint64(bin_)] += 1
-        elif np.isfinite(value):
-            counts[slots[codes[i]], _bin_of(value, place, edges)] += 1
-        else:
-            non_finite[0 if np.isnan(value) else 1] += 1
+    rounding = 2.0**-48 if values.itemsize == 8 else 2.0**-22
+    doubt = rounding * bins * (1 + max(abs(low), abs(edges[bins])) / width)
+    found = np.empty(BLOCK, np.uint32)
+    for start in range(0, values.size, BLOCK):
+        block = values[start : start + BLOCK]
+        _guess_bins(
+            block, as_value(low), as_value(bins / width), as_value(doubt), as_value(bins), found
+        )
+        for first in range(0, block.size, STRETCH):
+            some, unsure = found[first : min(first + STRETCH, block.size)], 0
+            for i in range(some.size):
+                unsure += some[i] == bins
+            if unsure > 0:
+                find_bins(block[first : first + STRETCH], edges, some)
+        here = codes[start : start + BLOCK]
+        for i in range(block.size):
+            counts[slots[here[i]], found[i]] += 1
+
+
+@compiled
+def count_known_bins(
+    bits: Bits, codes: Codes, slots: Codes, bins: NDArray[np.uint32], counts: Counts
+) -> None:
+    """Do as `count_bins`, where ``bins`` says in which bin the value of any bits lies."""
+    for i in range(bits.size):
+        counts[slots[codes[i]], bins[bits[i]]] += 1
 
 
 @compiled
@@ -199,10 +254,14 @@ def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all types that it meets."""
     codes, edges, stretch = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
     slots, alive = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
-    count_cells(codes, codes, 1, 1, edges, edges, stretch, stretch, np.zeros((1, 1, 1), np.int64))
+    counts, unit = np.zeros((1, 3), np.int64), np.array([0.0, 1.0])
+    bins = np.zeros(1, np.uint32)
+    count_cells(codes, codes, slots, 1, 1, edges, edges, stretch, stretch, counts[None])
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
-        counts = np.zeros((1, 1), np.int64)
-        count_bins(values, codes, slots, np.array([0.0, 1.0]), counts, np.zeros(2, np.int64))
+        count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))
         count_channel_steps(codes, values, slots, 1, 0, counts, alive)
         count_at_most(values, codes, 0.0)
+        find_bins(values, unit, bins)
+    for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
+        count_known_bins(bits, codes, slots, bins, counts)

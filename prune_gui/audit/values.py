@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.pruning.keys import Bits, raw_bits
+from prune_gui.pruning.sources import wide_dtype
 
 Values = NDArray[np.floating[Any]]
 Reader = Callable[[int, int], Values]
@@ -23,10 +25,25 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
     exactly.
     """
     flat = checkpoint.view(name).detach().reshape(-1)
-    wide = torch.float64 if flat.dtype == torch.float64 else torch.float32
 
     def read(start: int, stop: int) -> Values:
-        values: Values = flat[start:stop].to(wide).numpy()
-        return values
+        return _widened(flat[start:stop])
 
     return read
+
+
+def bits_reader(checkpoint: Checkpoint, name: str) -> Callable[[int, int], Bits]:
+    """Return what reads the flat entries [start, stop) of a parameter as raw bits."""
+    flat = checkpoint.view(name).detach().reshape(-1)
+    return lambda start, stop: raw_bits(flat[start:stop])
+
+
+def of_bits(bits: Bits, dtype: torch.dtype) -> Values:
+    """Return the numbers that raw bits stand for in a type of their width."""
+    signed = np.uint8 if bits.itemsize == 1 else f"i{bits.itemsize}"
+    return _widened(torch.from_numpy(bits.view(signed)).view(dtype))
+
+
+def _widened(tensor: torch.Tensor) -> Values:
+    values: Values = tensor.to(wide_dtype(tensor.dtype)).numpy()
+    return values

@@ -84,6 +84,8 @@ def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> T
             f"{type(method).__name__} was shown scores of shape {tuple(shown.shape)}, "
             f"but returned a mask of shape {tuple(part.shape)}."
         )
+    if isinstance(index, tuple) and not any(isinstance(some, Tensor) for some in index):
+        return part.to(t.dtype)  # it was shown all there is
     mask = default_mask.to(t.dtype, copy=True)
     mask[index] = part.to(t.dtype)
     return mask

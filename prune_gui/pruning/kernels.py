@@ -156,10 +156,11 @@ def find_between(
     found: NDArray[np.uint32],
 ) -> int:
     """List the positions that `mark_below` marks, but for keys below ``least``; return how many."""
-    count = 0
+    count, reach = 0, np.uint64(threshold - least)
     for i in range(bits.size):
         key = bits[i] & magnitude
-        if least <= key <= threshold and (key < threshold or i <= last_tie):
+        # Of a key below the least the difference wraps around, so that one comparison does.
+        if np.uint64(key - least) <= reach and (key < threshold or i <= last_tie):
             found[count] = i
             count += 1
     return count
@@ -271,3 +272,12 @@ def fill_random_bits(stream: np.uint64, start: np.uint64, out: NDArray[np.uint32
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
         out[i] = np.uint32(z >> np.uint64(32))
+
+
+@compiled
+def are_binary(bits: Bits, one: np.unsignedinteger[Any], minus: np.unsignedinteger[Any]) -> bool:
+    """Tell whether all bits are 0, or ``one``, or ``minus``: those of 1 and of -0."""
+    others = 0
+    for i in range(bits.size):
+        others += (bits[i] != 0) & (bits[i] != one) & (bits[i] != minus)
+    return others == 0

@@ -132,6 +132,11 @@ class ScoreKeys:
         """Return the raw bits of the flat entries [start, stop)."""
         return raw_bits(self.scores.part(start, stop).to(self.dtype))
 
+    def key(self, value: float) -> int:
+        """Return the key of the number nearest to a value."""
+        number = torch.tensor([value], dtype=torch.float64).to(self.dtype)
+        return int(raw_bits(number)[0]) & self.magnitude
+
     def value(self, key: int) -> float:
         """Return the absolute value that a key stands for."""
         number = torch.zeros(1, dtype=self.dtype)

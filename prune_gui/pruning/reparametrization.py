@@ -11,11 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
+from prune_gui.pruning import kernels
+from prune_gui.pruning.keys import raw_bits
+from prune_gui.pruning.parallel import chunks, run
+
 ORIG, MASK = "_orig", "_mask"
+LARGE = 1 << 22
+"""Bytes from which on it matters where memory comes from."""
 
 
 def keep(t: Tensor, mask: Tensor) -> Tensor:
@@ -28,15 +35,34 @@ def keep(t: Tensor, mask: Tensor) -> Tensor:
 
 def on_top(mask: Tensor, kept: Tensor) -> Tensor:
     """Return a mask without what is False in `kept`, in its own dtype; `kept` may broadcast."""
-    return kept.expand(mask.shape).to(mask.dtype, copy=True).mul_(mask)
+    return room_for(mask).copy_(kept.expand(mask.shape)).mul_(mask)
+
+
+def room_for(like: Tensor) -> Tensor:
+    """Return a tensor like another, its values not set.
+
+    A large one comes from numpy, which asks for memory in large pages: to get it from torch, in
+    small ones, takes longer than to fill it.
+    """
+    if like.device.type != "cpu" or not like.is_contiguous() or like.nbytes < LARGE:
+        return torch.empty_like(like, requires_grad=False)
+    memory = torch.from_numpy(np.empty(like.nbytes, np.uint8)).untyped_storage()
+    return torch.empty(0, dtype=like.dtype).set_(memory, 0, like.shape, like.stride())
 
 
 def is_binary(mask: Tensor) -> bool:
     """Tell whether a mask holds nothing but 0 and 1."""
     if mask.dtype == torch.bool:
         return True
-    parts = torch.split(mask.reshape(-1), 1 << 20)  # what is compared stays in the cache
-    return all(bool(((part == 0) | (part == 1)).all()) for part in parts)
+    if mask.device.type != "cpu" or mask.is_complex():
+        return bool(((mask == 0) | (mask == 1)).all())
+    one, minus = raw_bits(torch.tensor([1.0, -0.0]).to(mask.dtype))
+    flat = mask.detach().reshape(-1)
+
+    def look(stretch: tuple[int, int]) -> bool:
+        return kernels.are_binary(raw_bits(flat[slice(*stretch)]), one, minus)
+
+    return all(run(look, chunks(flat.numel())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +112,7 @@ class PrunedTensor:
     def mask(self) -> Tensor:
         """Return a copy of the mask; ones if the parameter was never pruned."""
         if self.hook is None:
-            return torch.ones_like(self.orig, requires_grad=False)
+            return room_for(self.orig).fill_(1)
         return self._stored_mask().clone()
 
     def scores(self, given: Tensor | None = None) -> Tensor:

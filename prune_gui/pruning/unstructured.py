@@ -70,7 +70,7 @@ class RandomUnstructured(_Amount):
         if units == 0:
             return default_mask.clone()
         drawn = torch.rand(t.shape, dtype=wide_dtype(t.dtype), device=t.device)
-        return on_top(default_mask, ~k_smallest(1 - drawn, units))  # the largest draws go
+        return on_top(default_mask, k_smallest(1 - drawn, units).logical_not_())  # the largest go
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -97,7 +97,7 @@ class L1Unstructured(_Amount):
         Raises:
             ValueError: there are fewer than `amount`.
         """
-        return on_top(default_mask, ~k_smallest(t, self._units(t)))
+        return on_top(default_mask, k_smallest(t, self._units(t)).logical_not_())
 
     @classmethod
     def apply(  # type: ignore[override]

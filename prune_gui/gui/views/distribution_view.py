@@ -64,7 +64,8 @@ class DistributionView(View):
         self._recolour()
 
     def _look(self, subject: Subject) -> None:
-        known = self._reach if subject.same_parameter(self._pictured) else None
+        same = subject.same_parameter(self._pictured)
+        known, before = (self._reach, self._histogram) if same else (None, None)
         symmetric = self._symmetric.isChecked()
         bins = 2 * round(float(np.clip(math.sqrt(subject.info.numel), *BINS)) / 2)
 
@@ -74,7 +75,7 @@ class DistributionView(View):
             checkpoint = subject.resolution.checkpoint
             reach = known or value_range(checkpoint, subject.name, monitor)
             edges = bin_edges(*reach, bins, symmetric=symmetric)
-            return reach, histogram(subject.resolution, subject.name, edges, monitor)
+            return reach, histogram(subject.resolution, subject.name, edges, monitor, before)
 
         self._picture(subject, work, lambda made: self._show(subject, *made))
 

@@ -1,0 +1,345 @@
+"""What the engine promises, measured beside torch.nn.utils.prune in the same run.
+
+Run it as ``python benchmarks/engine.py [--large] [PART ...]``; all parts unless told, which takes
+some minutes and 5 GB of memory. With ``--large`` the checkpoint that shows how work grows reaches
+1,000 million weights, 2 GB in a temporary folder. Memory is measured on Linux alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from measuring import (
+    HEADINGS,
+    Figure,
+    anonymous_memory,
+    compare,
+    fastest,
+    in_a_new_process,
+    laid_out,
+    peak_memory,
+    seconds,
+)
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn.utils import prune as reference
+
+import prune_gui
+from prune_gui import pruning
+from prune_gui.audit.density import density
+from prune_gui.audit.histogram import bin_edges, histogram, value_range
+from prune_gui.audit.plane import Plane
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods import METHODS
+from prune_gui.pruning.norms import channel_norms
+from prune_gui.recipe import Recipe, Step
+
+SHAPE = (4096, 11008)
+SQUARE = (4096, 4096)
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float8": torch.float8_e4m3fn,
+}
+MILLION = 1_000_000
+Part = Callable[[Path], Iterator[Figure]]
+
+
+def step(method: str = "l1_unstructured", **parameters: object) -> Step:
+    """Return a step for every parameter."""
+    return Step(method=METHODS[method].model_validate(parameters), targets=("*",))
+
+
+def random_weights(shape: tuple[int, ...], dtype: str) -> Tensor:
+    """Return weights of a normal distribution, the same in every run."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(DTYPES[dtype])
+
+
+def saved(folder: Path, **tensors: Tensor) -> Checkpoint:
+    """Write tensors to a file and open it."""
+    save_file(tensors, folder / "model.safetensors")
+    return prune_gui.open_checkpoint(folder / "model.safetensors")
+
+
+def layer(weights: Tensor) -> nn.Module:
+    """Return a module with these weights, not copied."""
+    module = nn.Module()
+    module.weight = nn.Parameter(weights)
+    return module
+
+
+def file_masks(folder: Path) -> Iterator[Figure]:
+    """L1 mask of one tensor of an open checkpoint."""
+    recipe = Recipe(steps=[step(amount=0.5)])
+    for dtype, times in (("float32", 40), ("bfloat16", 40), ("float16", None), ("float8", None)):
+        weights = random_weights(SHAPE, dtype)
+        with saved(folder, w=weights) as checkpoint:
+
+            def here(checkpoint: Checkpoint = checkpoint) -> Callable[[], object]:
+                return lambda: prune_gui.resolve(recipe, checkpoint).mask("w")
+
+            work = f"L1 mask, {dtype} of a file, 4096 x 11008"
+            if dtype == "float8":  # torch ranks none
+                yield Figure(work, seconds(fastest(9, here)[0]))
+            else:
+                yield compare(work, partial(module_work, reference, weights), here, times)
+
+
+def module_work(
+    api: object, weights: Tensor, name: str = "l1_unstructured", *arguments: object
+) -> Callable[[], object]:
+    """Get a call of the module API ready, of torch or ours."""
+    module = layer(weights)
+    return lambda: getattr(api, name)(module, "weight", 0.5, *arguments)
+
+
+def stacked_work(api: object, weights: Tensor, *call: object) -> Callable[[], object]:
+    """Get a call ready that prunes what an L1 step left."""
+    module = layer(weights)
+    pruning.l1_unstructured(module, "weight", 0.3)
+    return lambda: getattr(api, str(call[0]))(module, "weight", 0.5, *call[1:])
+
+
+def modules(folder: Path) -> Iterator[Figure]:
+    """The module API, which writes a float mask and the product too."""
+    for dtype in ("float32", "bfloat16"):
+        weights = random_weights(SHAPE, dtype)
+        for call, times in (
+            (("l1_unstructured",), 10),
+            (("ln_structured", 2, 0), 1),
+            (("random_unstructured",), None),
+        ):
+            yield compare(
+                f"module API, {call[0]}, {dtype} 4096 x 11008",
+                partial(module_work, reference, weights, *call),
+                partial(module_work, pruning, weights, *call),
+                times,
+                rounds=2,
+            )
+        for call in (("l1_unstructured",), ("ln_structured", 2, 0)):
+            yield compare(
+                f"module API, {call[0]} on top, {dtype} 4096 x 11008",
+                partial(stacked_work, reference, weights, *call),
+                partial(stacked_work, pruning, weights, *call),
+                1,
+                rounds=2,
+            )
+
+
+def global_step(folder: Path) -> Iterator[Figure]:
+    """Global L1 over six tensors: time, and memory beside the weights."""
+    weights = [random_weights(SQUARE, "float32") + i for i in range(6)]
+    recipe = Recipe(steps=[step(amount=0.5, scope="global")])
+
+    def torch_globally() -> Callable[[], object]:
+        parameters = [(layer(one), "weight") for one in weights]
+        return lambda: reference.global_unstructured(
+            parameters, pruning_method=reference.L1Unstructured, amount=0.5
+        )
+
+    with saved(folder, **{f"w{i}": one for i, one in enumerate(weights)}) as checkpoint:
+
+        def here() -> Callable[[], object]:
+            return lambda: prune_gui.resolve(recipe, checkpoint)
+
+        yield compare("global L1, six float32 4096 x 4096 of a file", torch_globally, here, 60, 2)
+        path = checkpoint.path
+    weights.clear()
+    there = peak_of("torch", path)["extra"] / 6 / SQUARE[0] / SQUARE[1]
+    ours = peak_of("here", path)["extra"] / SQUARE[0] / SQUARE[1]
+    yield Figure(
+        "  memory per weight (torch: of all; here: of the largest)",
+        f"{ours:.2f} bytes",
+        f"{there:.0f} bytes",
+        wanted="<= 2 bytes",
+        held=ours <= 2,
+    )
+
+
+def peak_of(side: str, path: Path) -> dict[str, float]:
+    """Prune a checkpoint in one global step, in a process of its own; see `prune_alone`."""
+    return in_a_new_process(__file__, "--alone", side, str(path))
+
+
+def prune_alone(side: str, path: Path) -> None:
+    """Prune half of a checkpoint in one global step; print what it took.
+
+    That is the seconds of the second of two runs, `most` memory that no file backs, and how much
+    of it, `extra`, was not there before the first.
+    """
+    recipe = Recipe(steps=[step(amount=0.5, scope="global")])
+    with prune_gui.open_checkpoint(path) as checkpoint:
+        parameters = [(layer(checkpoint.read(name)), "weight") for name in checkpoint.tensors]
+
+        def run() -> object:
+            if side == "here":
+                return prune_gui.resolve(recipe, checkpoint)
+            return reference.global_unstructured(
+                parameters, pruning_method=reference.L1Unstructured, amount=0.5
+            )
+
+        if side == "here":
+            warm_up(next(iter(checkpoint.tensors.values())).dtype)
+        before = anonymous_memory()
+        with peak_memory() as most:
+            began = time.perf_counter()
+            run()
+            took = time.perf_counter() - began
+        if side == "here":
+            again = time.perf_counter()
+            run()
+            took = min(took, time.perf_counter() - again)
+    print(json.dumps({"seconds": took, "most": most[0], "extra": most[0] - before}))
+
+
+def warm_up(dtype: str) -> None:
+    """Compile what a global step needs."""
+    with tempfile.TemporaryDirectory() as folder:
+        weights = torch.ones(4, dtype=getattr(torch, dtype))
+        with saved(Path(folder), w=weights) as checkpoint:
+            prune_gui.resolve(Recipe(steps=[step(amount=0.5, scope="global")]), checkpoint)
+
+
+def norms(folder: Path) -> Iterator[Figure]:
+    """Norms of channels, against torch's and against one pass over the same memory."""
+    for dtype in ("float32", "bfloat16"):
+        weights = random_weights(SHAPE, dtype)
+        one_pass = fastest(9, lambda weights=weights: lambda: weights.view(torch.int32).max())[0]
+        for n, dim in ((2, 0), (2, 1), (1, 0), (1, 1), ("inf", 0), ("inf", 1), (0, 0), (3, 0)):
+            order = float(n)
+            yield compare(
+                f"L{n} norms along dim {dim}, {dtype} 4096 x 11008",
+                partial(partial, reference._compute_norm, weights, order, dim),
+                partial(partial, channel_norms, weights, order, dim),
+                1,
+                rounds=5,
+            )
+    yield Figure("one pass over the same memory", seconds(one_pass))
+
+
+def growth(folder: Path, *, large: bool = False) -> Iterator[Figure]:
+    """One global step on ever larger checkpoints."""
+    for size in (1, 10, 100, *([1000] if large else [])):
+        path = folder / f"{size}.safetensors"
+        write_random(path, size * MILLION)
+        found = peak_of("here", path)
+        path.unlink()
+        yield Figure(
+            f"global L1, {size:,} million bfloat16 weights of a file",
+            seconds(found["seconds"]),
+            ratio=f"{1000 * found['seconds'] / size:.2f} ns",
+        )
+        yield Figure(
+            "  memory beyond mapped pages, all of the process",
+            f"{found['most'] / 1e6:.0f} MB",
+            wanted="< 600 MB",
+            held=found["most"] < 600e6,
+        )
+
+
+def write_random(path: Path, size: int) -> None:
+    """Write a checkpoint of random bfloat16 weights, 4 million to a tensor, one after another."""
+    generator = torch.Generator().manual_seed(0)
+    per_tensor = min(size, 4 * MILLION)
+    count = size // per_tensor
+    header = {
+        f"layer.{i}.weight": {
+            "dtype": "BF16",
+            "shape": [per_tensor // 1000, 1000],
+            "data_offsets": [2 * per_tensor * i, 2 * per_tensor * (i + 1)],
+        }
+        for i in range(count)
+    }
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _ in range(count):
+            weights = torch.randn(per_tensor, generator=generator).to(torch.bfloat16)
+            file.write(weights.view(torch.int16).numpy().data)
+
+
+def slider(folder: Path) -> Iterator[Figure]:
+    """A new amount, and what the window then draws, over and over."""
+    for dtype in ("float32", "bfloat16"):
+        yield slide(folder, dtype)
+
+
+def slide(folder: Path, dtype: str) -> Figure:
+    """Return how often a second a parameter of one type is pruned and drawn anew."""
+    with saved(folder, w=random_weights(SHAPE, dtype)) as checkpoint:
+        start = prune_gui.resolve(Recipe(), checkpoint)
+        reach = value_range(checkpoint, "w", Monitor())
+        edges = bin_edges(*reach, 1024, symmetric=True)
+        plane = Plane.flattened(SHAPE)
+        whole = range(plane.rows), range(plane.columns)
+        amounts = iter(i % 997 / 997 for i in range(1, MILLION, 13))
+
+        def update() -> object:
+            resolution = start.then(step(amount=next(amounts)), Monitor())
+            return (
+                density(resolution, "w", plane, *whole, (600, 800), Monitor()),
+                histogram(resolution, "w", edges, Monitor()),
+            )
+
+        update()
+        many = 20
+        took = fastest(3, lambda: lambda: [update() for _ in range(many)])[0] / many
+        return Figure(
+            f"new amount, mask and histogram of {dtype} 4096 x 11008",
+            seconds(took),
+            ratio=f"{1 / took:.1f}/s",
+            wanted=">= 15 updates a second",
+            held=1 / took >= 15,
+        )
+
+
+PARTS: dict[str, Part] = {
+    "masks": file_masks,
+    "modules": modules,
+    "global": global_step,
+    "norms": norms,
+    "growth": growth,
+    "slider": slider,
+}
+
+
+def show(figures: Iterable[Figure]) -> bool:
+    """Print figures as they come, and tell whether all promises are kept."""
+    kept = True
+    for figure in figures:
+        print(figure, flush=True)
+        kept &= figure.held is not False
+    return kept
+
+
+def main() -> int:
+    """Measure, print, and return whether a promise is broken."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.alone:
+        prune_alone(options.alone[0], Path(options.alone[1]))
+        return 0
+    parts = {**PARTS, "growth": partial(growth, large=options.large)}
+    print(laid_out(HEADINGS))
+    kept = True
+    for name in options.parts or parts:
+        with tempfile.TemporaryDirectory() as folder:
+            kept &= show(parts[name](Path(folder)))
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

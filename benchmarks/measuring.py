@@ -1,0 +1,130 @@
+"""How the benchmarks measure: time, both sides in turn, and memory that no file backs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Contender = Callable[[], Callable[[], object]]
+"""Gets one run ready; what it returns is timed. What that returns goes when the clock stands."""
+
+HEADINGS = ("work", "torch", "here", "ratio", "wanted", "held")
+WIDTHS = (60, 10, 12, 8, 22, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table.
+
+    Attributes:
+        work: what was done.
+        here: what it took this program.
+        torch: what it took torch, or "".
+        ratio: how many times less that is, or "".
+        wanted: what is promised, or "".
+        held: whether it is kept; None where nothing is promised.
+    """
+
+    work: str
+    here: str
+    torch: str = ""
+    ratio: str = ""
+    wanted: str = ""
+    held: bool | None = None
+
+    def __str__(self) -> str:
+        held = {None: "", True: "yes", False: "NO"}[self.held]
+        return laid_out((self.work, self.torch, self.here, self.ratio, self.wanted, held))
+
+
+def laid_out(cells: Sequence[str]) -> str:
+    """Return one line of the table."""
+    return " ".join(f"{c:<{w}}" for c, w in zip(cells, WIDTHS, strict=True)).rstrip()
+
+
+def seconds(text: float) -> str:
+    """Say how long something took."""
+    return f"{text:.2f} s" if text >= 1 else f"{1000 * text:.1f} ms"
+
+
+def fastest(rounds: int, *contenders: Contender) -> list[float]:
+    """Return the least time that each contender needed, in seconds; they take turns."""
+    least = [float("inf")] * len(contenders)
+    for _ in range(rounds):
+        for place, contender in enumerate(contenders):
+            work = contender()
+            began = time.perf_counter()
+            made = work()
+            least[place] = min(least[place], time.perf_counter() - began)
+            del made, work
+    return least
+
+
+def compare(
+    work: str, torch: Contender, here: Contender, times: float | None = None, rounds: int = 3
+) -> Figure:
+    """Time two ways to do the same.
+
+    Args:
+        work: what they do.
+        torch: the one of torch.
+        here: ours; it gets three turns for each of torch's.
+        times: how many times faster than torch it should be; None: nothing is promised.
+        rounds: how many turns torch gets.
+    """
+    one, *ours = fastest(rounds, torch, here, here, here)
+    ratio, wanted, held = one / min(ours), "", None
+    if times is not None:
+        wanted, held = f">= {times:g} x", ratio >= times
+    return Figure(work, seconds(min(ours)), seconds(one), f"{ratio:.1f} x", wanted, held)
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[int]]:
+    """Watch the memory of this process that no file backs; Linux only.
+
+    Yields:
+        A list that holds, when the block has ended, the most there was, in bytes.
+    """
+    found: list[int] = []
+    over = threading.Event()
+    most = anonymous_memory()
+
+    def watch() -> None:
+        nonlocal most
+        while not over.wait(0.001):
+            most = max(most, anonymous_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watcher.join()
+        found.append(max(most, anonymous_memory()))
+
+
+def anonymous_memory() -> int:
+    """Return how many bytes of this process are resident and backed by no file."""
+    for entry in Path("/proc/self/status").read_text().splitlines():
+        if entry.startswith("RssAnon:"):
+            return int(entry.split()[1]) * 1024
+    raise OSError("this system does not say how much memory a process has of its own")
+
+
+def in_a_new_process(script: str, *arguments: str) -> dict[str, Any]:
+    """Run a script, and return the JSON object that it prints."""
+    run = subprocess.run(
+        [sys.executable, script, *arguments], check=True, stdout=subprocess.PIPE, text=True
+    )
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found

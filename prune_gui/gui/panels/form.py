@@ -32,7 +32,7 @@ LABELS: Final = {
 No key is that of a menu or a tab.
 """
 
-WIDEST: Final = "Dimension "
+WIDEST: Final = "Max sparsity "
 
 
 def summary(method: type[Method]) -> str:

@@ -179,7 +179,8 @@ def prune_alone(side: str, path: Path) -> None:
     """
     recipe = Recipe(steps=[step(amount=0.5, scope="global")])
     with prune_gui.open_checkpoint(path) as checkpoint:
-        parameters = [(layer(checkpoint.read(name)), "weight") for name in checkpoint.tensors]
+        names = checkpoint.tensors if side == "torch" else ()
+        parameters = [(layer(checkpoint.read(name)), "weight") for name in names]
 
         def run() -> object:
             if side == "here":
@@ -261,6 +262,7 @@ def write_random(path: Path, size: int) -> None:
         for i in range(count)
     }
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # as every writer does, so that entries are aligned
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for _ in range(count):

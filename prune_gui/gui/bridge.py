@@ -40,10 +40,10 @@ class Bridge(QObject):
         """Stop a job."""
         self._engine.cancel(ticket)
 
-    def close(self) -> None:
-        """Stop every job and end the engine's thread."""
-        self._engine.close()
+    def close(self) -> bool:
+        """Stop every job and end the engine's thread; tell whether it ended."""
         self._waiting.clear()
+        return self._engine.close()
 
     @Slot(object)
     def _deliver(self, event: Event) -> None:

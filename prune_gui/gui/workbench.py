@@ -167,8 +167,7 @@ class Workbench(QObject):
 
     def close(self) -> None:
         """End the engine and close the checkpoint."""
-        self.bridge.close()
-        if self.session is not None:
+        if self.bridge.close() and self.session is not None:
             self.session.checkpoint.close()
 
     def _run(self, job: Job, then: Callable[[Result], None]) -> int:

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 PATIENCE = 0.4
 """Seconds for which a job may still run once a newer one of its lane waits. Without it, a slider
 that moves faster than previews are made would never show one."""
+FAREWELL = 30.0
+"""Seconds that `Engine.close` gives the running job. The code of a plug-in may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +156,23 @@ class Engine:
         for run in waiting:
             self._notify(Dropped(run.ticket, run.job))
 
-    def close(self) -> None:
-        """Drop every job and wait for the thread to end. Nothing is notified any more."""
+    def close(self) -> bool:
+        """Drop every job and wait for the thread to end. Nothing is notified any more.
+
+        Returns:
+            Whether it ended. If not, it dies with the program, and what the job reads stays open.
+        """
         with self._changed:
             self._closed = True
             self._waiting.clear()
             if self._running:
                 self._running.cancelled = True
+            running = self._running
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(FAREWELL)
+        if self._thread.is_alive() and running:
+            log.warning("%s did not stop; it ends with the program", running.job.title)
+        return not self._thread.is_alive()
 
     def _serve(self) -> None:
         _step_back()

@@ -154,3 +154,15 @@ def test_closing_ends_the_thread_during_a_job_and_tells_nothing_more(told):
     assert not [t for t in threading.enumerate() if t.name == "prune-gui-engine"]
     left = [told.events.get_nowait() for _ in range(told.events.qsize())]
     assert not [event for event in left if isinstance(event, Finished | Dropped | Failed)]
+
+
+def test_closing_gives_up_on_a_job_that_never_looks_whether_it_should_stop(
+    told, caplog, monkeypatch
+):
+    monkeypatch.setattr(engine, "FAREWELL", 0.01)
+    worker, let_through = Engine(told.events.put), threading.Event()
+    told.until(Started, worker.submit(Job("Asking a plug-in", lambda _: let_through.wait())))
+    assert not worker.close()
+    assert "Asking a plug-in did not stop" in caplog.text
+    let_through.set()
+    assert worker.close()

@@ -46,10 +46,12 @@ class Checkpoint(ABC):
         candidates: the names of the state dicts in a torch file that could be opened instead, the
             open one among them; () if there is nothing to choose from.
         state_dict: the name of the open one; "" if there is nothing to choose from.
+        root: the keys that lead from the top of each file to the state dict.
         description: what a config.json beside the file says of the model, in a few words, or "".
     """
 
     format: Format
+    root: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -35,7 +35,6 @@ class TorchCheckpoint(Checkpoint):
     is looked at and no write reaches the file; everything else is loaded into memory at once.
 
     Attributes:
-        root: the keys that lead from the top of the file to the state dict.
         nest: everything in the file, with the state dict at `root`.
         state: the state dict.
     """
@@ -57,7 +56,7 @@ class TorchCheckpoint(Checkpoint):
         found = state_dicts(self.nest)
         if not found:
             raise CheckpointError(_no_state_dict(path, self.nest))
-        self.root: Root = layout.root if layout.root in found else largest(found)
+        self.root = layout.root if layout.root in found else largest(found)
         names = {name_of(root): root for root in reversed(found)}
         if state is not None:
             if state not in names:

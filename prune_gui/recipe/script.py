@@ -1,0 +1,220 @@
+"""A stack as a Python program, of torch.nn.utils.prune as far as that goes."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from pprint import pformat
+from typing import TYPE_CHECKING, Final
+
+from prune_gui.pruning.methods.channels import Channels
+from prune_gui.pruning.methods.given import CustomFromMask, Identity
+from prune_gui.pruning.methods.structured import LnStructured
+from prune_gui.pruning.methods.unstructured import L1Unstructured
+from prune_gui.recipe import scripted
+from prune_gui.recipe.codes import IN_FILE
+from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.selector import select
+from prune_gui.recipe.step import Step
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.pruning.methods import Method
+
+WIDTH: Final = 96
+
+IMPORT_TORCH: Final = "\nimport torch\n"
+IMPORTS: Final = """from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+"""
+
+LAST: Final = """
+for name, (module, _) in parameters.items():
+    if prune.is_pruned(module):
+        kept = torch.where(module.weight_mask != 0, module.weight_orig, 0.0)
+        state[name] = kept.to(state[name].dtype)
+        print(f"{name}: {float((module.weight_mask == 0).double().mean()):.1%} pruned")
+"""
+
+OURS: Final = '''
+
+def as_prune_gui_does(step, names):
+    """Prune what step number `step` of the recipe prunes, of the parameters named."""
+    import prune_gui
+
+    recipe = prune_gui.Recipe.from_yaml(RECIPE, folder=FOLDER)
+    with prune_gui.open_checkpoint(CHECKPOINT) as checkpoint:
+        resolution = prune_gui.resolve(recipe.with_steps(recipe.steps[:step]), checkpoint)
+        for name in names:
+            prune.custom_from_mask(*parameters[name], mask=resolution.mask(name))
+'''
+
+
+def python_script(resolution: Resolution, out: Path) -> str:
+    """Return a program that prunes the same entries of the same file, and writes them to `out`.
+
+    A step that torch.nn.utils.prune can say is a call of it. Any other is left to this package, and
+    a comment says so.
+
+    Args:
+        resolution: of the whole stack.
+        out: a safetensors file for the finalized tensors.
+    """
+    steps = list(_steps(resolution))
+    checkpoint = resolution.checkpoint
+    _, future, own = inspect.getsource(scripted).partition("from __future__ import annotations\n")
+    title = f'"""Prune {checkpoint.path.name!r} as Prune GUI does."""'
+    parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, IMPORTS)}"]
+    if any("as_prune_gui_does" in line for line in steps):
+        parts.append(OURS)
+    parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
+    if len(parts) > 2:
+        parts.append(f"RECIPE = {resolution.recipe.to_yaml()!r}")
+        parts.append(f"FOLDER = Path({str(resolution.recipe.locate('').absolute())!r})")
+    parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, LAST]
+    parts += [f"state[{alias!r}] = state[{name!r}]" for alias, name in _aliases(resolution)]
+    parts.append(f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n")
+    return "\n".join(parts)
+
+
+def _loading(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what reads the state dict, and what makes parameters of its tensors."""
+    if checkpoint.format == "safetensors":
+        load = "load_file({})"
+    else:
+        keys = "".join(f"[{key!r}]" for key in checkpoint.root)
+        load = f'torch.load({{}}, map_location="cpu", weights_only=True){keys}'
+    if checkpoint.files == (checkpoint.path,):
+        yield f"state = dict({load.format('CHECKPOINT')})"
+    else:
+        yield f"files = {_text([str(path.absolute()) for path in checkpoint.files])}"
+        yield f"state = {{name: t for file in files for name, t in {load.format('file')}.items()}}"
+    pairs = [info.name for info in checkpoint.tensors.values() if info.pair]
+    if pairs:
+        yield f"pairs = {_text(pairs)}"
+        yield 'masks = {name: state.pop(f"{name}_mask") for name in pairs}'
+        yield 'state |= {name: state.pop(f"{name}_orig") for name in pairs}'
+    yield "state = {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}"
+    yield "parameters |= {name: held(t) for name, t in state.items() if t.is_floating_point()}"
+
+
+def _already_pruned(resolution: Resolution) -> Iterator[str]:
+    """Yield what prunes what counts as pruned in the file."""
+    checkpoint = resolution.checkpoint
+    if any(info.pair for info in checkpoint.tensors.values()):
+        yield "for name in pairs:"
+        yield "    prune.custom_from_mask(*parameters[name], mask=masks[name])"
+    zeros = [
+        name
+        for name, layers in resolution.layers.items()
+        if layers[:1] and layers[0].step == IN_FILE and not checkpoint.tensors[name].pair
+    ]
+    if zeros:
+        yield f"for name in {_text(zeros)}:"
+        yield "    prune.custom_from_mask(*parameters[name], mask=state[name] != 0)"
+
+
+def _steps(resolution: Resolution) -> Iterator[str]:
+    """Yield what does as each step that is switched on."""
+    outcomes = resolution.outcomes
+    for number, (step, outcome) in enumerate(zip(resolution.recipe.steps, outcomes, strict=True)):
+        if not step.enabled:
+            continue
+        names = _names(step, list(outcome.pruned), resolution.checkpoint)
+        yield f"\n# Step {number + 1}: {step.method.title}"
+        say = IN_TORCH.get(type(step.method))
+        said = say(step.method, names, resolution.recipe) if say else []
+        if not said:
+            yield "# torch.nn.utils.prune cannot say this; Prune GUI works the masks out."
+            yield f"as_prune_gui_does({number + 1}, {names})"
+        yield from said
+
+
+def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
+    """Return what names the targets of a step in a program: its globs, if they say just that."""
+    floating = [
+        info._replace(aliases=())
+        for info in checkpoint.tensors.values()
+        if "float" in info.dtype and info.special is None
+    ]
+    tied = any(info.aliases for info in checkpoint.tensors.values())
+    if not tied and [info.name for info in select(step.targets, floating)] == targets:
+        return f"matching({', '.join(map(repr, step.targets))})"
+    return _text(targets)
+
+
+def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
+    """Yield further names of pruned parameters."""
+    for name in resolution.layers:
+        for alias in resolution.checkpoint.tensors[name].aliases:
+            yield alias, name
+
+
+def _plain(method: L1Unstructured | LnStructured) -> bool:
+    """Tell whether torch has a word for all parameters of a method."""
+    others = (method.importance, method.moved_from, method.amount_of, method.max_sparsity)
+    return others == (None, None, "remaining", 1.0)
+
+
+def _l1(method: L1Unstructured, names: str, _: Recipe) -> list[str]:
+    if not _plain(method) or method.scope == "row":
+        return []
+    if method.scope == "local":
+        return [f"for name in {names}:", f"    L1.apply(*parameters[name], {method.amount!r})"]
+    return [
+        "prune.global_unstructured(",
+        f"    [parameters[name] for name in {names}],",
+        f"    pruning_method=L1, amount={method.amount!r},",
+        ")",
+    ]
+
+
+def _ln(method: LnStructured, names: str, _: Recipe) -> list[str]:
+    if not _plain(method) or method.scope != "local" or method.n == "nuc":
+        return []
+    order = 2.0 if method.n == "fro" else float(method.n)
+    n = f'float("{order}")' if math.isinf(order) else repr(order)
+    call = f"Ln.apply(*parameters[name], {method.amount!r}, {n}, {method.dim})"
+    return [f"for name in {names}:", f"    {call}"]
+
+
+def _identity(_: Identity, names: str, __: Recipe) -> list[str]:
+    return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
+
+
+def _given(method: CustomFromMask, names: str, recipe: Recipe) -> list[str]:
+    path = recipe.locate(method.mask).absolute()
+    if path.suffix != ".safetensors":
+        return []
+    return [
+        f"given = load_file({str(path)!r})",
+        f"for name in {names}:",
+        "    prune.custom_from_mask(*parameters[name], mask=given[name])",
+    ]
+
+
+def _channels(method: Channels, names: str, _: Recipe) -> list[str]:
+    return [
+        f"channels = {_text(list(method.channels))}",
+        f"for name in {names}:",
+        f"    mask = without_channels(state[name], {method.dim}, channels)",
+        "    prune.custom_from_mask(*parameters[name], mask=mask)",
+    ]
+
+
+IN_TORCH: Final[Mapping[type[Method], Callable[..., list[str]]]] = {
+    L1Unstructured: _l1,
+    LnStructured: _ln,
+    Identity: _identity,
+    CustomFromMask: _given,
+    Channels: _channels,
+}
+
+
+def _text(value: object) -> str:
+    return pformat(value, width=WIDTH, compact=True)

@@ -1,0 +1,76 @@
+"""What every program that `python_script` writes begins with. It needs torch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import prune
+
+parameters: dict[str, tuple[nn.Module, str]] = {}
+
+
+class L1(prune.BasePruningMethod):
+    """Does as prune.L1Unstructured; of equal weights the first go, where torch leaves it open."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount: float) -> None:
+        self.amount = amount
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask without the lowest entries."""
+        mask = default_mask.clone()
+        lowest = t.abs().flatten().sort(stable=True).indices[: units(self.amount, t.numel())]
+        mask.view(-1)[lowest] = 0
+        return mask
+
+
+class Ln(prune.BasePruningMethod):
+    """Does as prune.LnStructured; of equal channels the first go, and norms are not rounded."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: float, n: float, dim: int) -> None:
+        self.amount, self.n, self.dim = amount, n, dim
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask without the lowest channels."""
+        channels = t.double().movedim(self.dim, 0).flatten(1)
+        norms = torch.linalg.vector_norm(channels, self.n, dim=1)
+        mask = default_mask.clone()
+        lowest = norms.sort(stable=True).indices[: units(self.amount, len(norms))]
+        mask.index_fill_(self.dim, lowest, 0)
+        return mask
+
+
+def units(amount: float, size: int) -> int:
+    """Return how many units to prune, of a whole number or of a share."""
+    return amount if isinstance(amount, int) else round(amount * size)
+
+
+def matching(*patterns: str) -> list[str]:
+    """Return the parameters that match a glob, and none of those that begin with "!"."""
+    wanted = [pattern for pattern in patterns if pattern[0] != "!"] or ["*"]
+    unwanted = [pattern[1:] for pattern in patterns if pattern[0] == "!"]
+    return [
+        name
+        for name in parameters
+        if any(fnmatchcase(name, pattern) for pattern in wanted)
+        and not any(fnmatchcase(name, pattern) for pattern in unwanted)
+    ]
+
+
+def held(t: Tensor) -> tuple[nn.Module, str]:
+    """Return a module with a parameter, and its name; in a program of yours, (layer, "weight")."""
+    wide = t.float() if t.itemsize == 1 else t  # torch can hardly calculate in 8 bits
+    module = nn.Module()
+    module.weight = nn.Parameter(wide.contiguous(), requires_grad=False)
+    return module, "weight"
+
+
+def without_channels(t: Tensor, dim: int, channels: Sequence[int]) -> Tensor:
+    """Return a mask of ones, with zeros in some channels."""
+    return torch.ones_like(t).index_fill_(dim, torch.tensor(channels), 0)

@@ -1,0 +1,125 @@
+"""The stack as a program of torch's: run, it makes the same tensors."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.script import python_script
+
+L1 = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}
+LN = {"method": "ln_structured", "targets": ["*.weight", "!c*"], "amount": 2, "n": 1, "dim": 1}
+OURS = "cannot say this"
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    """Few values, so that many are equal, of several types."""
+    generator = torch.Generator().manual_seed(0)
+
+    def some(*shape: int) -> torch.Tensor:
+        return torch.randint(-3, 4, shape, generator=generator) / 4
+
+    return {
+        "a.weight": some(8, 12),
+        "b.weight": some(6, 8).to(torch.bfloat16),
+        "b.bias": some(6),
+        "c.weight": some(4, 3, 3, 3).to(torch.float16),
+        "steps": torch.arange(3),
+    }
+
+
+def run(script: str, folder: Path) -> dict[str, torch.Tensor]:
+    program = folder / "script.py"
+    program.write_text(script, encoding="utf-8")
+    runpy.run_path(str(program))
+    return load_file(folder / "torch.safetensors")
+
+
+def both(source: Path, folder: Path, recipe: Recipe) -> tuple[str, dict, dict]:
+    """Return the program, what it makes, and what we do."""
+    with open_checkpoint(source) as checkpoint:
+        resolution = resolve(recipe, checkpoint)
+        script = python_script(resolution, folder / "torch.safetensors")
+        export(resolution, folder / "ours.safetensors")
+    return script, run(script, folder), load_file(folder / "ours.safetensors")
+
+
+def assert_same_bytes(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
+    assert found.keys() == wanted.keys()
+    for name in wanted:
+        assert found[name].dtype == wanted[name].dtype
+        assert found[name].view(torch.uint8).equal(wanted[name].view(torch.uint8)), name
+
+
+def test_what_torch_can_say_needs_nothing_but_torch_and_makes_the_same_bytes(tmp_path):
+    save_file(tensors(), tmp_path / "model.safetensors")
+    save_file({"c.weight": torch.ones(4, 3, 3, 3).tril()}, tmp_path / "masks.safetensors")
+    steps = [
+        L1,
+        {**L1, "scope": "global", "amount": 0.3},
+        {**L1, "enabled": False, "amount": 1.0},
+        LN,
+        {**LN, "n": "inf", "dim": 0, "amount": 0.3},
+        {"method": "identity", "targets": ["b.bias"]},
+        {"method": "custom_from_mask", "targets": ["c.*"], "mask": "masks.safetensors"},
+        {"method": "channels", "targets": ["a.*"], "channels": [1, 5], "dim": 0},
+    ]
+    recipe = Recipe.from_yaml(Recipe(steps=steps).to_yaml(), folder=tmp_path)
+    script, found, wanted = both(tmp_path / "model.safetensors", tmp_path, recipe)
+    assert "prune_gui" not in script
+    assert_same_bytes(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {**L1, "scope": "row"},
+        {**L1, "max_sparsity": 0.2},
+        {**L1, "amount_of": "reach"},
+        {"method": "lamp", "targets": ["*.weight"], "amount": 0.5},
+        {"method": "random_unstructured", "targets": ["*.weight"], "amount": 0.5, "seed": 3},
+        {**LN, "scope": "global"},
+    ],
+    ids=lambda step: f"{step['method']}-{len(step)}-{step.get('scope')}",
+)
+def test_what_torch_cannot_say_is_left_to_us_and_the_program_says_so(tmp_path, step):
+    save_file(tensors(), tmp_path / "model.safetensors")
+    recipe = Recipe(steps=[{**L1, "amount": 0.2}, step, {**L1, "amount": 0.2}])
+    script, found, wanted = both(tmp_path / "model.safetensors", tmp_path, recipe)
+    assert script.count(OURS) == 1
+    assert_same_bytes(found, wanted)
+
+
+def test_what_was_pruned_in_the_file_stays_so(tmp_path):
+    save_file(tensors(), tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+        export(resolution, tmp_path / "pairs.safetensors", form="reparametrized")
+    recipe = Recipe(steps=[LN, {**L1, "scope": "global"}], start="zeros")
+    script, found, wanted = both(tmp_path / "pairs.safetensors", tmp_path, recipe)
+    assert OURS not in script
+    assert_same_bytes(found, wanted)
+
+
+def test_the_state_dict_inside_a_torch_file_is_found_and_tied_weights_stay_equal(tmp_path):
+    state = tensors()
+    state["tied.weight"] = state["a.weight"]
+    torch.save({"epoch": 3, "model": {"inner": state}}, tmp_path / "model.pt")
+    with open_checkpoint(tmp_path / "model.pt") as checkpoint:
+        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+        found = run(python_script(resolution, tmp_path / "torch.safetensors"), tmp_path)
+        mask = resolution.mask("a.weight")
+    assert found["tied.weight"].equal(found["a.weight"])
+    assert found["a.weight"].equal(state["a.weight"].where(mask, torch.zeros(())))
+
+
+def test_floats_of_eight_bits_are_pruned_too(tmp_path):
+    save_file({"w.weight": torch.arange(16.0).to(torch.float8_e4m3fn)}, tmp_path / "m.safetensors")
+    _, found, wanted = both(tmp_path / "m.safetensors", tmp_path, Recipe(steps=[L1]))
+    assert_same_bytes(found, wanted)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.checkpoint.tree import kinds_around, module_tree
 from prune_gui.errors import CheckpointError, one_line
 
 if TYPE_CHECKING:
@@ -118,6 +120,11 @@ class Checkpoint(ABC):
                 )
             kept[start : start + CHUNK_ENTRIES] = part == 1
         return mask
+
+    @cached_property
+    def kinds(self) -> Mapping[str, frozenset[str]]:
+        """The kinds of the modules around each parameter, as far as names and shapes tell."""
+        return kinds_around(module_tree(self.tensors.values()))
 
     @abstractmethod
     def read_key(self, key: str) -> torch.Tensor:

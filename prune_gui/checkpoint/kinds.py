@@ -53,6 +53,14 @@ def kind_of(name: str, start: int, below: Iterable[TensorInfo]) -> str:
     return _recurrent(own) or _norm(name, own) or _dense(name, own)
 
 
+def is_usual(tensor: TensorInfo) -> bool:
+    """Tell whether people usually prune such a parameter: no bias, no norm, no embedding."""
+    if len(tensor.shape) != 2:
+        return len(tensor.shape) > 2
+    module = tensor.name.rpartition(".")[0].rpartition(".")[2]
+    return EMBEDDING.search(module) is None
+
+
 def _without_norms(shapes: Shapes) -> dict[str, tuple[int, ...]]:
     """Put the weight in the place of what it is computed from; see `roles`."""
     plain = {}

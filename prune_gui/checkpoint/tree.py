@@ -89,6 +89,21 @@ def module_tree(tensors: Iterable[TensorInfo]) -> ModuleNode:
     return ModuleNode("", "", None, tuple(tensors), 0)
 
 
+def kinds_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
+    """Return, for every parameter below a node, the kinds of the modules it is in, if any."""
+    found: dict[str, frozenset[str]] = {}
+    waiting: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
+    while waiting:
+        node, kinds = waiting.pop()
+        here = kinds | {node.kind} if node.kind else kinds
+        for child in node.children:
+            if child.tensor is not None:
+                found[child.tensor.name] = here
+            if child.below:
+                waiting.append((child, here))
+    return found
+
+
 def _by_number(digits: str) -> tuple[int, str, int]:
     """Order digits by value without converting them: `int` refuses more than a few thousand."""
     significant = digits.lstrip("0")

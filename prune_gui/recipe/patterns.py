@@ -129,6 +129,8 @@ def _bare(name: str) -> TensorInfo:
 @lru_cache(4096)
 def _literal(name: str) -> str:
     """Return a glob for exactly `name`, which may hold anything."""
-    escaped = re.sub(r"[*?\[,]|^\s|\s$", r"[\g<0>]", name)
+    # White space may part a glob from conditions, which a name may look like from its first letter.
+    first = r"^[a-z](?=\w*[:<>=])"
+    escaped = re.sub(rf"[*?\[,\s]|{first}", r"[\g<0>]", name)
     # A leading "!" would exclude; a glob cannot hold "!" alone, so that it goes with a neighbour.
     return re.sub(r"^!", "[ -!]", escaped)

@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from prune_gui.errors import RecipeError
-from prune_gui.recipe.step import Step
+from prune_gui.recipe.step import PatternText, Step
 
 MAX_STEPS = 250
 """`Resolution.pruned_by` numbers the steps in a byte, and keeps a few values for itself."""
@@ -22,6 +30,7 @@ class Recipe(BaseModel):
     Attributes:
         version: of the file form.
         start: ``dense``, or ``zeros`` to count zeros already in the file as pruned.
+        protect: patterns, as the targets of a step are, for parameters that no step touches.
         steps: carried out in order.
     """
 
@@ -29,9 +38,15 @@ class Recipe(BaseModel):
 
     version: Literal[1] = 1
     start: Literal["dense", "zeros"] = "dense"
+    protect: tuple[PatternText, ...] = ()
     steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
 
     _folder: Path | None = PrivateAttr(default=None)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_protect(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = serialize(self)
+        return fields if self.protect else {k: v for k, v in fields.items() if k != "protect"}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

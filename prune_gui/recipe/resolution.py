@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
@@ -141,6 +141,14 @@ class Resolution:
                 return Explanation(name, place, value, layer.step, standings)
         return Explanation(name, place, value, KEPT, standings)
 
+    @cached_property
+    def protected(self) -> frozenset[str]:
+        """The names of the parameters that no step touches."""
+        if not self.recipe.protect:
+            return frozenset()
+        every, kinds = self.checkpoint.tensors.values(), partial(getattr, self.checkpoint, "kinds")
+        return frozenset(info.name for info in select(self.recipe.protect, every, kinds=kinds))
+
     @property
     def total(self) -> tuple[int, int]:
         """(pruned entries, all entries) of every parameter that can be pruned."""
@@ -227,8 +235,15 @@ class Resolution:
     def _select(self, step: Step) -> tuple[list[TensorInfo], dict[str, str]]:
         """Return the parameters a step is for, and notes on patterns that match nothing."""
         every = self.checkpoint.tensors.values()
-        matching = select(step.targets, every)
-        chosen = [info for info in matching if not info.not_prunable]
+        kinds = partial(getattr, self.checkpoint, "kinds")
+        matching = select(step.targets, every, self.counts, kinds)
+        prunable = [info for info in matching if not info.not_prunable]
+        chosen = [info for info in prunable if info.name not in self.protected]
+        if prunable and not chosen:
+            raise RecipeError(
+                f"{prunable[0].name} is protected{', like all targets' * (len(prunable) > 1)}. "
+                "Protect it no longer, or change the targets of the step."
+            )
         if not chosen:
             reason = (
                 f"{matching[0].name} cannot be pruned: {matching[0].not_prunable}"
@@ -236,8 +251,14 @@ class Resolution:
                 else f"no parameter matches {', '.join(step.targets)}"
             )
             raise RecipeError(f"{reason}. Change the targets of the step.")
-        idle = [p for p in step.targets if not (p.startswith("!") or select([p], every))]
-        return chosen, dict.fromkeys(idle, "matches no parameter")
+        idle = [
+            pattern
+            for pattern in step.targets
+            if not (pattern.startswith("!") or select([pattern], every, self.counts, kinds))
+        ]
+        spared = [info.name for info in prunable if info.name in self.protected]
+        remarks = dict.fromkeys(idle, "matches no parameter")
+        return chosen, remarks | dict.fromkeys(spared, "protected, so left as it is")
 
     def _target(self, info: TensorInfo) -> Target:
         pruned, total = self.counts[info.name]

@@ -17,7 +17,7 @@ from prune_gui.recipe import scripted
 from prune_gui.recipe.codes import IN_FILE
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.selector import select
+from prune_gui.recipe.selector import Pattern, select
 from prune_gui.recipe.step import Step
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
         if "float" in info.dtype and info.special is None
     ]
     tied = any(info.aliases for info in checkpoint.tensors.values())
+    if any(Pattern.parse(text).conditions for text in step.targets):
+        return _text(targets)
     if not tied and [info.name for info in select(step.targets, floating)] == targets:
         return f"matching({', '.join(map(repr, step.targets))})"
     return _text(targets)

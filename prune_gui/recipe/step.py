@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -15,10 +16,21 @@ from pydantic import (
     model_validator,
 )
 
+from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.plugins import use_installed
+from prune_gui.recipe.selector import Pattern
 
-Pattern = Annotated[str, StringConstraints(min_length=1)]
+
+def _is_pattern(text: str) -> str:
+    try:
+        Pattern.parse(text)
+    except RecipeError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+PatternText = Annotated[str, StringConstraints(min_length=1), AfterValidator(_is_pattern)]
 
 
 class Step(BaseModel):
@@ -26,14 +38,14 @@ class Step(BaseModel):
 
     Attributes:
         method: with its parameters; given flat, ``method`` is the name and the rest stand beside.
-        targets: shell globs over parameter names; ``!`` excludes (see `select`).
+        targets: shell globs over parameter names, and conditions; ``!`` excludes (see `select`).
         enabled: a step that is switched off keeps its place and prunes nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: SerializeAsAny[Method]
-    targets: Annotated[tuple[Pattern, ...], Field(min_length=1)]
+    targets: Annotated[tuple[PatternText, ...], Field(min_length=1)]
     enabled: bool = True
 
     @model_validator(mode="before")

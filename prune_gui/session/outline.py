@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 from re import compile as compile_pattern
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.collecting import without_collecting
+from prune_gui.checkpoint.kinds import is_usual
+from prune_gui.recipe.selector import NOTHING, Counts, Kinds, Pattern
 
 LARGE: Final = 1000
 """Modules of more parameters are split at once, where it can take its time; others when asked."""
@@ -41,6 +43,10 @@ class Outline:
 
     For use from one thread at a time.
 
+    Args:
+        tensors: of a checkpoint.
+        kinds: returns the kinds of the modules around each, for `matches`.
+
     Attributes:
         tensors: in file order; the arrays have an element for each.
         entries: how many entries each has.
@@ -48,15 +54,16 @@ class Outline:
     """
 
     @without_collecting()
-    def __init__(self, tensors: Iterable[TensorInfo]) -> None:
+    def __init__(self, tensors: Iterable[TensorInfo], kinds: Callable[[], Kinds] = dict) -> None:
         self.tensors = tuple(tensors)
+        self._kinds = kinds
         self._places = {tensor.name: place for place, tensor in enumerate(self.tensors)}
         self._lowered = [tensor.name.lower() for tensor in self.tensors]
         self.entries = np.array([tensor.numel for tensor in self.tensors], np.int64)
         can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
         self.prunable = self.entries * can_be_pruned
-        of_two_dimensions = np.array([len(tensor.shape) > 1 for tensor in self.tensors], np.bool_)
-        self._weights = can_be_pruned & of_two_dimensions
+        usual = np.array([is_usual(tensor) for tensor in self.tensors], np.bool_)
+        self._weights = can_be_pruned & usual
         self._every = np.arange(len(self.tensors))
         self._branches = [Branch(0, module_tree(self.tensors), -1, self._every)]
         self._children: dict[int, Sequence[Branch]] = {}
@@ -100,11 +107,29 @@ class Outline:
         pruned[[self._places[name] for name in counts]] = [number for number, _ in counts.values()]
         return pruned
 
-    def matches(self, text: str) -> NDArray[np.bool_]:
-        """Return for each whether its full name holds `text`, or fits it if it is a glob.
+    def matches(self, text: str, counts: Counts = NOTHING) -> NDArray[np.bool_]:
+        """Return for each whether its full name holds all words of `text`, or fits it as a glob.
 
-        Upper and lower case are the same.
+        Conditions may follow, as in the targets of a step. Upper and lower case are the same.
+
+        Args:
+            text: for example "query", "*.bias", "query type:Linear sparsity>0.9".
+            counts: for conditions on sparsity.
+
+        Raises:
+            RecipeError: a condition makes no sense.
         """
+        pattern = Pattern.parse(text)
+        found = self._names_match(pattern.glob)
+        for condition in pattern.conditions:
+            kinds = self._kinds() if condition.field == "type" else {}
+            places = np.flatnonzero(found)
+            looked = [condition.looks_at(self.tensors[i], kinds, counts) for i in places]
+            accepted = {value: condition.accepts(value) for value in set(looked)}
+            found[places] = [accepted[value] for value in looked]
+        return ~found if pattern.excludes else found
+
+    def _names_match(self, text: str) -> NDArray[np.bool_]:
         text = text.strip().lower()
         if set(text) & set("*?["):
             fits = compile_pattern(translate(text)).match
@@ -113,14 +138,15 @@ class Outline:
             return np.array(
                 [plain in name and fits(name) is not None for name in self._lowered], np.bool_
             )
-        return np.array([text in name for name in self._lowered], np.bool_)
+        words = text.split()
+        return np.array([all(word in name for word in words) for name in self._lowered], np.bool_)
 
     def meant_by(self, branches: Iterable[Branch], shown: NDArray[np.bool_]) -> frozenset[str]:
         """Return the names of the parameters that are meant by selecting branches.
 
-        A parameter means itself. A module means its parameters of two or more dimensions, as
-        biases and norms are rarely pruned, or all of them if it has none such. What cannot be
-        pruned, or is not among those `shown` (see `matches`), is left out.
+        A parameter means itself. A module means its parameters of two or more dimensions that are
+        no embeddings, as these, biases and norms are rarely pruned, or all of them if it has none
+        such. What cannot be pruned, or is not among those `shown` (see `matches`), is left out.
         """
         names: set[str] = set()
         for branch in branches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import Checkpoint
@@ -33,8 +34,10 @@ class Resolver:
         from prune_gui.recipe import begin  # loads torch, for which the window does not wait
 
         empty = recipe.with_steps(())
-        if not self._after or self._after[0].recipe != empty:
+        if not self._after or self._after[0].recipe.start != empty.start:
             self._after = [begin(recipe, self._checkpoint, monitor)]
+        elif self._after[0].recipe != empty:
+            self._after = [replace(self._after[0], recipe=empty)]
         known = self._after[-1].recipe.steps
         same = 0
         while same < min(len(known), len(recipe.steps)) and known[same] == recipe.steps[same]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
 from prune_gui.session.history import History
 from prune_gui.session.outline import Outline
@@ -29,7 +29,7 @@ class Session:
         self, checkpoint: Checkpoint, recipe: Recipe | None = None, recipe_path: Path | None = None
     ) -> None:
         self.checkpoint = checkpoint
-        self.outline = Outline(checkpoint.tensors.values())
+        self.outline = Outline(checkpoint.tensors.values(), lambda: checkpoint.kinds)
         self.resolver = Resolver(checkpoint)
         self.made = Provenance.of(checkpoint.metadata)
         self.history = History.begin(recipe or Recipe())
@@ -96,6 +96,24 @@ class Session:
     def remove(self, index: int) -> None:
         """Take a step out."""
         self._act(f"Remove step {index + 1}", [*self.steps[:index], *self.steps[index + 1 :]])
+
+    def protect(self, names: Collection[str], *, on: bool) -> None:
+        """Let no step touch parameters any more, or let them again."""
+        tensors, now = self.checkpoint.tensors.values(), self.protected
+        wanted = now | set(names) if on else now - set(names)
+        recipe = self.recipe.model_copy(update={"protect": patterns_for(wanted, tensors)})
+        what = next(iter(names)) if len(names) == 1 else f"{len(names):,} parameters"
+        label = f"Protect {what}" if on else f"Protect {what} no longer"
+        self.history = self.history.act(label, recipe)
+
+    @property
+    def protected(self) -> frozenset[str]:
+        """The names of the parameters that no step touches."""
+        patterns, every = self.recipe.protect, self.checkpoint.tensors.values()
+        if not patterns:
+            return frozenset()
+        chosen = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
+        return frozenset(info.name for info in chosen)
 
     def renew_methods(self) -> None:
         """Take the methods of all steps as they are loaded now: a plug-in may have been mended.

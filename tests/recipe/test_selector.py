@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from prune_gui.checkpoint import TensorInfo
-from prune_gui.recipe import select
+from prune_gui.checkpoint import TensorInfo, open_checkpoint
+from prune_gui.errors import RecipeError
+from prune_gui.recipe import Recipe, resolve, select
 
 NAMES = [
     "encoder.layer.0.attention.self.query.weight",
@@ -44,3 +45,78 @@ def test_globs_choose_by_the_whole_name_or_an_alias(patterns, names):
 
 def test_the_order_is_that_of_the_checkpoint():
     assert chosen("pooler*", "encoder*") == NAMES
+
+
+KINDS = {
+    "q.weight": frozenset({"Linear", "Attention"}),
+    "q.bias": frozenset({"Linear", "Attention"}),
+    "up.weight": frozenset({"Linear"}),
+    "emb.weight": frozenset({"Embedding"}),
+    "norm.weight": frozenset({"LayerNorm"}),
+}
+TYPED = [
+    TensorInfo("q.weight", (8, 8), "float32"),
+    TensorInfo("q.bias", (8,), "float32"),
+    TensorInfo("up.weight", (32, 8), "bfloat16"),
+    TensorInfo("emb.weight", (1000, 8), "bfloat16"),
+    TensorInfo("norm.weight", (8,), "float32"),
+]
+COUNTS = {"up.weight": (254, 256), "q.weight": (32, 64)}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "names"),
+    [
+        (["type:Attention"], ["q.weight", "q.bias"]),
+        (["type:linear dims>1"], ["q.weight", "up.weight"]),
+        (["* type:*Norm", "up.*"], ["up.weight", "norm.weight"]),
+        (["!type:Embedding", "!dims:1"], ["q.weight", "up.weight"]),
+        (["*.weight", "! dtype:bfloat16 size>=1k"], ["q.weight", "up.weight", "norm.weight"]),
+        (["shape:*x8"], ["q.weight", "up.weight", "emb.weight"]),
+        (["sparsity>0.9"], ["up.weight"]),
+        (["sparsity>=50% sparsity<99%"], ["q.weight"]),
+        (["sparsity=0 dims=2"], ["emb.weight"]),
+        (["size>0.0079M"], ["emb.weight"]),
+    ],
+)
+def test_conditions_choose_by_what_a_parameter_is(patterns, names):
+    assert [info.name for info in select(patterns, TYPED, COUNTS, lambda: KINDS)] == names
+
+
+@pytest.mark.parametrize("text", ["sparsity>", "dims>two", "type>Linear", "shape:", "size<-1"])
+def test_a_condition_without_sense_is_refused_by_name(text):
+    with pytest.raises(RecipeError, match="no condition"):
+        select([text], TYPED)
+    with pytest.raises(RecipeError, match=r"step 1.*no condition"):
+        Recipe.from_yaml(f"version: 1\nsteps:\n- {{method: identity, targets: ['{text}']}}")
+
+
+def test_kinds_are_only_looked_for_if_they_matter():
+    def fail():
+        raise AssertionError
+
+    assert len(select(["*.weight dims>1"], TYPED, COUNTS, fail)) == 3
+
+
+def test_a_step_chooses_by_what_the_steps_before_it_pruned(demo_checkpoint):
+    steps = [
+        {"method": "l1_unstructured", "targets": ["*conv2*"], "amount": 0.9},
+        {"method": "l1_unstructured", "targets": ["type:Conv2d dims>1 sparsity<50%"], "amount": 5},
+    ]
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        second = resolve(Recipe(steps=steps), checkpoint).outcomes[1]
+    assert set(second.pruned) == {"features.conv1.weight", "features.conv3.weight"}
+
+
+def test_no_step_touches_what_is_protected(demo_checkpoint):
+    step = {"method": "l1_unstructured", "targets": ["*.weight"], "scope": "global"}
+    recipe = Recipe(steps=[step], protect=("type:Conv2d", "!*conv1*"))
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        done = resolve(Recipe.from_yaml(recipe.to_yaml()), checkpoint).outcomes[0]
+        assert {"features.conv1.weight", "classifier.output.weight"} <= set(done.pruned)
+        assert "features.conv2.weight" not in done.pruned
+        assert "protected" in done.remarks["features.conv2.weight"]
+        everything = recipe.model_copy(update={"protect": ("*",)})
+        with pytest.raises(RecipeError, match="is protected, like all targets"):
+            resolve(everything, checkpoint)
+    assert "protect" not in Recipe(steps=[step]).to_yaml()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +85,32 @@ def test_a_module_means_its_weights_or_else_all_that_can_be_pruned():
     assert meant("", "norm") == {"norm.weight"}
     assert meant("", "block.bias", "norm") == {"block.bias", "norm.weight"}
     assert meant("", "block.ids") == set()
+
+
+def test_a_module_means_no_embedding_unless_it_has_nothing_else():
+    embedding = TensorInfo("embeddings.word_embeddings.weight", (9, 2), "float32")
+    tied = TensorInfo("wte.weight", (9, 2), "float32")
+    outline = Outline([*SOME, embedding, tied])
+    everything = outline.matches("")
+    assert outline.meant_by([outline[0]], everything) == {"block.weight"}
+    assert outline.meant_by([outline.find("wte")], everything) == {tied.name}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("type:LINEAR", ["block.weight"]),
+        ("block dims>1 dtype:float*", ["block.weight"]),
+        ("size<3 sparsity>=50%", ["norm.weight"]),
+        ("*.weight shape:2x*", ["block.weight"]),
+        ("!dtype:int64 dims:2", ["block.weight", "block.bias", "norm.weight"]),
+    ],
+)
+def test_conditions_narrow_a_filter_down(text, names):
+    kinds = {"block.weight": frozenset({"Linear", "Attention"})}
+    outline = Outline(SOME, lambda: kinds)
+    found = outline.matches(text, {"norm.weight": (1, 2), "block.bias": (0, 2)})
+    assert [SOME[place].name for place in np.flatnonzero(found)] == names
 
 
 def test_what_is_filtered_away_is_not_meant():

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QToolButton, QVBoxLayout, QWidget
 
+from prune_gui.checkpoint.kinds import is_usual
+from prune_gui.errors import RecipeError
 from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.workbench import Workbench
 from prune_gui.recipe import patterns_for, select
+from prune_gui.recipe.selector import Pattern
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -35,8 +40,9 @@ class TargetsField(QWidget):
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setToolTip(
             "Globs over parameter names, with commas between them; ! excludes.\n"
-            "They follow what is selected on the left until you type here."
+            f"{LANGUAGE}\nThey follow what is selected on the left until you type here."
         )
+        Terms(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
         self.following = QToolButton()
         self.following.setCheckable(True)
@@ -60,8 +66,11 @@ class TargetsField(QWidget):
         self.setFocusProxy(self.line)
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the globs."""
-        return split(self.line.text())
+        """Return the globs; none while they make no sense."""
+        try:
+            return _checked(self.line.text())
+        except RecipeError:
+            return ()
 
     def show_patterns(self, patterns: Iterable[str]) -> None:
         """Show globs, which do not follow the selection. Does not signal."""
@@ -122,23 +131,45 @@ class TargetsField(QWidget):
         self._count()
 
     def _count(self) -> None:
-        session, patterns = self._workbench.session, self.patterns()
+        session, resolved = self._workbench.session, self._workbench.resolved
         if session is None:
             return
-        tensors = session.checkpoint.tensors
+        try:
+            patterns = _checked(self.line.text())
+        except RecipeError as error:
+            self.count.setText(str(error))
+            return
+        checkpoint = session.checkpoint
+        counts = resolved.resolution.counts if resolved else {}
 
-        def work(monitor: Monitor) -> tuple[int, int]:
+        def work(monitor: Monitor) -> tuple[int, int, bool]:
             monitor.advance()
-            chosen = select(patterns, tensors.values()) if patterns else []
-            sizes = [tensor.numel for tensor in chosen if not tensor.not_prunable]
-            return len(sizes), sum(sizes)
+            every, kinds = checkpoint.tensors.values(), partial(getattr, checkpoint, "kinds")
+            chosen = select(patterns, every, counts, kinds) if patterns else []
+            chosen = [tensor for tensor in chosen if not tensor.not_prunable]
+            return len(chosen), sum(tensor.numel for tensor in chosen), all(map(is_usual, chosen))
 
-        def then(found: tuple[int, int]) -> None:
-            number, entries = found
+        def then(found: tuple[int, int, bool]) -> None:
+            number, entries, usual = found
             parameters = "parameter" if number == 1 else "parameters"
-            self.count.setText(f"{number:,} {parameters}, {entries:,} entries")
+            text = f"{number:,} {parameters}, {entries:,} entries"
+            if usual and number > 1 and self.following.isChecked():
+                text += "; no biases, norms or embeddings"
+            self.count.setText(text)
 
         self._workbench.look("targets", work, then)
+
+
+def _checked(text: str) -> tuple[str, ...]:
+    """Return the patterns in a line.
+
+    Raises:
+        RecipeError: one makes no sense.
+    """
+    patterns = split(text)
+    for pattern in patterns:
+        Pattern.parse(pattern)
+    return patterns
 
 
 def split(text: str) -> tuple[str, ...]:

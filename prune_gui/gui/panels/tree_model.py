@@ -34,7 +34,13 @@ class Column(enum.IntEnum):
 
 
 COLUMNS: Final = len(Column)
-MODULE, LOCK, TENSOR, PRUNED = ICONS = "module", "lock", "tensor", "tensor-pruned"
+MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
+    "module",
+    "lock",
+    "tensor",
+    "tensor-pruned",
+    "tensor-off",
+)
 HEADINGS: Final = ("Name", "Sparsity", "Shape", "Type", "Parameters")
 
 
@@ -69,7 +75,9 @@ class TreeModel(QAbstractItemModel):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._outline = Outline(())
+        self._counts: Mapping[str, tuple[int, int]] = {}
         self._pruned, self._shown = self._outline.pruned({}), self._outline.matches("")
+        self._protected: frozenset[str] = frozenset()
         self.chosen: str | None = None
         self._below: dict[int, list[int]] = {}
         self._rows: dict[int, int] = {}
@@ -81,6 +89,7 @@ class TreeModel(QAbstractItemModel):
         """Show the parameters of another checkpoint, unfiltered."""
         self.beginResetModel()
         self._outline = outline
+        self._counts = {}
         self._pruned = outline.pruned({})
         self._shown = outline.matches("")
         self.chosen = None
@@ -91,19 +100,31 @@ class TreeModel(QAbstractItemModel):
         """Show only parameters that `text` matches; see `Outline.matches`.
 
         Returns how many are shown, of how many.
+
+        Raises:
+            RecipeError: a condition in it makes no sense; all stays as it is.
         """
+        shown = self._outline.matches(text, self._counts)
         self.beginResetModel()
-        self._shown = self._outline.matches(text)
+        self._shown = shown
         self._below, self._rows, self._made = {}, {}, {}
         self.endResetModel()
         return int(self._shown.sum()), len(self._shown)
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity that (pruned, all) entries by parameter name come to."""
+        self._counts = counts
         self._pruned = self._outline.pruned(counts)
         self._made = {}
         for below in self._below.values():
             self._changed(below, Column.SPARSITY)
+
+    def protect(self, names: frozenset[str]) -> None:
+        """Show which parameters no step touches."""
+        if names != self._protected:
+            self._protected = names
+            self._made = {}
+            self.repaint_icons()
 
     def emphasize(self, name: str | None) -> None:
         """Show which parameter the views show."""
@@ -183,7 +204,11 @@ class TreeModel(QAbstractItemModel):
             return None
         if role == Role.DisplayRole:
             return self.row(index).texts[index.column()]
-        return _tooltip(self._branch(index).node) if role == Role.ToolTipRole else None
+        if role != Role.ToolTipRole:
+            return None
+        node = self._branch(index).node
+        protected = node.tensor is not None and node.tensor.name in self._protected
+        return _tooltip(node) + "\nprotected: no step touches it" * protected
 
     def row(self, index: Index) -> Row:
         """Return what the cells beside an index show, worked out once: it is asked for often."""
@@ -201,6 +226,8 @@ class TreeModel(QAbstractItemModel):
         if node.below:
             shown = MODULE
         elif not total:
+            shown = OFF
+        elif tensor is not None and tensor.name in self._protected:
             shown = LOCK
         else:
             shown = PRUNED if pruned else TENSOR

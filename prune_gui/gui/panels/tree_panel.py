@@ -27,8 +27,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.errors import RecipeError
 from prune_gui.gui.dialogs import show_remarks
 from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.panels.tree_delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
@@ -67,15 +69,17 @@ class TreePanel(QWidget):
         self._open_before_filter: list[str] | None = None
 
         self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter by name: query, or *.bias")
-        self.filter.setToolTip("Part of a name, or a glob (* and ?) for the whole name  (Ctrl+F)")
+        self.filter.setPlaceholderText("Filter: query, *.bias, type:Linear")
+        self.filter.setToolTip(f"Part of a name, or a glob for all of it  (Ctrl+F)\n{LANGUAGE}")
         self.filter.setAccessibleName("Filter modules and parameters by name")
         self.filter.setClearButtonEnabled(True)
         self._funnel = self.filter.addAction(
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
         )
         self.filter.textChanged.connect(self._filter)
+        Terms(self.filter, workbench, parts=r"[\s!]")
         self._found = QLabel()
+        self._found.setWordWrap(True)
         self._found.setContentsMargins(4, 0, 4, 0)
         self._found.hide()
         self.tree = self._make_tree()
@@ -92,6 +96,8 @@ class TreePanel(QWidget):
         layout.addWidget(self.tree)
         layout.addWidget(self._remarks)
         workbench.opened.connect(self._opened)
+        workbench.opened.connect(self._show_protected)
+        workbench.edited.connect(self._show_protected)
         workbench.resolved_changed.connect(self._count)
         workbench.chosen_changed.connect(self._emphasize)
 
@@ -159,6 +165,23 @@ class TreePanel(QWidget):
         if self._workbench.shown is not None:
             self._model.count(self._workbench.shown.counts)
 
+    def _show_protected(self) -> None:
+        if self._workbench.session is not None:
+            self._model.protect(self._workbench.session.protected)
+
+    @property
+    def prunable_selection(self) -> frozenset[str]:
+        """The names of all parameters selected, or below what is, that can be pruned."""
+        nodes = map(self._model.node, self._selected_rows())
+        return frozenset(t.name for node in nodes for t in node.tensors if not t.not_prunable)
+
+    def toggle_protection(self) -> None:
+        """Protect what is selected; or, if all of it is, do so no longer."""
+        session, names = self._workbench.session, self.prunable_selection
+        if session is not None and names:
+            on = not names <= session.protected
+            self._workbench.edit(lambda session: session.protect(names, on=on))
+
     def _emphasize(self) -> None:
         self._model.emphasize(self._workbench.chosen)
 
@@ -167,7 +190,13 @@ class TreePanel(QWidget):
             self._open_before_filter = list(self._open_paths())
         selection = self.tree.selectionModel()
         selection.blockSignals(True)  # what is filtered away stays selected
-        shown, everything = self._model.filter(text)
+        try:
+            shown, everything = self._model.filter(text)
+        except RecipeError as error:  # while a condition is being typed
+            selection.blockSignals(False)
+            self._found.setText(str(error))
+            self._found.show()
+            return
         if text.strip():
             self._found.setText(f"{shown:,} of {everything:,} parameters")
             self._open_rows(OPENED_BY_FILTER)
@@ -243,6 +272,12 @@ class TreePanel(QWidget):
         targets = menu.addAction(icon("add"), "Choose as &targets")
         targets.setEnabled(bool(meant))
         targets.triggered.connect(lambda: self.targeted.emit(meant))
+        session, chosen = self._workbench.session, self.prunable_selection
+        protect = menu.addAction(icon("lock"), "&Protect from pruning")
+        protect.setCheckable(True)
+        protect.setChecked(session is not None and bool(chosen) and chosen <= session.protected)
+        protect.setEnabled(bool(chosen))
+        protect.triggered.connect(self.toggle_protection)
         copy = menu.addAction("&Copy name" if len(names) == 1 else "&Copy names")
         copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

@@ -311,3 +311,25 @@ class TestStack:
         kind = demo_window.draft.form._fields["amount"].findChild(QComboBox)
         assert kind.currentText() == "%"
         assert demo_window.draft.form.method().amount == 0.2
+
+
+def test_targets_may_say_what_a_parameter_is_and_half_a_condition_says_what_is_missing(
+    draft, qtbot
+):
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
+    assert "after size comes a number" in draft.targets.count.text()
+    assert draft.targets.patterns() == ()
+    qtbot.keyClicks(draft.targets.line, "1k")
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
+
+
+def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
+    line = draft.targets.line
+    line.setText("*.weight , !*conv1*")
+    line.setCursorPosition(len("*.weight "))
+    qtbot.keyClicks(line, "t")
+    words = line.completer()
+    qtbot.waitUntil(lambda: words.model().rowCount() > 0)
+    qtbot.keyClicks(line, "ype:con")
+    assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"

@@ -66,6 +66,8 @@ def _begin(
     window: MainWindow, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
 ) -> None:
     """Open the checkpoint and load the engine's libraries, behind the window."""
+    if window.recovery.offer():
+        checkpoint = None  # another one comes back
     first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
     if checkpoint is not None and first:  # opens without the libraries: show it
         window.commands.open_path(checkpoint, recipe)

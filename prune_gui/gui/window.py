@@ -34,6 +34,7 @@ from prune_gui.gui.dialogs import ErrorBox
 from prune_gui.gui.panels.draft_panel import DraftPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
+from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.status import StatusBar
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.views import ViewTabs
@@ -74,6 +75,7 @@ class MainWindow(QMainWindow):
         self._log_file = log_file
         self._errors = ErrorBox(self)
         self.commands = Commands(self, workbench, theme, settings)
+        self.recovery = Recovery(workbench, self)
         self.tree = TreePanel(workbench)
         self.draft = DraftPanel(workbench)
         self.stack = StackPanel(workbench)
@@ -111,6 +113,7 @@ class MainWindow(QMainWindow):
             return
         layout = (_text(self.saveGeometry()), _text(self.saveState()))
         self.commands.keep(self.commands.settings.model_copy(update={"window": layout}))
+        self.recovery.stop()
         event.accept()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802

@@ -66,6 +66,11 @@ class Session:
         if self.made is not None and self.made.recipe is not None:
             self.history = self.history.act("Take the file's recipe", self.made.recipe)
 
+    def bring_back(self, recipe: Recipe, path: Path | None) -> None:
+        """Take the steps that were not saved when the program last ended; they still are not."""
+        self.history = self.history.act("Bring back unsaved steps", recipe)
+        self.recipe_path = path
+
     def add(self, step: Step) -> None:
         """Append a step."""
         self._act(f"Add {step.method.title}", (*self.steps, step))

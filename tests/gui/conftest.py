@@ -20,6 +20,7 @@ from prune_gui.session import Settings
 @pytest.fixture(autouse=True)
 def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture

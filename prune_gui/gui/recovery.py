@@ -1,0 +1,91 @@
+"""Bringing back what a program that ended without a word had not saved."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from prune_gui.errors import RecipeError
+from prune_gui.gui.workbench import Workbench
+from prune_gui.session.journal import Journal, Unsaved, left_behind
+
+SETTLE = 200
+"""Milliseconds in which changes of the recipe count as one."""
+
+
+class Recovery(QObject):
+    """Keeps the recipe of a workbench on disk while it is unsaved, and offers what others left.
+
+    Attributes:
+        journal: where it is kept.
+    """
+
+    def __init__(self, workbench: Workbench, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._window = parent
+        self.journal = Journal()
+        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settled.timeout.connect(self._keep)
+        workbench.edited.connect(self._settled.start)
+        workbench.opened.connect(self._settled.start)
+
+    def stop(self) -> None:
+        """Keep nothing any more: the window is closed, and the user has been asked."""
+        self._settled.stop()
+        self.journal.forget()
+
+    def offer(self) -> bool:
+        """Ask about the latest recipe that was left, if any; tell whether it is coming back."""
+        path, unsaved = next(left_behind(), (None, None))
+        if path is None or unsaved is None:
+            return False
+        answer = _ask(self._window, unsaved)
+        if answer == QMessageBox.StandardButton.Discard:
+            path.unlink(missing_ok=True)
+        return answer == QMessageBox.StandardButton.Open and self._restore(path, unsaved)
+
+    def _restore(self, path: Path, unsaved: Unsaved) -> bool:
+        """Open the checkpoint again and take the recipe; the file goes once it is kept anew."""
+        workbench = self._workbench
+        try:
+            recipe = unsaved.parsed()
+        except RecipeError as error:
+            workbench.failed.emit("Bringing back the recipe", error)
+            return False
+
+        def opened() -> None:
+            session = workbench.session
+            if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
+                workbench.edit(lambda session: session.bring_back(recipe, unsaved.recipe_path))
+                self.journal.keep(session)
+                path.unlink(missing_ok=True)
+
+        workbench.opened.connect(opened, Qt.ConnectionType.SingleShotConnection)
+        workbench.open(unsaved.checkpoint, state=unsaved.state or None)
+        return True
+
+    def _keep(self) -> None:
+        if self._workbench.session is not None:
+            self.journal.keep(self._workbench.session)
+
+
+def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
+    button = QMessageBox.StandardButton
+    box = QMessageBox(QMessageBox.Icon.Question, "Bring back unsaved steps?", "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    when = datetime.fromtimestamp(unsaved.written)
+    box.setText(
+        f"Prune GUI ended without being closed. The steps for {unsaved.checkpoint.name} as they "
+        f"were at {when:%H:%M on %d %B %Y} are kept."
+    )
+    box.setInformativeText(f"{unsaved.checkpoint}\n\nLater: they are offered at the next start.")
+    box.setStandardButtons(button.Open | button.Discard | button.Ignore)
+    box.button(button.Open).setText("&Bring back")
+    box.button(button.Ignore).setText("&Later")
+    box.setDefaultButton(button.Open)
+    box.setEscapeButton(button.Ignore)
+    return button(box.exec())

@@ -1,0 +1,125 @@
+"""The unsaved recipe, kept on disk while it is made, so that a crash loses nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+from uuid import uuid4
+
+import psutil
+from platformdirs import user_state_path
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.recipe import Recipe
+from prune_gui.session.session import Session
+
+log = logging.getLogger(__name__)
+
+SUFFIX: Final = ".unsaved.json"
+ONE_SECOND: Final = 1.0
+"""By which the clocks that say when a process began may differ."""
+
+
+class Unsaved(BaseModel):
+    """A recipe that was not saved, and what it is for.
+
+    Attributes:
+        checkpoint: the path of the file that was open.
+        state: the name of its state dict; "" if it has no name.
+        recipe: as YAML.
+        folder: where files that the recipe names by relative paths are.
+        recipe_path: the file of the recipe, if it has one.
+        written: when, in seconds since 1970.
+        process: who wrote it: its number, and when it began.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    checkpoint: Path
+    state: str = ""
+    recipe: str
+    folder: Path
+    recipe_path: Path | None = None
+    written: float
+    process: tuple[int, float]
+
+    @classmethod
+    def of(cls, session: Session) -> Self:
+        """Return what there is to keep of a session."""
+        checkpoint, recipe = session.checkpoint, session.recipe
+        return cls(
+            checkpoint=checkpoint.path.absolute(),
+            state=checkpoint.state_dict,
+            recipe=recipe.to_yaml(),
+            folder=recipe.locate("").absolute(),
+            recipe_path=session.recipe_path,
+            written=time.time(),
+            process=(os.getpid(), psutil.Process().create_time()),
+        )
+
+    def parsed(self) -> Recipe:
+        """Return the recipe.
+
+        Raises:
+            RecipeError: it cannot be read any more, for example because a plug-in is missing.
+        """
+        return Recipe.from_yaml(self.recipe, source="The unsaved recipe", folder=self.folder)
+
+    @property
+    def writer_lives(self) -> bool:
+        """Whether the process that wrote it still runs."""
+        number, began = self.process
+        try:
+            return abs(psutil.Process(number).create_time() - began) < ONE_SECOND
+        except psutil.Error:
+            return False
+
+
+class Journal:
+    """The file in which one window keeps its unsaved recipe."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or _folder()
+        self._path = self._folder / f"{uuid4().hex}{SUFFIX}"
+
+    def keep(self, session: Session) -> None:
+        """Write down the recipe of a session, or forget it if it is saved."""
+        if not session.unsaved:
+            self.forget()
+            return
+        draft = self._path.with_suffix(".tmp")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            draft.write_text(Unsaved.of(session).model_dump_json(), encoding="utf-8")
+            draft.replace(self._path)
+        except (OSError, UnicodeEncodeError, PruneGuiError) as error:
+            log.warning("The unsaved recipe cannot be kept in %s: %s", self._path, error)
+
+    def forget(self) -> None:
+        """Keep nothing: all is saved, or the user does not want it."""
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, Unsaved]]:
+    """Yield the files of programs that ended without a word, the latest first."""
+    found = []
+    for path in (folder or _folder()).glob(f"*{SUFFIX}"):
+        try:
+            unsaved = Unsaved.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            log.warning("%s cannot be read: %s", path, error)
+            continue
+        if not unsaved.writer_lives:
+            found.append((path, unsaved))
+    yield from sorted(found, key=lambda pair: -pair[1].written)
+
+
+def _folder() -> Path:
+    return user_state_path("prune-gui", appauthor=False) / "unsaved"

@@ -1,0 +1,75 @@
+"""The window brings back what a killed one had not saved."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QMessageBox
+
+from prune_gui.gui import recovery
+from prune_gui.session.journal import Unsaved
+
+Button = QMessageBox.StandardButton
+
+
+@pytest.fixture
+def left(demo_window, workbench, make_step, settle, tmp_path):
+    """Leave the file of a process that is gone; return it."""
+    workbench.edit(lambda session: session.add(make_step(amount=0.25)))
+    settle()
+    folder = demo_window.recovery.journal._folder
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "gone.unsaved.json"
+    unsaved = Unsaved.of(workbench.session).model_copy(update={"process": (2**22, 0.0)})
+    path.write_text(unsaved.model_dump_json())
+    workbench.edit(lambda session: session.undo())
+    settle()
+    return path
+
+
+def answering(monkeypatch, button):
+    asked = []
+    monkeypatch.setattr(recovery, "_ask", lambda _, unsaved: asked.append(unsaved) or button)
+    return asked
+
+
+def test_unsaved_steps_come_back_and_still_count_as_unsaved(
+    demo_window, workbench, left, monkeypatch, qtbot
+):
+    answering(monkeypatch, Button.Open)
+    with qtbot.waitSignal(workbench.opened):
+        assert demo_window.recovery.offer()
+    qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
+    assert workbench.session.steps[0].method.amount == 0.25
+    assert workbench.session.unsaved
+    assert not left.exists()
+    assert demo_window.recovery.journal._path.exists()
+
+
+@pytest.mark.parametrize(("button", "stays"), [(Button.Discard, False), (Button.Ignore, True)])
+def test_they_are_only_thrown_away_if_the_user_says_so(
+    demo_window, left, monkeypatch, button, stays
+):
+    answering(monkeypatch, button)
+    assert not demo_window.recovery.offer()
+    assert left.exists() is stays
+
+
+def test_nobody_is_asked_if_nothing_was_left(demo_window, monkeypatch):
+    asked = answering(monkeypatch, Button.Open)
+    assert not demo_window.recovery.offer()
+    assert not asked
+
+
+def test_a_change_is_kept_until_it_is_saved_or_the_window_is_closed(
+    demo_window, workbench, make_step, qtbot, monkeypatch
+):
+    kept = demo_window.recovery.journal._path
+    workbench.edit(lambda session: session.add(make_step()))
+    qtbot.waitUntil(kept.exists)
+    workbench.edit(lambda session: session.undo())
+    qtbot.waitUntil(lambda: not kept.exists())
+    workbench.edit(lambda session: session.redo())
+    qtbot.waitUntil(kept.exists)
+    monkeypatch.setattr(demo_window.commands, "may_close", lambda: True)
+    demo_window.close()
+    assert not kept.exists()

@@ -1,0 +1,87 @@
+"""An unsaved recipe outlives the program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.recipe import Recipe
+from prune_gui.session import Session
+from prune_gui.session import journal as journal_module
+from prune_gui.session.journal import Journal, left_behind
+
+STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
+
+KEEP_AND_DIE = """
+import os, sys
+from pathlib import Path
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.recipe import Recipe
+from prune_gui.session import Session
+from prune_gui.session.journal import Journal
+
+session = Session(open_checkpoint(sys.argv[1]))
+session.history = session.history.act("Add", Recipe.from_yaml(Path(sys.argv[2]).read_text()))
+Journal(Path(sys.argv[3])).keep(session)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def session(demo_checkpoint):
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        yield Session(checkpoint)
+
+
+def test_what_a_killed_program_had_not_saved_is_found_by_the_next(tmp_path, demo_checkpoint):
+    recipe = Recipe(steps=[STEP])
+    (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
+    arguments = [str(demo_checkpoint), str(tmp_path / "recipe.yaml"), str(tmp_path / "kept")]
+    subprocess.run([sys.executable, "-c", KEEP_AND_DIE, *arguments], check=False)
+    [(_, unsaved)] = left_behind(tmp_path / "kept")
+    assert unsaved.checkpoint == demo_checkpoint.absolute()
+    assert unsaved.parsed().steps == recipe.steps
+
+
+def test_nothing_is_offered_while_the_program_that_wrote_it_runs(tmp_path, session):
+    session.history = session.history.act("Add", Recipe(steps=[STEP]))
+    Journal(tmp_path).keep(session)
+    assert not list(left_behind(tmp_path))
+
+
+def test_nothing_is_kept_of_what_is_saved_or_given_up(tmp_path, session):
+    journal = Journal(tmp_path)
+    session.history = session.history.act("Add", Recipe(steps=[STEP]))
+    journal.keep(session)
+    assert len(list(tmp_path.iterdir())) == 1
+    session.mark_saved(session.recipe)
+    journal.keep(session)
+    assert not list(tmp_path.iterdir())
+    session.undo()
+    journal.keep(session)
+    journal.forget()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_broken_file_is_passed_over_and_the_log_has_it(tmp_path, caplog):
+    (tmp_path / f"x{journal_module.SUFFIX}").write_text("{")
+    assert not list(left_behind(tmp_path))
+    assert "cannot be read" in caplog.text
+
+
+def test_a_recipe_that_cannot_be_kept_harms_nothing(tmp_path, session, caplog):
+    (tmp_path / "file").write_text("")
+    session.history = session.history.act("Add", Recipe(steps=[STEP]))
+    Journal(tmp_path / "file").keep(session)
+    assert "cannot be kept" in caplog.text
+
+
+def test_files_beside_the_recipe_are_still_found(tmp_path, session):
+    beside = Recipe.from_yaml(Recipe(steps=[STEP]).to_yaml(), folder=Path("elsewhere"))
+    session.history = session.history.act("Add", beside)
+    unsaved = journal_module.Unsaved.of(session)
+    assert unsaved.parsed().locate("scores.pt") == Path("elsewhere/scores.pt").absolute()

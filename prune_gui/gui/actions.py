@@ -276,6 +276,20 @@ TABLE: Final = (
         lambda w: w.commands.open_demo(),
         icon="demo",
     ),
+    Act(
+        "palette",
+        "&Command palette…",
+        "Find any command by its name",
+        lambda w: w.show_palette(),
+        "Ctrl+Shift+P",
+    ),
+    Act(
+        "shortcuts",
+        "&Keyboard shortcuts",
+        "All keys",
+        lambda w: w.show_shortcuts(),
+        "F1",
+    ),
     Act("about", "&About Prune GUI", "What it is made of", lambda w: w.commands.about()),
 )
 
@@ -320,7 +334,7 @@ MENUS: Final = {
         "resolve",
         "cancel",
     ),
-    "&Help": ("demo", "about"),
+    "&Help": ("palette", "shortcuts", SEPARATOR, "demo", "about"),
 }
 TOOLBAR: Final = (
     "open",
@@ -344,6 +358,9 @@ class Actions:
         self._window = window
         self._made = {act.name: _make(act, window) for act in TABLE}
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._made
+
     def __getitem__(self, name: str) -> QAction:
         return self._made[name]
 
@@ -359,7 +376,7 @@ class Actions:
             if callable(act.text):
                 text = act.text(self._window)
                 action.setText(text)
-                action.setIconText(_plain(text).partition(":")[0])
+                action.setIconText(plain(text).partition(":")[0])
             if act.checked is not None:
                 action.setChecked(act.checked(self._window))
 
@@ -370,7 +387,8 @@ class Actions:
                 self._made[act.name].setIcon(icon(act.icon))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return the text of an action as a person says it."""
     return text.replace("&", "").removesuffix("…")
 
 
@@ -379,7 +397,7 @@ def _make(act: Act, window: MainWindow) -> QAction:
     action.setObjectName(act.name)
     if isinstance(act.text, str):
         action.setText(act.text)
-        action.setIconText(_plain(act.text))
+        action.setIconText(plain(act.text))
     action.setCheckable(act.checked is not None)
     if act.icon is not None:
         action.setIcon(icon(act.icon))

@@ -31,6 +31,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import actions
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
+from prune_gui.gui.palette import Palette, Shortcuts
 from prune_gui.gui.panels.draft_panel import DraftPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
@@ -105,6 +106,19 @@ class MainWindow(QMainWindow):
     def reset_layout(self) -> None:
         """Put the docks where they were at first."""
         self.restoreState(self._first_layout)
+
+    def show_palette(self) -> None:
+        """Offer every action that can be done now, by its name."""
+        palette = Palette(self.acts, self)
+        palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        palette.show()
+        palette.setFocus(Qt.FocusReason.PopupFocusReason)
+
+    def show_shortcuts(self) -> None:
+        """Show all keys."""
+        shortcuts = Shortcuts(self.acts, self)
+        shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        shortcuts.open()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user would lose something by it and says no."""

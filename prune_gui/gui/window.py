@@ -33,6 +33,7 @@ from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
 from prune_gui.gui.palette import Palette, Shortcuts
 from prune_gui.gui.panels.draft_panel import DraftPanel
+from prune_gui.gui.panels.history_panel import HistoryPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
 from prune_gui.gui.recovery import Recovery
@@ -81,6 +82,7 @@ class MainWindow(QMainWindow):
         self.draft = DraftPanel(workbench)
         self.stack = StackPanel(workbench)
         self.views = ViewTabs(workbench)
+        self.history = HistoryPanel(workbench)
         self.status = StatusBar(workbench)
         self.acts = actions.Actions(self)
         self.setWindowTitle("Prune GUI[*]")
@@ -156,7 +158,9 @@ class MainWindow(QMainWindow):
         left = self._make_dock("Modules", self.tree, Qt.DockWidgetArea.LeftDockWidgetArea)
         right = self._make_dock("Pruning", pruning, Qt.DockWidgetArea.RightDockWidgetArea)
         self.resizeDocks([left, right], [432, 360], Qt.Orientation.Horizontal)
-        return [left, right]
+        history = self._make_dock("History", self.history, Qt.DockWidgetArea.LeftDockWidgetArea)
+        history.hide()
+        return [left, right, history]
 
     def _make_dock(self, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(title)

@@ -55,10 +55,14 @@ class History:
         past = self.moments[: self.position + 1]
         return History((*past, Moment(label, recipe)), len(past))
 
+    def at(self, position: int) -> History:
+        """Return the history at another of its moments."""
+        return History(self.moments, min(max(position, 0), len(self.moments) - 1))
+
     def undo(self) -> History:
         """Return the history one act back; itself at the beginning."""
-        return History(self.moments, max(self.position - 1, 0))
+        return self.at(self.position - 1)
 
     def redo(self) -> History:
         """Return the history one act forward; itself at the end."""
-        return History(self.moments, min(self.position + 1, len(self.moments) - 1))
+        return self.at(self.position + 1)

@@ -21,6 +21,7 @@ class Session:
         outline: the tree of its modules.
         resolver: for the engine's thread only.
         history: every recipe so far.
+        named_states: recipes that the user gave names to.
         made: how this program made the checkpoint; None if it did not.
         recipe_path: the file the recipe was read from or last saved to, if any.
     """
@@ -33,6 +34,7 @@ class Session:
         self.resolver = Resolver(checkpoint)
         self.made = Provenance.of(checkpoint.metadata)
         self.history = History.begin(recipe or Recipe())
+        self.named_states: dict[str, Recipe] = {}
         self.recipe_path = recipe_path
         self._saved = self.recipe
 
@@ -131,6 +133,22 @@ class Session:
         self.history = self.history.act("Load methods again", renewed)
         if not unsaved:
             self._saved = renewed
+
+    def go_to(self, moment: int) -> None:
+        """Take the recipe as it was at a moment of the history."""
+        self.history = self.history.at(moment)
+
+    def name_state(self, name: str) -> None:
+        """Keep the recipe as it is now under a name; one that has it already is replaced."""
+        self.named_states[name] = self.recipe
+
+    def return_to(self, name: str) -> None:
+        """Take the recipe of that name."""
+        self.history = self.history.act(f"Return to {name}", self.named_states[name])
+
+    def forget_state(self, name: str) -> None:
+        """Keep the recipe of that name no longer."""
+        del self.named_states[name]
 
     def undo(self) -> None:
         """Go back one act."""

@@ -296,11 +296,14 @@ def test_a_fault_of_the_program_points_to_the_log(window, workbench):
 def test_docks_come_back(window):
     docks = window.findChildren(QDockWidget)
     places = [window.dockWidgetArea(dock) for dock in docks]
+    hidden = [dock.isHidden() for dock in docks]
     docks[0].setFloating(True)
-    docks[1].hide()
+    for dock in docks:
+        dock.setVisible(dock.isHidden())
     window.acts["reset"].trigger()
     assert [window.dockWidgetArea(dock) for dock in docks] == places
-    assert not any(dock.isFloating() or dock.isHidden() for dock in docks)
+    assert [dock.isHidden() for dock in docks] == hidden
+    assert not any(dock.isFloating() for dock in docks)
 
 
 def test_the_layout_is_kept_for_the_next_time(window):

@@ -1,0 +1,112 @@
+"""Every state of the stack, to go back to, and those that were given names."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.workbench import Workbench
+
+
+class HistoryPanel(QWidget):
+    """What was done, the latest last: a click goes back to how the stack was then.
+
+    Below are states that the user named; they stay until they are removed, whatever is undone.
+    """
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self.moments = QListWidget()
+        self.moments.setAccessibleName("History of the stack")
+        self.moments.itemClicked.connect(self._go)
+        self.moments.itemActivated.connect(self._go)
+        self.named = QListWidget()
+        self.named.setAccessibleName("Named states of the stack")
+        self.named.itemActivated.connect(self._return)
+        self.named.currentRowChanged.connect(self._enable)
+        self.name = QPushButton("&Name this state…")
+        self.name.setToolTip("Keep the stack as it is now under a name, to return to")
+        self.name.clicked.connect(self._name)
+        self.back = QPushButton("&Return to it")
+        self.back.clicked.connect(self._return)
+        self.remove = QPushButton("Remo&ve")
+        self.remove.clicked.connect(self._remove)
+        heading = QLabel("Named states")
+        heading.setBuddy(self.named)
+        buttons = QHBoxLayout()
+        for button in (self.name, self.back, self.remove):
+            buttons.addWidget(button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(self.moments, 2)
+        layout.addWidget(heading)
+        layout.addWidget(self.named, 1)
+        layout.addLayout(buttons)
+        workbench.opened.connect(self._show)
+        workbench.edited.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        session = self._workbench.session
+        self.setEnabled(session is not None)
+        self.moments.clear()
+        self.named.clear()
+        if session is None:
+            return
+        history = session.history
+        for place, moment in enumerate(history.moments):
+            item = QListWidgetItem(f"{moment.label}  ({len(moment.recipe.steps)} steps)")
+            if place == history.position:
+                bold = QFont(item.font())
+                bold.setBold(True)
+                item.setFont(bold)
+            elif place > history.position:
+                item.setForeground(self.palette().placeholderText())
+                item.setToolTip("Undone: a click does it again")
+            self.moments.addItem(item)
+        self.moments.setCurrentRow(history.position)
+        for name, recipe in session.named_states.items():
+            now = recipe == session.recipe
+            item = QListWidgetItem(f"{name}  ({len(recipe.steps)} steps{', as now' * now})")
+            item.setData(Qt.ItemDataRole.UserRole, name)
+            self.named.addItem(item)
+        self._enable()
+
+    def _enable(self) -> None:
+        chosen = self._chosen_name() is not None
+        self.back.setEnabled(chosen)
+        self.remove.setEnabled(chosen)
+
+    def _go(self, item: QListWidgetItem) -> None:
+        place = self.moments.row(item)
+        self._workbench.edit(lambda session: session.go_to(place))
+
+    def _name(self) -> None:
+        text, agreed = QInputDialog.getText(self, "Name this state", "Name:")
+        if agreed and text.strip():
+            self._workbench.edit(lambda session: session.name_state(text.strip()))
+
+    def _return(self) -> None:
+        name = self._chosen_name()
+        if name is not None:
+            self._workbench.edit(lambda session: session.return_to(name))
+
+    def _remove(self) -> None:
+        name = self._chosen_name()
+        if name is not None:
+            self._workbench.edit(lambda session: session.forget_state(name))
+
+    def _chosen_name(self) -> str | None:
+        item = self.named.currentItem()
+        return item.data(Qt.ItemDataRole.UserRole) if item else None

@@ -1,0 +1,52 @@
+"""Going back in what was done, and to states with names."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtWidgets import QInputDialog
+
+
+@pytest.fixture
+def history(demo_window, workbench, make_step, settle):
+    for amount in (0.1, 0.2, 0.3):
+        workbench.edit(lambda session, amount=amount: session.add(make_step(amount=amount)))
+    settle()
+    return demo_window.history
+
+
+def texts(some):
+    return [some.item(row).text() for row in range(some.count())]
+
+
+def test_a_click_goes_to_any_moment_and_nothing_is_forgotten(history, workbench):
+    assert len(texts(history.moments)) == 4
+    history.moments.itemClicked.emit(history.moments.item(1))
+    assert len(workbench.session.steps) == 1
+    assert history.moments.currentRow() == 1
+    history.moments.itemClicked.emit(history.moments.item(3))
+    assert len(workbench.session.steps) == 3
+
+
+def test_a_named_state_outlives_what_is_undone_and_returning_is_an_act_of_its_own(
+    history, workbench, monkeypatch, make_step
+):
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_: ("three steps ", True))
+    history.name.click()
+    assert texts(history.named) == ["three steps  (3 steps, as now)"]
+    history.moments.itemClicked.emit(history.moments.item(0))
+    workbench.edit(lambda session: session.add(make_step(amount=0.9)))
+    assert texts(history.named) == ["three steps  (3 steps)"]
+    assert not history.back.isEnabled()
+    history.named.setCurrentRow(0)
+    history.back.click()
+    assert len(workbench.session.steps) == 3
+    assert workbench.session.history.undo_label == "Return to three steps"
+    history.named.setCurrentRow(0)
+    history.remove.click()
+    assert texts(history.named) == []
+
+
+def test_no_name_keeps_nothing(history, workbench, monkeypatch):
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_: (" ", True))
+    history.name.click()
+    assert not workbench.session.named_states

@@ -290,6 +290,7 @@ TABLE: Final = (
         lambda w: w.show_shortcuts(),
         "F1",
     ),
+    Act("guide", "&User guide", "How to use this program", lambda w: w.show_guide()),
     Act("about", "&About Prune GUI", "What it is made of", lambda w: w.commands.about()),
 )
 
@@ -334,7 +335,7 @@ MENUS: Final = {
         "resolve",
         "cancel",
     ),
-    "&Help": ("palette", "shortcuts", SEPARATOR, "demo", "about"),
+    "&Help": ("guide", "palette", "shortcuts", SEPARATOR, "demo", "about"),
 }
 TOOLBAR: Final = (
     "open",

@@ -31,6 +31,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import actions
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
+from prune_gui.gui.guide import Guide
 from prune_gui.gui.palette import Palette, Shortcuts
 from prune_gui.gui.panels.draft_panel import DraftPanel
 from prune_gui.gui.panels.history_panel import HistoryPanel
@@ -121,6 +122,12 @@ class MainWindow(QMainWindow):
         shortcuts = Shortcuts(self.acts, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         shortcuts.open()
+
+    def show_guide(self) -> None:
+        """Show the user guide, beside the window."""
+        guide = Guide(self)
+        guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        guide.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user would lose something by it and says no."""

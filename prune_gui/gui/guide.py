@@ -1,0 +1,45 @@
+"""The user guide in a window of its own."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QDialog, QTextBrowser, QVBoxLayout, QWidget
+
+from prune_gui.resources import resource
+
+MARGIN = 24
+
+
+class Guide(QDialog):
+    """Shows the guide that is shipped with the program."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("User guide")
+        self.browser = QTextBrowser()
+        self.browser.setAccessibleName("User guide")
+        self.browser.document().setDocumentMargin(MARGIN)
+        self.browser.setMarkdown(resource("guide", "guide.md").read_text(encoding="utf-8"))
+        self.browser.setOpenLinks(False)
+        self.browser.anchorClicked.connect(self.follow)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.browser)
+        self.resize(760, 820)
+
+    def follow(self, link: QUrl) -> None:
+        """Go to a heading of the guide, or open another page in the browser of the system."""
+        if link.scheme():
+            QDesktopServices.openUrl(link)
+            return
+        wanted, document = link.fragment(), self.browser.document()
+        block = document.begin()
+        while block.isValid():
+            heading = block.blockFormat().headingLevel() > 0
+            if heading and block.text().lower().replace(" ", "-") == wanted:
+                bar = self.browser.verticalScrollBar()
+                top = document.documentLayout().blockBoundingRect(block).top()
+                bar.setValue(round(top) - MARGIN)
+                return
+            block = block.next()

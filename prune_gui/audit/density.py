@@ -16,7 +16,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import CHUNK, run
 from prune_gui.recipe import Resolution
 
-_GAP = 1 << 13
+_GAP = 1 << 16
 """Asking once more costs as much as deciding about this many entries; shorter gaps are included."""
 
 
@@ -74,19 +74,19 @@ def density(
     row_edges, column_edges = _edges(rows, cells[0]), _edges(columns, cells[1])
     shape = len(row_edges) - 1, len(column_edges) - 1
     share, step = np.zeros(shape, np.float32), np.zeros(shape, np.uint8)
+    spare: list[NDArray[np.uint8]] = []  # what no thread uses; new memory for each tile is slower
 
     def fill(tile: tuple[slice, slice]) -> None:
         down, across = tile
+        memory = spare.pop() if spare else np.empty(CHUNK, np.uint8)
         tile_rows = row_edges[down.start : down.stop + 1]
         tile_columns = column_edges[across.start : across.stop + 1]
         counts = np.zeros((len(codes), len(tile_rows) - 1, len(tile_columns) - 1), np.int64)
         for part_rows, part_columns in _parts(plane, tile_rows, tile_columns):
+            start = plane.flat(part_rows[0], part_columns[0])
+            stop = plane.flat(part_rows[1] - 1, part_columns[1] - 1) + 1
             kernels.count_cells(
-                resolution.pruned_by_within(
-                    name,
-                    plane.flat(part_rows[0], part_columns[0]),
-                    plane.flat(part_rows[1] - 1, part_columns[1] - 1) + 1,
-                ),
+                resolution.pruned_by_within(name, start, stop, memory[: stop - start]),
                 codes,
                 slots.lookup,
                 plane.row_stride,
@@ -98,13 +98,12 @@ def density(
                 counts,
             )
             monitor.advance((part_rows[1] - part_rows[0]) * (part_columns[1] - part_columns[0]))
-        pruned = counts[1:].sum(0)
-        share[tile] = pruned / np.outer(np.diff(tile_rows), np.diff(tile_columns))
-        step[tile] = np.where(pruned > 0, codes[1 + counts[1:].argmax(0)], 0)
+        spare.append(memory)
+        kernels.sum_up_cells(counts, codes, tile_rows, tile_columns, share[tile], step[tile])
 
     if len(codes) > 1:
         monitor.expect(len(rows) * len(columns))
-        for _ in run(fill, _tiles(row_edges, column_edges, len(codes))):
+        for _ in run(fill, _tiles(plane, row_edges, column_edges, len(codes))):
             pass
     share.flags.writeable = step.flags.writeable = False
     return Density(rows, columns, share, step)
@@ -117,15 +116,17 @@ def _edges(stretch: range, cells: int) -> NDArray[np.int64]:
 
 
 def _tiles(
-    row_edges: NDArray[np.int64], column_edges: NDArray[np.int64], slots: int
+    plane: Plane, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64], slots: int
 ) -> Iterator[tuple[slice, slice]]:
-    """Cut the grid into pieces of work: few entries and few counts, but at least one cell each."""
+    """Cut the grid into pieces of work: few entries and few counts, but at least one cell each.
+
+    They are as wide as the grid, or as a chunk of memory: many short rows take long to ask for.
+    """
     high = int(np.diff(row_edges).max())
     wide = int(np.diff(column_edges).max())
     down, across = len(row_edges) - 1, len(column_edges) - 1
-    cost = max(high * wide, slots)
-    across_tile = min(across, max(1, CHUNK // cost))
-    down_tile = max(1, CHUNK // (cost * across_tile))
+    across_tile = min(across, max(1, CHUNK // (wide * plane.column_stride)))
+    down_tile = max(1, CHUNK // (max(high * wide, slots) * across_tile))
     for i, j in product(range(0, down, down_tile), range(0, across, across_tile)):
         yield slice(i, min(i + down_tile, down)), slice(j, min(j + across_tile, across))
 

@@ -45,9 +45,9 @@ def _count_by_columns(
             in_columns[k] += line[np.uint64(k * column_stride)] == code
     begin = 0
     for j in range(ends.size):
-        found = 0
-        for k in range(begin, ends[j]):
-            found += in_columns[k]
+        found, of_cell = np.uint32(0), in_columns[begin : ends[j]]
+        for k in range(of_cell.size):
+            found += of_cell[k]
         counts[j] += found
         begin = ends[j]
 
@@ -110,6 +110,38 @@ def count_cells(
                     cells[slot, j] += slot != 0
                 begin = ends[j]
         row += height
+
+
+@compiled
+def sum_up_cells(
+    counts: Counts,
+    known: Codes,
+    row_edges: Counts,
+    column_edges: Counts,
+    share: NDArray[np.float32],
+    step: Codes,
+) -> None:
+    """Set the share of each cell that is pruned, and the code of most of that.
+
+    Args:
+        counts: from `count_cells`.
+        known: as there.
+        row_edges: as there.
+        column_edges: as there.
+        share: (cells down, cells across).
+        step: likewise; of equals the lowest slot's, and that of kept entries where none is pruned.
+    """
+    for i in range(share.shape[0]):
+        for j in range(share.shape[1]):
+            pruned, most, winner = 0, 0, 0
+            for slot in range(1, known.size):
+                found = counts[slot, i, j]
+                pruned += found
+                if found > most:
+                    most, winner = found, slot
+            size = (row_edges[i + 1] - row_edges[i]) * (column_edges[j + 1] - column_edges[j])
+            share[i, j] = pruned / size
+            step[i, j] = known[winner]
 
 
 @compiled
@@ -257,6 +289,8 @@ def warm_up() -> None:
     counts, unit = np.zeros((1, 3), np.int64), np.array([0.0, 1.0])
     bins = np.zeros(1, np.uint32)
     count_cells(codes, codes, slots, 1, 1, edges, edges, stretch, stretch, counts[None])
+    picture, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
+    sum_up_cells(counts[None], codes, edges, edges, picture[:1, :1], one_step[:1, :1])
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))

@@ -2,7 +2,8 @@
 
 A *key* is ``bits & magnitude``: the bit pattern of an IEEE number without its sign, read as an
 unsigned integer, which orders as the absolute value does (IEEE 754-2019, 5.10), NaN above infinity.
-``alive`` is None, or a boolean array: entries where it is False do not count.
+``alive`` is None, or a boolean array: entries where it is False do not count. To *mark* an entry is
+to set its place in ``codes`` to ``step``, if that is still 0.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bits = NDArray[np.unsignedinteger[Any]]
+    Codes = NDArray[np.uint8]
     Alive = NDArray[np.bool_] | None
 
 F = TypeVar("F", bound="Callable[..., Any]")
+BLOCK = 4096
+"""So many entries are compared together, to fit a processor's nearest cache; then looked at."""
 
 
 def compiled(function: F) -> F:
@@ -58,24 +62,56 @@ def count_leading(
 
 
 @compiled
-def count_digits_below(
+def find_between(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    least: np.unsignedinteger[Any],
+    threshold: np.unsignedinteger[Any],
+    last_tie: int,
+    found: NDArray[np.uint32],
+) -> int:
+    """List the positions that `mark_below` marks, but for keys below ``least``; return how many.
+
+    Made for few of them: eight entries of which none is meant are passed over at once.
+    """
+    between = np.zeros(BLOCK, np.uint8)
+    eights, count = between.view(np.uint64), 0
+    for start in range(0, bits.size, BLOCK):
+        block = bits[start : start + BLOCK]
+        for i in range(block.size):
+            key = block[i] & magnitude
+            between[i] = (key >= least) & (key <= threshold)
+        between[block.size :] = 0
+        for place in range(eights.size):
+            if eights[place] != 0:
+                for i in range(8 * place, 8 * place + 8):
+                    if between[i] and (block[i] & magnitude < threshold or start + i <= last_tie):
+                        found[count] = start + i
+                        count += 1
+    return count
+
+
+@compiled
+def count_digits_between(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
     alive: Alive,
+    least: np.unsignedinteger[Any],
+    most: np.unsignedinteger[Any],
     shift: np.unsignedinteger[Any],
     digit: np.unsignedinteger[Any],
-    above: np.unsignedinteger[Any],
-    prefix: np.unsignedinteger[Any],
     counts: NDArray[np.uint32],
 ) -> None:
     """Add to ``counts`` how often each value of ``(key >> shift) & digit`` occurs.
 
-    Only keys with ``key >> above == prefix`` count.
+    Only keys from ``least`` to ``most`` count.
     """
-    for i in range(bits.size):
-        key = bits[i] & magnitude
-        if key >> above == prefix and (alive is None or alive[i]):
-            counts[(key >> shift) & digit] += np.uint32(1)
+    found = np.empty(BLOCK, np.uint32)
+    for start in range(0, bits.size, BLOCK):
+        block = bits[start : start + BLOCK]
+        for i in found[: find_between(block, magnitude, least, most, BLOCK, found)]:
+            if alive is None or alive[start + i]:
+                counts[((block[i] & magnitude) >> shift) & digit] += np.uint32(1)
 
 
 @compiled
@@ -135,42 +171,24 @@ def mark_below(
     magnitude: np.unsignedinteger[Any],
     threshold: np.unsignedinteger[Any],
     last_tie: int,
-    out: NDArray[np.bool_],
+    step: np.uint8,
+    codes: Codes,
 ) -> None:
-    """Set ``out`` where the key is below ``threshold``, or equal to it up to ``last_tie``."""
+    """Mark where the key is below ``threshold``, or equal to it up to ``last_tie``."""
     ties = min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):
-        out[i] = bits[i] & magnitude <= threshold
-    rest, out_rest = bits[ties:], out[ties:]  # from 0 on, or the loop is not vectorized
+        codes[i] = step if bits[i] & magnitude <= threshold and codes[i] == 0 else codes[i]
+    rest, codes_of_rest = bits[ties:], codes[ties:]  # from 0 on, or the loop is not vectorized
     for i in range(rest.size):
-        out_rest[i] = rest[i] & magnitude < threshold
+        below = rest[i] & magnitude < threshold
+        codes_of_rest[i] = step if below and codes_of_rest[i] == 0 else codes_of_rest[i]
 
 
 @compiled
-def find_between(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    least: np.unsignedinteger[Any],
-    threshold: np.unsignedinteger[Any],
-    last_tie: int,
-    found: NDArray[np.uint32],
-) -> int:
-    """List the positions that `mark_below` marks, but for keys below ``least``; return how many."""
-    count, reach = 0, np.uint64(threshold - least)
-    for i in range(bits.size):
-        key = bits[i] & magnitude
-        # Of a key below the least the difference wraps around, so that one comparison does.
-        if np.uint64(key - least) <= reach and (key < threshold or i <= last_tie):
-            found[count] = i
-            count += 1
-    return count
-
-
-@compiled
-def mark_step(pruned: NDArray[np.bool_], step: np.uint8, out: NDArray[np.uint8]) -> None:
-    """Set ``out`` to ``step`` where it is 0 and an entry is pruned."""
-    for i in range(out.size):
-        out[i] = step if pruned[i] and out[i] == 0 else out[i]
+def mark_where(pruned: NDArray[np.bool_], step: np.uint8, codes: Codes) -> None:
+    """Mark where an entry is pruned."""
+    for i in range(codes.size):
+        codes[i] = step if pruned[i] and codes[i] == 0 else codes[i]
 
 
 @compiled
@@ -214,30 +232,33 @@ def mark_rows(
     last_ties: NDArray[np.int64],
     columns: int,
     start: int,
-    out: NDArray[np.bool_],
+    step: np.uint8,
+    codes: Codes,
 ) -> None:
-    """Do as `mark_below`, each row of ``columns`` entries by its own cut."""
-    row, place = start // columns, start % columns
-    for i in range(out.size):
-        key = bits[i] & magnitude
-        out[i] = key < thresholds[row] or (key == thresholds[row] and place <= last_ties[row])
-        place += 1
-        if place == columns:
-            row, place = row + 1, 0
+    """Do as `mark_below`, each row of ``columns`` entries by its own cut.
+
+    ``start`` is the flat index of ``codes[0]``.
+    """
+    row, place, begin = start // columns, start % columns, 0
+    while begin < codes.size:
+        end = min(begin + columns - place, codes.size)
+        last_tie = last_ties[row] - place
+        mark_below(bits[begin:end], magnitude, thresholds[row], last_tie, step, codes[begin:end])
+        row, place, begin = row + 1, 0, end
 
 
 @compiled
 def mark_channels(
-    pruned: NDArray[np.bool_], inner: int, start: int, out: NDArray[np.bool_]
+    pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
 ) -> None:
-    """Set ``out`` where the channel of an entry is pruned.
+    """Mark where the channel of an entry is pruned.
 
-    A channel's entries come in runs of ``inner``; ``start`` is the flat index of ``out[0]``.
+    A channel's entries come in runs of ``inner``; ``start`` is the flat index of ``codes[0]``.
     """
     place = start % inner
     channel = start // inner % pruned.size
-    for i in range(out.size):
-        out[i] = pruned[channel]
+    for i in range(codes.size):
+        codes[i] = step if pruned[channel] and codes[i] == 0 else codes[i]
         place += 1
         if place == inner:
             place = 0

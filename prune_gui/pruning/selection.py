@@ -195,26 +195,44 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     """
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
-    marked = np.empty(keys.size, np.bool_)
+    marked = np.zeros(keys.size, np.uint8)
 
     def fill(stretch: tuple[int, int]) -> None:
-        marked[slice(*stretch)] = mark(keys, cut, *stretch)
+        mark_codes(keys, cut, stretch[0], 1, marked[slice(*stretch)])
 
     for _ in parallel.run(fill, parallel.chunks(keys.size)):
         pass
-    return torch.from_numpy(marked).view(scores.shape)
+    return torch.from_numpy(marked.view(np.bool_)).view(scores.shape)
 
 
 def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
     """Return a boolean array over the flat entries [start, stop), True where `cut` prunes."""
+    codes = np.zeros(stop - start, np.uint8)
+    mark_codes(keys, cut, start, 1, codes)
+    return codes.view(np.bool_)
+
+
+def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+    """Set to `step` those codes that are 0 and whose entry `cut` prunes.
+
+    Args:
+        keys: of the tensor.
+        cut: through its keys.
+        start: flat index of the first code's entry.
+        step: any code but 0.
+        codes: of consecutive entries.
+    """
     keys = with_equal_nans(keys, cut.threshold)
-    bits = keys.bits(start, stop)
+    bits = keys.bits(start, start + codes.size)
     as_key = bits.dtype.type
-    out = np.empty(stop - start, np.bool_)
     kernels.mark_below(
-        bits, as_key(keys.magnitude), as_key(cut.threshold), cut.last_tie - start, out
+        bits,
+        as_key(keys.magnitude),
+        as_key(cut.threshold),
+        cut.last_tie - start,
+        np.uint8(step),
+        codes,
     )
-    return out
 
 
 def _count(
@@ -264,14 +282,14 @@ def _count_stretch(
         kernels.count_leading(bits, alive, key(shift), tables)
         return Counts.of(_by_key(tables, ranking.keys.magnitude >> shift))
     table = np.zeros(digits, np.uint32)
-    kernels.count_digits_below(
+    kernels.count_digits_between(
         bits,
         key(ranking.keys.magnitude),
         alive,
+        key(prefix << above),
+        key(((prefix + 1) << above) - 1),
         key(shift),
         key(digits - 1),
-        key(above),
-        key(prefix),
         table,
     )
     return Counts.of(table)

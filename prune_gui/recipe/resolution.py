@@ -113,9 +113,14 @@ class Resolution:
             return self._tile(name, tile)
         return self._whole(name, stack.pruned_by, torch.uint8)
 
-    def pruned_by_within(self, name: str, start: int, stop: int) -> NDArray[np.uint8]:
-        """Return `pruned_by` for the flat (row-major) entries [start, stop) alone."""
-        return stack.pruned_by(self.layers.get(name, ()), start, stop)
+    def pruned_by_within(
+        self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
+        """Return `pruned_by` for the flat (row-major) entries [start, stop) alone.
+
+        It is written to `out`, if that is given.
+        """
+        return stack.pruned_by(self.layers.get(name, ()), start, stop, out)
 
     def explain(self, name: str, index: Sequence[int]) -> Explanation:
         """Return which step pruned an entry, and how it stood in every step up to that one.
@@ -197,15 +202,15 @@ class Resolution:
     def _whole(self, name: str, part: stack.Part, dtype: torch.dtype) -> torch.Tensor:
         """Return `part` of a whole parameter."""
         shape, layers = self._info(name).shape, self.layers.get(name, ())
-        out = torch.from_numpy(np.empty(shape, np.uint8)).view(dtype)
-        flat = out.view(-1).numpy()
+        out = np.empty(shape, np.uint8)
+        flat = out.reshape(-1)
 
         def fill(stretch: tuple[int, int]) -> None:
-            flat[slice(*stretch)] = part(layers, *stretch)
+            part(layers, *stretch, flat[slice(*stretch)])
 
         for _ in run(fill, chunks(flat.size)):
             pass
-        return out
+        return torch.from_numpy(out).view(dtype)
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
         return tuple(layer.predicate for layer in self.layers.get(name, ()))

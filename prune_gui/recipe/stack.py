@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning import kernels
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.recipe.codes import KEPT
@@ -23,24 +22,34 @@ class Layer:
     predicate: Predicate
 
 
-Part = Callable[[Sequence[Layer], int, int], NDArray[Any]]
+Part = Callable[[Sequence[Layer], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
 """`pruned_by` or `kept`."""
 
 
-def pruned_by(layers: Sequence[Layer], start: int, stop: int) -> NDArray[np.uint8]:
-    """Return, for the flat entries [start, stop), the step that pruned each, or `KEPT`."""
-    out = np.full(stop - start, KEPT, np.uint8)
+def pruned_by(
+    layers: Sequence[Layer], start: int, stop: int, out: NDArray[np.uint8] | None = None
+) -> NDArray[np.uint8]:
+    """Return, for the flat entries [start, stop), the step that pruned each, or `KEPT`.
+
+    Args:
+        layers: of the parameter, in order.
+        start: the first entry.
+        stop: the one after the last.
+        out: memory for the answer, one byte per entry; new memory if None.
+    """
+    codes = np.empty(stop - start, np.uint8) if out is None else out
+    codes[:] = KEPT
     for layer in layers:
-        kernels.mark_step(layer.predicate.prunes(start, stop), np.uint8(layer.step), out)
-    return out
+        layer.predicate.mark(start, layer.step, codes)
+    return codes
 
 
-def kept(layers: Sequence[Layer], start: int, stop: int) -> NDArray[np.bool_]:
-    """Return, for the flat entries [start, stop), where no step prunes."""
-    out = np.ones(stop - start, np.bool_)
-    for layer in layers:
-        np.greater(out, layer.predicate.prunes(start, stop), out=out)
-    return out
+def kept(
+    layers: Sequence[Layer], start: int, stop: int, out: NDArray[np.uint8] | None = None
+) -> NDArray[np.bool_]:
+    """Return, for the flat entries [start, stop), where no step prunes; as `pruned_by`."""
+    codes = pruned_by(layers, start, stop, out)
+    return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
 def alive(layers: Sequence[Layer]) -> Alive | None:

@@ -1,3 +1,4 @@
+import math
 import threading
 
 import numpy as np
@@ -16,6 +17,15 @@ from prune_gui.recipe import Resolution
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 CHANNELS = {"method": "ln_structured", "amount": 0.25, "dim": 0}
 RANDOM = {"method": "random_unstructured", "amount": 0.3, "seed": 1}
+ROWS = {"method": "l1_unstructured", "amount": 0.4, "scope": "row"}
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.bfloat16,
+    torch.float16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+]
 
 
 def _expected(codes, rows, columns, cells):
@@ -40,18 +50,20 @@ def _stretch(data, size):
 
 @given(
     shape=st.lists(st.integers(1, 9), max_size=4).map(tuple),
-    steps=st.lists(st.sampled_from([HALF, RANDOM]), max_size=3),
+    steps=st.lists(st.sampled_from([HALF, RANDOM, ROWS]), max_size=3),
     zeros=st.booleans(),
-    dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+    odd=st.booleans(),
+    dtype=st.sampled_from(DTYPES),
     chunk=st.sampled_from([1, 7, 64, 1 << 21]),
     gap=st.sampled_from([0, 5, 1 << 15]),
     data=st.data(),
 )
 def test_every_cell_is_what_the_full_mask_says(
-    resolved, shape, steps, zeros, dtype, chunk, gap, data
+    resolved, shape, steps, zeros, odd, dtype, chunk, gap, data
 ):
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
-    weights[torch.rand(shape) < 0.2] = 0
+    for value in (0, 1, -1, *([math.nan, math.inf, -math.inf] if odd else [])):  # many are equal
+        weights[torch.rand(shape) < 0.2] = value
     resolution = resolved(*steps, start="zeros" if zeros else "dense", w=weights.to(dtype))
     codes = resolution.pruned_by("w").numpy()
     if len(shape) > 1 and data.draw(st.booleans()):
@@ -103,9 +115,9 @@ def test_a_rectangle_costs_only_the_rows_it_touches(resolved, monkeypatch):
     asked = []
     within = Resolution.pruned_by_within
 
-    def watch(self, name, start, stop):
+    def watch(self, name, start, stop, out=None):
         asked.append((start, stop))
-        return within(self, name, start, stop)
+        return within(self, name, start, stop, out)
 
     monkeypatch.setattr(Resolution, "pruned_by_within", watch)
     density(
@@ -120,6 +132,23 @@ def test_a_rectangle_costs_only_the_rows_it_touches(resolved, monkeypatch):
     assert min(start for start, _ in asked) == 50_000
     assert max(stop for _, stop in asked) == 51_000
     assert sum(stop - start for start, stop in asked) == 1000
+
+
+def test_rows_are_asked_for_together_however_large_the_cells(resolved, monkeypatch):
+    resolution = resolved(HALF, w=torch.randn(40, 1000))
+    asked = []
+    within = Resolution.pruned_by_within
+
+    def watch(self, name, start, stop, out=None):
+        asked.append((start, stop))
+        return within(self, name, start, stop, out)
+
+    monkeypatch.setattr(Resolution, "pruned_by_within", watch)
+    monkeypatch.setattr(density_module, "CHUNK", 5000)
+    density(
+        resolution, "w", Plane.flattened((40, 1000)), range(40), range(1000), (2, 10), Monitor()
+    )
+    assert sorted(asked) == [(start, start + 5000) for start in range(0, 40_000, 5000)]
 
 
 def test_it_can_be_cancelled(resolved):

@@ -10,6 +10,7 @@ from prune_gui.monitor import Monitor
 
 LOOPS = (
     kernels.count_cells,
+    kernels.sum_up_cells,
     kernels.count_bins,
     kernels.widen_range,
     kernels.count_channel_steps,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -27,6 +28,11 @@ STEPS = [
     {"method": "ln_structured", "targets": ["conv.weight"], "amount": 1, "dim": 1},
     {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5, "scope": "row"},
     {"method": "random_unstructured", "targets": ["fc.*"], "amount": 0.2},
+]
+
+GROUPED = [
+    {"method": "n_m", "targets": ["fc.weight"], "n": 2, "m": 4},
+    {"method": "block", "targets": ["fc.*t"], "amount": 3, "height": 2, "width": 3, "tail": "keep"},
 ]
 
 
@@ -51,6 +57,21 @@ def test_any_tile_is_that_part_of_the_whole(resolution, data):
     tile = tuple(slice(*sorted((data.draw(ends), data.draw(ends)))) for _ in SHAPES[name])
     assert torch.equal(resolution.pruned_by(name, tile), resolution.pruned_by(name)[tile])
     assert torch.equal(resolution.mask(name, tile), resolution.mask(name)[tile])
+
+
+@pytest.mark.parametrize("steps", [[*STEPS, *GROUPED], [*GROUPED, *reversed(STEPS)]])
+def test_an_entry_belongs_to_the_first_step_that_prunes_it(checkpoint, steps):
+    resolution = resolve(Recipe(steps=steps), checkpoint)
+    for name, layers in resolution.layers.items():
+        size = checkpoint.tensors[name].numel
+        start, stop = size // 3, size - 1
+        expected, memory = np.zeros(stop - start, np.uint8), np.full(size, 99, np.uint8)
+        for layer in reversed(layers):
+            expected[layer.predicate.prunes(start, stop)] = layer.step
+        resolution.pruned_by_within(name, start, stop, memory[start:stop])
+        assert np.array_equal(memory[start:stop], expected)
+        assert np.all(memory[:start] == 99)
+        assert np.all(memory[stop:] == 99)
 
 
 @pytest.mark.parametrize("tile", [(), (slice(None),), (slice(None), slice(0, 4, 2))])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +35,32 @@ class Standing:
         return None if self.score is None or self.cut is None else self.score - self.cut
 
 
-class Predicate(Protocol):
+class Predicate(ABC):
     """Which entries of one parameter a step prunes, whatever other steps did to them."""
 
+    __slots__ = ()
+
     @property
+    @abstractmethod
     def note(self) -> str:
         """What a person should know about the scores, as far as they have been looked at."""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat (row-major) entries [start, stop)."""
+    @abstractmethod
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes.
 
+        Args:
+            start: flat (row-major) index of the first code's entry.
+            step: any code but 0.
+            codes: of consecutive entries.
+        """
+
+    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+        """Return a boolean array over the flat entries [start, stop)."""
+        codes = np.zeros(stop - start, np.uint8)
+        self.mark(start, 1, codes)
+        return codes.view(np.bool_)
+
+    @abstractmethod
     def standing(self, flat: int) -> Standing:
         """Return how the entry of that flat index stood."""

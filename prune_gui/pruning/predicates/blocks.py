@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning import group_kernels
+from prune_gui.pruning import group_kernels, kernels
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning.predicates.base import Predicate, Standing
 from prune_gui.pruning.predicates.channels import Chosen
 
 
@@ -53,7 +53,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BlockCut:
+class BlockCut(Predicate):
     """Prunes whole blocks.
 
     Attributes:
@@ -69,12 +69,12 @@ class BlockCut:
         """How many norms are no plain numbers."""
         return self.chosen().note("blocks") if self.chosen.is_known else ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
-        blocks, out = self.blocks, np.empty(stop - start, np.bool_)
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
+        blocks, out = self.blocks, np.empty(codes.size, np.bool_)
         pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
         group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
-        return out
+        kernels.mark_where(out, np.uint8(step), codes)
 
     def standing(self, flat: int) -> Standing:
         """Return how the block of the entry of that flat index stood."""

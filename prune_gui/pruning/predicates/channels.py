@@ -13,7 +13,7 @@ from prune_gui.pruning import kernels
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning.predicates.base import Predicate, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChannelCut:
+class ChannelCut(Predicate):
     """Prunes whole channels along one dimension.
 
     Attributes:
@@ -72,11 +72,9 @@ class ChannelCut:
         """How many norms are no plain numbers."""
         return self.chosen().note("channels") if self.chosen.is_known else ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
-        out = np.empty(stop - start, np.bool_)
-        kernels.mark_channels(self.chosen().pruned, self._inner, start, out)
-        return out
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
+        kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
 
     def standing(self, flat: int) -> Standing:
         """Return how the channel of the entry of that flat index stood."""

@@ -12,13 +12,13 @@ from prune_gui.pruning import kernels
 from prune_gui.pruning.keys import Alive, KeySource, with_equal_nans
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning.predicates.base import Predicate, Standing
 from prune_gui.pruning.row_selection import RowCuts
-from prune_gui.pruning.selection import Cut, Ranking, mark
+from prune_gui.pruning.selection import Cut, Ranking, mark_codes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EntryCut:
+class EntryCut(Predicate):
     """Prunes the entries whose keys lie below a cut.
 
     Attributes:
@@ -35,9 +35,9 @@ class EntryCut:
         odd = self.cut().non_finite if self.cut.is_known else 0
         return f"{odd:,} NaN or infinite scores rank as the largest" if odd else ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
-        return mark(self.ranking.keys, self.cut(), start, stop)
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
+        mark_codes(self.ranking.keys, self.cut(), start, step, codes)
 
     def standing(self, flat: int) -> Standing:
         """Return how the entry of that flat index stood; counts those of lower rank."""
@@ -58,7 +58,7 @@ class EntryCut:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowCut:
+class RowCut(Predicate):
     """Prunes in each row the entries whose keys lie below a cut of its own.
 
     Attributes:
@@ -72,17 +72,21 @@ class RowCut:
     cuts: Once[RowCuts]
     note: str = ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
         cuts = self.cuts()
         keys = with_equal_nans(self.ranking.keys, int(cuts.thresholds.max()))
-        bits = keys.bits(start, stop)
-        magnitude = bits.dtype.type(keys.magnitude)
-        out = np.empty(stop - start, np.bool_)
+        bits = keys.bits(start, start + codes.size)
         kernels.mark_rows(
-            bits, magnitude, cuts.thresholds, cuts.last_ties, self.columns, start, out
+            bits,
+            bits.dtype.type(keys.magnitude),
+            cuts.thresholds,
+            cuts.last_ties,
+            self.columns,
+            start,
+            np.uint8(step),
+            codes,
         )
-        return out
 
     def standing(self, flat: int) -> Standing:
         """Return how the entry of that flat index stood in its row."""

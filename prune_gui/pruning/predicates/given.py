@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning import kernels
+from prune_gui.pruning.predicates.base import Predicate, Standing
 from prune_gui.pruning.sources import Scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GivenMask:
+class GivenMask(Predicate):
     """Prunes where a mask that was made elsewhere is zero.
 
     Attributes:
@@ -23,13 +24,12 @@ class GivenMask:
     mask: Scores
     note: str = ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
-        part = self.mask.part(start, stop)
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
+        part = self.mask.part(start, start + codes.size)
         if part.dtype not in _COMPARABLE:
             part = part.to(torch.float64)
-        pruned: NDArray[np.bool_] = (part == 0).numpy()
-        return pruned
+        kernels.mark_where((part == 0).numpy(), np.uint8(step), codes)
 
     def standing(self, flat: int) -> Standing:
         """Return what the mask says of the entry of that flat index."""

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning import group_kernels
+from prune_gui.pruning import group_kernels, kernels
 from prune_gui.pruning.keys import Bits
-from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning.predicates.base import Predicate, Standing
 from prune_gui.pruning.predicates.entries import key_at
 from prune_gui.pruning.selection import Ranking
 
@@ -54,7 +54,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NMCut:
+class NMCut(Predicate):
     """Prunes in each group the entries of least key, those that are gone already first of all.
 
     Nothing is remembered: the groups of a stretch are ranked when it is asked for.
@@ -70,16 +70,18 @@ class NMCut:
     going: int
     note: str = ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
-        return self._mark(self.ranking.keys.bits, self.ranking.keys.magnitude, start, stop)
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
+        keys = self.ranking.keys
+        lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
+        kernels.mark_where(lowest, np.uint8(step), codes)
 
     def count(self, start: int, stop: int) -> int:
         """Return how many entries of [start, stop) still there would go if all keys were equal.
 
         Added over all entries that is how many do go, whatever the keys.
         """
-        equal = self._mark(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, start, stop)
+        equal = self._lowest(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, start, stop)
         if self.ranking.alive is not None:
             equal &= self.ranking.alive(start, stop)
         return int(np.count_nonzero(equal))
@@ -104,10 +106,10 @@ class NMCut:
             ranked=len(order) - gone,
         )
 
-    def _mark(
+    def _lowest(
         self, bits: Callable[[int, int], Bits], magnitude: int, start: int, stop: int
     ) -> NDArray[np.bool_]:
-        """Rank all groups that [start, stop) has a part in by some bits, and mark its entries."""
+        """Rank by some bits all groups that [start, stop) has a part in; tell which of it go."""
         if start == stop:
             return np.zeros(0, np.bool_)
         groups, alive = self.groups, self.ranking.alive

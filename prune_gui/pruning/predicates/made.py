@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.predicates.base import Standing
+from prune_gui.pruning import kernels
+from prune_gui.pruning.predicates.base import Predicate, Standing
 
 KEPT_AT_MOST: Final = 1 << 28
 """Bytes of all packed masks together: two billion entries. The mask in use is kept in any case."""
@@ -84,7 +85,7 @@ def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MadeMask:
+class MadeMask(Predicate):
     """Prunes where a packed mask says so.
 
     Attributes:
@@ -96,12 +97,13 @@ class MadeMask:
     first: int = 0
     note: str = ""
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
-        begin, end = self.first + start, self.first + stop
+    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes."""
+        begin, end = self.first + start, self.first + start + codes.size
         part = np.unpackbits(self.mask.bits()[begin // 8 : -(-end // 8)], bitorder="little")
         offset = begin % 8
-        return part[offset : offset + end - begin].view(np.bool_)
+        pruned = part[offset : offset + end - begin].view(np.bool_)
+        kernels.mark_where(pruned, np.uint8(step), codes)
 
     def standing(self, flat: int) -> Standing:
         """Return what the mask says of the entry of that flat index."""

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.channel_sums import Layout, Order, norm_of_order
 from prune_gui.pruning.keys import Alive
-from prune_gui.pruning.norms import PIECE, Order, channel_norms
+from prune_gui.pruning.norms import PIECE, part_alive
+from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.sources import Scores, wide_dtype
 
@@ -18,7 +20,7 @@ def block_norms(
     """Return the norm of each block, with zeros where an entry is gone; see `channel_norms`.
 
     Args:
-        scores: read band by band: so many rows of blocks that they fit a processor's cache.
+        scores: read band by band, some rows of blocks each.
         alive: where entries are still there; None if all are.
         n: the order of the norm; "nuc" too, as a block is a matrix.
         blocks: of the parameter.
@@ -32,21 +34,25 @@ def block_norms(
         Cancelled: the monitor said so.
     """
     height, width, across = blocks.height, blocks.width, blocks.across
+    norm = None if n == "nuc" else norm_of_order(n)
     norms = torch.empty(blocks.down, across, dtype=wide_dtype(scores.dtype))
-    monitor.expect(scores.nbytes)
     per_band = max(1, PIECE // (height * blocks.columns))
-    for first in range(0, blocks.down if across else 0, per_band):
+    monitor.expect(scores.nbytes)
+
+    def look(first: int) -> None:
         last = min(first + per_band, blocks.down)
         start, stop = (row * height * blocks.columns for row in (first, last))
-        part = scores.part(start, stop)
-        if alive is not None:
-            gone = torch.from_numpy(~alive(start, stop))
-            part = part.to(norms.dtype).masked_fill(gone, 0.0)
-        band = part.view(-1, height, blocks.columns)[:, :, : across * width]
-        each = band.reshape(-1, height, across, width).transpose(1, 2).reshape(-1, height, width)
-        found = _nuclear_norms(each.to(norms.dtype)) if n == "nuc" else channel_norms(each, n, 0)
-        norms[first:last] = found.view(-1, across)
+        part = part_alive(scores, alive, start, stop).view(-1, blocks.columns)
+        band = part[:, : across * width].reshape(-1, height, across, width)
+        if norm is None:
+            matrices = band.transpose(1, 2).reshape(-1, height, width).to(norms.dtype)
+            norms[first:last] = _nuclear_norms(matrices).view(-1, across)
+        else:
+            norms[first:last] = norm.root(norm.look(band.reshape(-1), Layout(*band.shape)))
         monitor.advance(scores.nbytes * (stop - start) // (blocks.rows * blocks.columns))
+
+    for _ in run(look, range(0, blocks.down if across else 0, per_band)):
+        pass
     return norms.view(-1)
 
 

@@ -14,8 +14,8 @@ from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
 from prune_gui.pruning.base import BasePruningMethod
+from prune_gui.pruning.channel_sums import Order
 from prune_gui.pruning.custom import CustomFromMask
-from prune_gui.pruning.norms import Order
 from prune_gui.pruning.reparametrization import MASK, keep, pruning_hooks, unchanged_on_error
 from prune_gui.pruning.structured import LnStructured, RandomStructured
 from prune_gui.pruning.unstructured import Identity, L1Unstructured, RandomUnstructured

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.keys import Alive
-from prune_gui.pruning.sources import Scores, wide_dtype
+from prune_gui.pruning.channel_sums import Found, Layout, Order, norm_of_order
+from prune_gui.pruning.keys import Alive, raw_bits
+from prune_gui.pruning.parallel import run
+from prune_gui.pruning.sources import Scores, TensorScores, wide_dtype
 
-Order = float | Literal["fro", "nuc"]
-
-PIECE = 1 << 20
-"""Entries looked at together: as float32 they fit a processor's cache."""
+PIECE: Final = 1 << 21
+"""Entries looked at together. Sums are rounded the same whatever `parallel.CHUNK` is."""
 
 
 def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = None) -> Tensor:
@@ -47,7 +46,12 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
     monitor.expect(t.nbytes)
     if n == "nuc":
         return _nuclear_norms(t, dim, monitor)
-    return _norms(t.shape[dim], n, [(0, t)], dim, monitor).to(t.device)
+    if type(t) is not Tensor or t.device.type != "cpu":
+        return _norms_elsewhere(t, n, dim, monitor)
+    dim = range(t.dim())[dim]
+    by_stride = sorted(range(t.dim()), key=t.stride, reverse=True)
+    in_order = t.permute(by_stride).contiguous()  # a copy if there are gaps in its memory
+    return _norms(TensorScores.of(in_order), None, n, by_stride.index(dim), monitor)
 
 
 def score_norms(
@@ -56,7 +60,7 @@ def score_norms(
     """Return `channel_norms` of scores, with zeros where an entry is gone.
 
     Args:
-        scores: of two dimensions or more; read slab by slab, never whole but for "nuc".
+        scores: of two dimensions or more; read piece by piece, never whole but for "nuc".
         alive: where entries are still there; None if all are.
         n: as of `channel_norms`.
         dim: in [0, number of dimensions).
@@ -67,124 +71,78 @@ def score_norms(
         Cancelled: the monitor said so.
     """
     monitor = monitor or Monitor()
-    shape, size = scores.shape, math.prod(scores.shape)
-
-    def slab(start: int, stop: int) -> Tensor:
-        part = scores.part(start, stop)
-        if alive is not None:
-            gone = torch.from_numpy(~alive(start, stop))
-            part = part.to(wide_dtype(part.dtype)).masked_fill(gone, 0.0)
-        return part.view(-1, *shape[1:])
-
     if n == "nuc":
-        return channel_norms(slab(0, size), n, dim, monitor=monitor)
+        whole = part_alive(scores, alive, 0, math.prod(scores.shape))
+        return channel_norms(whole.view(scores.shape), n, dim, monitor=monitor)
     monitor.expect(scores.nbytes)
-    per_row = math.prod(shape[1:])
-    stride = max(1, PIECE // max(per_row, 1)) * per_row
-    slabs = (
-        (start // per_row if dim == 0 else 0, slab(start, min(start + stride, size)))
-        for start in range(0, size, max(stride, 1))
-    )
-    return _norms(shape[dim], n, slabs, dim, monitor)
+    return _norms(scores, alive, n, dim, monitor)
 
 
-def _norms(
-    channels: int, n: Order, slabs: Iterable[tuple[int, Tensor]], dim: int, monitor: Monitor
-) -> Tensor:
-    """Return the norms of channels, given slabs of the tensor and the first channel of each."""
-    norm = _norm_of_order(n)
-    found = torch.full((channels,), norm.start, dtype=torch.float64)
-    dtype = torch.float32
-    for first, t in slabs:
-        dtype = wide_dtype(t.dtype)
-        _add_slab(norm, found[first : first + t.shape[dim]], t, dim, monitor)
-    return norm.root(found).to(dtype)
+def part_alive(scores: Scores, alive: Alive | None, start: int, stop: int) -> Tensor:
+    """Return the flat scores [start, stop), with zeros where an entry is gone."""
+    part = scores.part(start, stop)
+    if alive is None:
+        return part
+    left = torch.empty_like(part)
+    np.multiply(raw_bits(part), alive(start, stop), out=raw_bits(left))
+    return left
 
 
-def _add_slab(norm: _Norm, found: Tensor, t: Tensor, dim: int, monitor: Monitor) -> None:
-    scratch = torch.empty(min(PIECE, t.numel()), dtype=wide_dtype(t.dtype), device=t.device)
-    for channel, piece in _pieces(t, dim):
-        if norm.overwrites or piece.dtype != scratch.dtype:
-            wide = scratch[: piece.numel()].view(piece.shape).copy_(piece)
-        else:
-            wide = piece
-        part = norm.reduce(wide).cpu()
-        so_far = found[channel : channel + len(part)]
-        so_far.copy_(norm.combine(so_far, part))
-        monitor.advance(piece.nbytes)
+def _norms(scores: Scores, alive: Alive | None, n: Order, dim: int, monitor: Monitor) -> Tensor:
+    """Return the norms of the channels of scores, from pieces that are joined in order."""
+    norm, shape = norm_of_order(n), scores.shape
+    outer, channels, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+    def look(piece: _Piece) -> tuple[slice, Found]:
+        stop = piece.start + math.prod(piece.layout)
+        part = part_alive(scores, alive, piece.start, stop)
+        found = norm.look(part, piece.layout)[0]
+        monitor.advance((stop - piece.start) * scores.nbytes // math.prod(shape))
+        return slice(piece.channel, piece.channel + len(found)), found
+
+    pieces = list(_pieces(outer, channels, inner))
+    per_task = -(-len(pieces) // (4 * torch.get_num_threads())) or 1  # a task by itself costs time
+    tasks = [pieces[i : i + per_task] for i in range(0, len(pieces), per_task)]
+    norms = np.full(channels, norm.start)
+    for looked in run(lambda task: [look(piece) for piece in task], tasks):
+        for where, found in looked:
+            norms[where] = norm.join(norms[where], found)
+    return norm.root(norms).to(wide_dtype(scores.dtype))
+
+
+class _Piece(NamedTuple):
+    """Some entries of a tensor: the flat index of the first, its channel, and their layout."""
+
+    start: int
+    channel: int
+    layout: Layout
+
+
+def _pieces(outer: int, channels: int, inner: int) -> Iterator[_Piece]:
+    """Cut entries of shape (outer, channels, inner), in this order, into at most `PIECE` each."""
+    if outer * channels * inner == 0:
+        return
+    slabs, many = max(1, PIECE // (channels * inner)), max(1, PIECE // inner)
+    for slab in range(0, outer, slabs):
+        for channel in range(0, channels, many):
+            for place in range(0, inner, PIECE):
+                start = (slab * channels + channel) * inner + place
+                sides = min(outer - slab, slabs), min(channels - channel, many)
+                yield _Piece(start, channel, Layout(1, *sides, min(inner - place, PIECE)))
+
+
+def _norms_elsewhere(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
+    """Return the norms of a tensor that only torch can read, on its device."""
+    norm_of_order(n)  # raises what it should
+    channels = t.movedim(dim, 0).to(wide_dtype(t.dtype)).reshape(t.shape[dim], -1)
+    norms: Tensor = torch.linalg.vector_norm(channels, 2 if n == "fro" else n, dim=1)
+    monitor.advance(t.nbytes)
+    return norms
 
 
 def _compute_norm(t: Tensor, n: Order, dim: int) -> Tensor:
     """Return `channel_norms`, under torch's name for it."""
     return channel_norms(t, n, dim)
-
-
-@dataclass(frozen=True, slots=True)
-class _Norm:
-    """A norm taken apart, so that it can be computed from pieces of any size.
-
-    Attributes:
-        reduce: from a piece (outer, channels, inner) to one number per channel.
-        overwrites: whether `reduce` does so with its piece, to save memory.
-        combine: joins the numbers of two pieces of the same channels.
-        root: from the numbers of whole channels to their norms.
-        start: the number of no entries at all.
-    """
-
-    reduce: Callable[[Tensor], Tensor]
-    overwrites: bool = True
-    combine: Callable[[Tensor, Tensor], Tensor] = torch.add
-    root: Callable[[Tensor], Tensor] = torch.positive
-    start: float = 0.0
-
-
-def _norm_of_order(n: Order) -> _Norm:
-    if n == "fro":
-        n = 2.0
-    if isinstance(n, bool) or not isinstance(n, numbers.Real) or math.isnan(n):
-        raise ValueError(f"n={n!r} is not a norm; use a number, inf, -inf, 'fro' or 'nuc'.")
-    p, others = float(n), (0, 2)
-    if p == math.inf:
-        return _Norm(lambda x: x.abs_().amax(others), combine=torch.maximum)
-    if p == -math.inf:
-        return _Norm(lambda x: x.abs_().amin(others), combine=torch.minimum, start=math.inf)
-    if p == 0:
-        return _Norm(lambda x: x.ne_(0).sum(others))
-    if p == 1:
-        return _Norm(lambda x: x.abs_().sum(others))
-    if p == 2:
-        return _Norm(_sum_of_squares, overwrites=False, root=torch.sqrt)
-    return _Norm(lambda x: x.abs_().pow_(p).sum(others), root=lambda x: x.pow(1 / p))
-
-
-def _sum_of_squares(x: Tensor) -> Tensor:
-    if x.shape[2] < 64:
-        return x.square().sum((0, 2))
-    # Where a channel's entries lie side by side this is the fastest pass there is.
-    norms: Tensor = torch.linalg.vector_norm(x, 2, dim=2)
-    return norms.double().square().sum(0)
-
-
-def _pieces(t: Tensor, dim: int) -> Iterator[tuple[int, Tensor]]:
-    """Cut `t` into pieces of shape (outer, channels, inner) in the order of its memory.
-
-    Yields:
-        The first channel of the piece, and a view of at most `PIECE` entries; a copy is made only
-        of a tensor whose memory has gaps.
-    """
-    if t.numel() == 0:
-        return
-    by_stride = sorted(range(t.dim()), key=t.stride, reverse=True)
-    place = by_stride.index(dim % t.dim())
-    in_order = t.permute(by_stride)
-    channels, inner = in_order.shape[place], math.prod(in_order.shape[place + 1 :])
-    per_piece = max(1, PIECE // inner)
-    for slab in torch.split(
-        in_order.reshape(-1, channels, inner), max(1, PIECE // (channels * inner))
-    ):
-        for first in range(0, channels, per_piece):
-            for piece in torch.split(slab[:, first : first + per_piece], PIECE, dim=2):
-                yield first, piece
 
 
 def _nuclear_norms(t: Tensor, dim: int, monitor: Monitor) -> Tensor:

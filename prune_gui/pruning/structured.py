@@ -15,7 +15,8 @@ from prune_gui.pruning.amount import (
     _validate_pruning_amount_init,
 )
 from prune_gui.pruning.base import BasePruningMethod
-from prune_gui.pruning.norms import Order, channel_norms
+from prune_gui.pruning.channel_sums import Order
+from prune_gui.pruning.norms import channel_norms
 from prune_gui.pruning.reparametrization import on_top
 from prune_gui.pruning.scores import k_smallest, magnitudes
 from prune_gui.pruning.sources import wide_dtype

@@ -10,8 +10,9 @@ from hypothesis.extra import numpy as arrays
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import norms
-from prune_gui.pruning.norms import channel_norms
+from prune_gui.pruning import norms, parallel
+from prune_gui.pruning.norms import channel_norms, score_norms
+from prune_gui.pruning.sources import TensorScores
 
 ORDERS = [0, 0.5, 1, 2, 3, -1, math.inf, -math.inf]
 tensors = arrays.arrays(
@@ -41,6 +42,54 @@ def test_the_size_of_the_pieces_does_not_matter(t, n, piece, data):
         patch.setattr(norms, "PIECE", piece)
         found = channel_norms(t, n, dim)
     torch.testing.assert_close(found.double(), plain(t, n, dim), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("chunk", [1, 1000, 1 << 20])
+def test_threads_and_chunks_do_not_change_a_bit(monkeypatch, threads, chunk):
+    t = torch.randn(40, 3, 60, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(norms, "PIECE", 500)
+    cases = [(n, dim) for n in (*ORDERS, 2.5) for dim in range(3)]
+    expected = [channel_norms(t, n, dim) for n, dim in cases]
+    before = torch.get_num_threads()
+    monkeypatch.setattr(parallel, "CHUNK", chunk)
+    torch.set_num_threads(threads)
+    try:
+        found = [channel_norms(t, n, dim) for n, dim in cases]
+    finally:
+        torch.set_num_threads(before)
+    assert all(one.equal(other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("n", [*ORDERS, 2.5])
+def test_what_is_gone_counts_as_zero_to_the_last_bit(n):
+    t = torch.randn(30, 20, 10, generator=torch.Generator().manual_seed(0))
+    alive = torch.rand(t.shape, generator=torch.Generator().manual_seed(1)) < 0.5
+    t[~alive] = math.nan
+    flat = alive.flatten().numpy()
+    for dim in range(3):
+        found = score_norms(TensorScores.of(t), lambda start, stop: flat[start:stop], n, dim)
+        assert found.equal(channel_norms(t.where(alive, 0.0), n, dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("shape", [(3, 10_000), (700, 5), (5, 700), (1500, 2, 3), (9, 4, 3, 3)])
+def test_every_dtype_and_side_is_as_exact_as_float32_can_be(dtype, shape):
+    t = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    rtol = 1e-12 if dtype is torch.float64 else 1e-6
+    for n in (*ORDERS, 2.5):
+        for dim in range(t.dim()):
+            found = channel_norms(t, n, dim).double()
+            torch.testing.assert_close(found, plain(t, n, dim), rtol=rtol, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("n", [2, 3])
+def test_powers_too_large_for_float32_are_added_up_all_the_same(dtype, n):
+    t = torch.full((3, 1000), 1e30).to(dtype)
+    assert torch.linalg.vector_norm(t.float(), n, dim=1).isinf().all()
+    for dim in (0, 1):
+        torch.testing.assert_close(channel_norms(t, n, dim), plain(t, n, dim).float())
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, 3])
@@ -80,11 +129,39 @@ def test_double_precision_stays_double():
     assert one > other
 
 
-def test_nan_makes_the_norm_nan_and_nothing_else():
-    t = torch.ones(3, 4)
-    t[1, 2] = math.nan
-    for n in (0.5, 1, 2, math.inf, -math.inf):
-        assert channel_norms(t, n, 0).isnan().tolist() == [False, True, False]
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("n", [0.5, 1, 2, 2.5, 3, math.inf, -math.inf])
+def test_nan_makes_the_norm_nan_and_nothing_else(dtype, n):
+    t = torch.ones(3, 400, dtype=dtype)
+    t[1, 2], t[2, 3] = -math.nan, -math.inf
+    assert channel_norms(t, n, 0).isnan().tolist() == [False, True, False]
+    assert channel_norms(t.mT, n, 1).isnan().tolist() == [False, True, False]
+    assert channel_norms(t, n, 1).isnan().nonzero().tolist() == [[2]]
+
+
+def test_of_nan_and_infinity_the_count_is_one_each_and_the_least_is_finite():
+    t = torch.tensor([[math.nan, 0.0, -math.inf], [math.inf, math.inf, math.inf]])
+    assert channel_norms(t, 0, 0).tolist() == [2.0, 3.0]
+    assert channel_norms(t, 0, 1).tolist() == [2.0, 1.0, 2.0]
+    assert channel_norms(t[1:], -math.inf, 0).tolist() == [math.inf]
+    assert channel_norms(t[:, 1:], -math.inf, 0).tolist() == [0.0, math.inf]
+
+
+class Marked(torch.Tensor):
+    """A tensor that only torch knows how to read."""
+
+
+@pytest.mark.parametrize("n", [*ORDERS, "fro"])
+def test_a_subclass_of_tensor_is_left_to_torch(n):
+    t = torch.randn(3, 4, 5).as_subclass(Marked)
+    for dim in range(-1, 3):
+        found = channel_norms(t, n, dim)
+        assert type(found) is Marked
+        torch.testing.assert_close(
+            found.as_subclass(torch.Tensor), channel_norms(t.as_subclass(torch.Tensor), n, dim)
+        )
+    with pytest.raises(ValueError, match="not a norm"):
+        channel_norms(t, math.nan, 0)
 
 
 def test_fro_is_the_2_norm_of_any_number_of_dimensions_where_torch_gives_up():

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from prune_gui.byte_counts import parse_bytes
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.resources import resource
 
@@ -50,15 +49,10 @@ def _bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> in
     """Return how many bytes a text such as 500MB, 5GB or 2GiB means."""
     if text is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", text, re.IGNORECASE)
-    size = 0
-    if found is not None:
-        number, power, binary = found.groups()
-        base = 1024 if binary else 1000
-        size = int(Decimal(number) * base ** " KMGT".index(power.upper() or " "))
-    if not size:
-        raise click.BadParameter(f"{text!r} is not a size such as 500MB, 5GB or 2GiB.")
-    return size
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 class _WindowByDefault(click.Group):
@@ -128,7 +122,9 @@ def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
     show_default=True,
     help="Zeros in place; X_orig and X_mask as torch keeps them; or the masks alone.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace OUT, and what is written beside it, if it exists."
+)
 @click.option(
     "--shard-size",
     callback=_bytes,
@@ -266,7 +262,7 @@ def _apply(
 ) -> None:
     from prune_gui.audit.report import report
     from prune_gui.checkpoint import open_checkpoint
-    from prune_gui.recipe import Recipe, export, resolve
+    from prune_gui.recipe import Recipe, Target, export, loader_path, resolve
 
     recipe = Recipe.load(recipe_path)
     with open_checkpoint(checkpoint, state) as opened:
@@ -275,8 +271,13 @@ def _apply(
         for out, form in outputs.items():
             with _job(f"Saving {Path(out).name}") as (progress, stop):
                 export(resolution, out, form, overwrite, progress, stop, shard_size)
+        loaders = [
+            str(loader_path(Target.of(opened, out, shard_size)))
+            for out, form in outputs.items()
+            if form == "reparametrized"
+        ]
         if as_json:
-            _print_json(_applied(resolution, outputs))
+            _print_json({**_applied(resolution, outputs), "loaders": loaders})
             return
         for row in _table(report(resolution)):
             click.echo(row)
@@ -285,6 +286,8 @@ def _apply(
                 click.echo(f"Note on step {number}: {about}: {note}")
         for out, form in outputs.items():
             click.echo(f"Wrote {out} ({form}, {_written(out):,} bytes)")
+        for loader in loaders:
+            click.echo(f"Wrote {loader} (its load(model) loads that into a model)")
 
 
 def _written(out: str) -> int:

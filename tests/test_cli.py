@@ -57,6 +57,19 @@ def test_apply_prints_one_json_object_and_nothing_else(demo_checkpoint, recipe, 
     )
 
 
+def test_apply_lists_the_lines_that_load_what_it_wrote(demo_checkpoint, recipe, tmp_path):
+    out, loader = tmp_path / "out.safetensors", tmp_path / "load_out_safetensors.py"
+    arguments = ("apply", recipe, demo_checkpoint, "-o", out, "--form", "reparametrized")
+    assert f"Wrote {loader} " in prune_gui(*arguments).stdout
+    assert "def load(" in loader.read_text()
+    out.unlink()
+    refused = prune_gui(*arguments)
+    assert refused.returncode == 1
+    assert f"{loader} exists already" in refused.stderr
+    said = json.loads(prune_gui(*arguments, "--overwrite", "--json").stdout)
+    assert said["loaders"] == [str(loader)]
+
+
 def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
     tensors = {
         "layer.weight": torch.tensor([[0.0, 1.0], [2.0, 0.0]]),
@@ -188,7 +201,7 @@ def test_the_demo_without_a_display_says_so_and_does_the_job(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "no display" in done.stdout
     files = sorted(tmp_path.glob("prune-gui-demo/*"))
-    assert len(files) == 2
+    assert len(files) == 3  # two checkpoints, and what loads the reparametrized one
     for path in files:
         assert str(path.relative_to(tmp_path)) in done.stdout
     assert "Sparsity" in done.stdout

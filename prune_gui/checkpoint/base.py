@@ -32,6 +32,21 @@ KNOWN_SUFFIXES: Final = ", ".join(SUFFIXES)
 CHUNK_ENTRIES: Final = 1 << 20
 
 
+def format_of(out: Path) -> Format:
+    """Return the format that the name of a file to write asks for.
+
+    Raises:
+        CheckpointError: it asks for none.
+    """
+    form = SUFFIXES.get(out.suffix.lower())
+    if form is None:
+        raise CheckpointError(
+            f"{out.name} does not say which format to write. "
+            f"End its name in one of {KNOWN_SUFFIXES}."
+        )
+    return form
+
+
 class Checkpoint(ABC):
     """An open checkpoint: what it holds, and its values on demand. A context manager.
 

@@ -30,6 +30,26 @@ def write_safetensors(
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the monitor says so.
     """
+    header = header_of(placed, metadata)
+    monitor.expect(sum(item.entry.nbytes for item in placed))
+    checksums = {item.key: 0 for item in placed}
+    pieces = ((item.key, piece) for item in placed for piece in item.entry.octets())
+    with path.open("wb") as file, closing(ahead(pieces)) as prepared:
+        file.write(header)
+        for key, piece in prepared:
+            file.write(piece)
+            checksums[key] = zlib.crc32(piece, checksums[key])
+            monitor.advance(len(piece))
+        flush(file)
+    return checksums
+
+
+def header_of(placed: Sequence[Placed], metadata: Mapping[str, str]) -> bytes:
+    """Return everything of a file that comes before its data.
+
+    Raises:
+        CheckpointError: a tensor cannot be stored in this format.
+    """
     for item in placed:
         if item.entry.dtype not in CODES:
             raise CheckpointError(
@@ -48,14 +68,4 @@ def write_safetensors(
             f"The names and the metadata take {len(header):,} bytes, more than safetensors can "
             "store. Save as .pt instead."
         )
-    monitor.expect(sum(item.entry.nbytes for item in placed))
-    checksums = {item.key: 0 for item in placed}
-    pieces = ((item.key, piece) for item in placed for piece in item.entry.octets())
-    with path.open("wb") as file, closing(ahead(pieces)) as prepared:
-        file.write(header)
-        for key, piece in prepared:
-            file.write(piece)
-            checksums[key] = zlib.crc32(piece, checksums[key])
-            monitor.advance(len(piece))
-        flush(file)
-    return checksums
+    return header

@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.atomic import flush
@@ -48,6 +49,7 @@ def write_shards(
     like: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int | None = None,
+    beside: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
     monitor: Monitor,
 ) -> None:
@@ -66,6 +68,7 @@ def write_shards(
         metadata: to write into every shard, after the metadata that is there already.
         shard_size: begin a new shard when the next tensor would make one larger than so many bytes;
             None keeps the shards of `source`, which then has some.
+        beside: what other files to write into the folder, by name.
         overwrite: whether an `out` with something in it may be replaced, be it that of `source`.
         monitor: counts bytes: those written, and those read back.
 
@@ -73,43 +76,57 @@ def write_shards(
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
         Cancelled: the monitor says so.
     """
-    if shard_size is None:
-        assert isinstance(source, ShardedCheckpoint)
-        shards = _as_before(entries, source, like, metadata)
-        index, said = source.path.name, source.index.metadata if like else {}
-    else:
-        check_nothing_special(out, (), like, KEEP_THE_FILES)
-        shards = _split(entries, source, like, metadata, shard_size)
-        stem, suffix = NAMES[source.format]
-        index, said = f"{stem}{suffix}.index.json", {}
+    check_shards(out, source, like, shard_size)
     nbytes = sum(entry.nbytes for entry in entries)
     with (
-        replacing_folder(out, nbytes=nbytes, overwrite=overwrite, staying=_staying) as folder,
-        closing(shards),
+        replacing_folder(
+            out,
+            nbytes=nbytes,
+            overwrite=overwrite,
+            staying=lambda folder: _staying(folder, but=beside),
+        ) as folder,
+        closing(shards_of(entries, source, like, metadata, shard_size)) as shards,
     ):
-        weight_map: dict[str, str] = {}
-        sizes: dict[str, int] = {}  # tied tensors count once
+        index = Index(source, like, shard_size)
         for shard in shards:
-            name, placed = shard.name, shard.placed
             write_file(
-                folder / name,
-                out / name,
+                folder / shard.name,
+                out / shard.name,
                 source.format,
-                placed,
+                shard.placed,
                 shard.like,
                 shard.metadata,
                 monitor,
             )
-            weight_map |= dict.fromkeys([*(item.key for item in placed), *shard.kept], name)
-            sizes |= {item.entry.name: item.entry.nbytes for item in placed}
-            sizes |= shard.kept
-        with (folder / index).open("wb") as file:
-            file.write(index_bytes(weight_map, {**said, "total_size": sum(sizes.values())}))
-            flush(file)
-        open_checkpoint(folder / index).close()  # compares the index with all shards
+            index.add(shard)
+        for name, octets in {**beside, index.name: index.octets()}.items():
+            with (folder / name).open("wb") as file:
+                file.write(octets)
+                flush(file)
+        open_checkpoint(folder / index.name).close()  # compares the index with all shards
 
 
-class _Shard(NamedTuple):
+def check_shards(
+    out: Path, source: Checkpoint, like: Checkpoint | None, shard_size: int | None
+) -> None:
+    """Check that shards can hold all that is in `like`; see `write_shards`.
+
+    Raises:
+        CheckpointError: they cannot.
+    """
+    if shard_size is not None:
+        check_nothing_special(out, (), like, KEEP_THE_FILES)
+
+
+def index_name(source: Checkpoint, shard_size: int | None) -> str:
+    """Return what the index of shards is called; see `write_shards`."""
+    if shard_size is None:
+        return source.path.name
+    stem, suffix = NAMES[source.format]
+    return f"{stem}{suffix}.index.json"
+
+
+class Shard(NamedTuple):
     """One file to write.
 
     Attributes:
@@ -127,12 +144,59 @@ class _Shard(NamedTuple):
     kept: Mapping[str, int]
 
 
+class Index:
+    """The index of shards, as it grows with each of them.
+
+    Its arguments are those of `write_shards`.
+
+    Attributes:
+        name: of its file.
+    """
+
+    def __init__(self, source: Checkpoint, like: Checkpoint | None, shard_size: int | None) -> None:
+        self.name = index_name(source, shard_size)
+        before = like if shard_size is None else None
+        self._said = before.index.metadata if isinstance(before, ShardedCheckpoint) else {}
+        self._shard_of: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}  # tied tensors count once
+
+    def add(self, shard: Shard) -> None:
+        """Take in the next shard."""
+        keys = (item.key for item in shard.placed)
+        self._shard_of |= dict.fromkeys([*keys, *shard.kept], shard.name)
+        self._sizes |= {item.entry.name: item.entry.nbytes for item in shard.placed}
+        self._sizes |= shard.kept
+
+    def octets(self) -> bytes:
+        """Return what its file holds."""
+        total = sum(self._sizes.values())
+        return index_bytes(self._shard_of, {**self._said, "total_size": total})
+
+
+def shards_of(
+    entries: Sequence[Entry],
+    source: Checkpoint,
+    like: Checkpoint | None,
+    metadata: Mapping[str, str],
+    shard_size: int | None,
+) -> Generator[Shard]:
+    """Yield the shards to write; see `write_shards`. One of `source` is open till the next.
+
+    Raises:
+        CheckpointError: a shard of `source` cannot be opened any more.
+    """
+    if shard_size is not None:
+        return _split(entries, source, like, metadata, shard_size)
+    assert isinstance(source, ShardedCheckpoint)
+    return _as_before(entries, source, like, metadata)
+
+
 def _as_before(
     entries: Iterable[Entry],
     source: ShardedCheckpoint,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
-) -> Generator[_Shard]:
+) -> Generator[Shard]:
     """Yield shards with the names of the old ones, and in each what was in it."""
     shard_of = source.index.weight_map
     groups: dict[str, list[Entry]] = {}
@@ -154,7 +218,7 @@ def _as_before(
                 for key, tensor in (model.raw.items() if model else ())
                 if tensor.special is not None and shard_of.get(key) == name
             }
-            yield _Shard(name, placed, model, {**old.metadata, **metadata}, kept)
+            yield Shard(name, placed, model, {**old.metadata, **metadata}, kept)
 
 
 def _split(
@@ -163,7 +227,7 @@ def _split(
     like: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int,
-) -> Generator[_Shard]:
+) -> Generator[Shard]:
     """Yield shards of no more than a size, or of a single tensor; tied tensors stay together."""
     placed = place(entries, like)
     shards: list[list[Placed]] = []
@@ -181,16 +245,18 @@ def _split(
     stem, suffix = NAMES[source.format]
     for number, shard in enumerate(shards, start=1):
         name = f"{stem}-{number:05}-of-{len(shards):05}{suffix}"
-        yield _Shard(name, shard, None, {**source.metadata, **metadata}, {})
+        yield Shard(name, shard, None, {**source.metadata, **metadata}, {})
 
 
-def _staying(folder: Path) -> list[str]:
+def _staying(folder: Path, *, but: Iterable[str]) -> list[str]:
     """Return which files of a folder stay when the shards in it are replaced: no weights.
+
+    Those named in `but` are replaced, too.
 
     Raises:
         CheckpointError: it holds what nobody meant to replace.
     """
-    replaced: set[str] = set()
+    replaced: set[str] = set(but)
     for path in filter(is_index, folder.iterdir()):
         replaced |= {path.name, *read_index(path).shards}
     for path in folder.iterdir():

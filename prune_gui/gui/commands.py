@@ -12,6 +12,7 @@ from prune_gui.checkpoint.atomic import replacing
 from prune_gui.checkpoint.shard_index import is_index
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
+from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.gui.theme import Mode, Theme
 from prune_gui.gui.workbench import Workbench
 from prune_gui.recipe import Recipe
@@ -125,9 +126,14 @@ class Commands:
         if session is None:
             return
         beside = self._folder / session.checkpoint.path.name
-        dialog = dialogs.SaveDialog(beside, self._window)
+        dialog = SaveDialog(self._workbench, pruned_path(beside), self._window)
         if dialog.exec():
-            self._saving = self._workbench.save(dialog.path, dialog.form, overwrite=True)
+            self._saving = self._workbench.save(
+                dialog.path,
+                dialog.form,
+                overwrite=dialog.replaces,
+                shard_size=dialog.shard_size,
+            )
         dialog.deleteLater()
 
     def may_close(self) -> bool:

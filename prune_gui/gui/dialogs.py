@@ -1,4 +1,4 @@
-"""Dialogs: which file to open, how and where to save, what went wrong, what this program is."""
+"""Dialogs: which file to open, what to do first, what went wrong, what this program is."""
 
 from __future__ import annotations
 
@@ -6,44 +6,15 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import Qt, qVersion
-from PySide6.QtWidgets import (
-    QButtonGroup,
-    QDialog,
-    QDialogButtonBox,
-    QFileDialog,
-    QGroupBox,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QMessageBox,
-    QPushButton,
-    QRadioButton,
-    QVBoxLayout,
-    QWidget,
-)
-
-from prune_gui.checkpoint.shard_index import is_index
-
-if TYPE_CHECKING:
-    from prune_gui.recipe import Form
+from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 CHECKPOINTS: Final = "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)"
 WITH_INDEXES: Final = CHECKPOINTS.replace(")", " *.index*.json)", 1)
 RECIPES: Final = "Recipes (*.yaml *.yml);;All files (*)"
 METHODS: Final = "Python files (*.py);;All files (*)"
-
-FORMS: Final[dict[Form, tuple[str, str]]] = {
-    "finalized": ("&Finalized", "Same names and types; pruned entries are exactly zero."),
-    "reparametrized": (
-        "&Reparametrized",
-        "X_orig and X_mask in place of each pruned X, as torch.nn.utils.prune keeps them.",
-    ),
-    "masks": ("&Masks", "Only the masks: a boolean tensor for each pruned parameter."),
-}
-"""The forms of a pruned checkpoint: what they are called, and what they are."""
 
 
 def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
@@ -93,105 +64,6 @@ def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
         return None
     target = Path(path)
     return target if target.suffix else target.with_suffix(".yaml")
-
-
-def pruned_path(checkpoint: Path) -> Path:
-    """Return where the pruned form of a checkpoint goes unless the user says otherwise.
-
-    That of shards goes to a folder beside theirs.
-    """
-    if is_index(checkpoint):
-        folder = checkpoint.parent
-        return folder.parent / f"{folder.name}-pruned"
-    return checkpoint.with_name(f"{checkpoint.stem}-pruned{checkpoint.suffix}")
-
-
-class SaveDialog(QDialog):
-    """Asks for the form of the pruned checkpoint and its file."""
-
-    def __init__(self, checkpoint: Path, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle("Save pruned checkpoint")
-        self._forms = QButtonGroup(self)
-        group = QGroupBox("Form")
-        rows = QVBoxLayout(group)
-        for i, (name, explanation) in enumerate(FORMS.values()):
-            button = QRadioButton(name)
-            button.setAccessibleDescription(explanation)
-            button.setChecked(i == 0)
-            self._forms.addButton(button, i)
-            label = QLabel(explanation)
-            label.setIndent(24)
-            rows.addWidget(button)
-            rows.addWidget(label)
-        self._path = QLineEdit(str(pruned_path(checkpoint)))
-        self._path.setMinimumWidth(460)
-        label = QLabel("F&ile")
-        label.setBuddy(self._path)
-        browse = QPushButton("&Browse…")
-        browse.setAutoDefault(False)
-        browse.clicked.connect(self._browse)
-        row = QHBoxLayout()
-        row.addWidget(label)
-        row.addWidget(self._path)
-        row.addWidget(browse)
-        buttons = QDialogButtonBox(
-            QDialogButtonBox.StandardButton.Save | QDialogButtonBox.StandardButton.Cancel
-        )
-        buttons.accepted.connect(self._confirm)
-        buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.addWidget(group)
-        layout.addLayout(row)
-        layout.addWidget(buttons)
-        self._path.setFocus()
-
-    @property
-    def form(self) -> Form:
-        """The form chosen."""
-        return list(FORMS)[self._forms.checkedId()]
-
-    @property
-    def path(self) -> Path:
-        """The file chosen."""
-        return Path(self._path.text().strip())
-
-    def _browse(self) -> None:
-        path, _ = QFileDialog.getSaveFileName(
-            self,
-            "Save pruned checkpoint",
-            self._path.text(),
-            CHECKPOINTS,
-            options=QFileDialog.Option.DontConfirmOverwrite,
-        )
-        if path:
-            self._path.setText(path)
-
-    def _confirm(self) -> None:
-        """Accept, once overwriting is confirmed where there is something to overwrite."""
-        if self._path.text().strip() and (
-            not _is_taken(self.path) or _sure_to_replace(self, self.path)
-        ):
-            self.accept()
-
-
-def _is_taken(path: Path) -> bool:
-    """Tell whether there is a file, or a folder with something in it."""
-    try:
-        return path.is_file() or (path.is_dir() and any(path.iterdir()))
-    except OSError:
-        return False  # saving will say what is wrong
-
-
-def _sure_to_replace(parent: QWidget, path: Path) -> bool:
-    button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, "Replace the file?", "", parent=parent)
-    box.setText(f"{path.name} exists already. Replace it?")
-    box.setInformativeText(str(path.parent))
-    replace = box.addButton("&Replace", QMessageBox.ButtonRole.AcceptRole)
-    box.setDefaultButton(box.addButton(button.Cancel))
-    box.exec()
-    return box.clickedButton() is replace
 
 
 def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:

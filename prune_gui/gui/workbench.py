@@ -18,6 +18,7 @@ from prune_gui.worker.jobs import (
     methods_job,
     open_job,
     resolve_job,
+    sizes_job,
     warm_up_job,
 )
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, Recipe, Resolution, Step
+    from prune_gui.recipe import Form, Recipe, Resolution, Step, Target
+    from prune_gui.recipe.sizes import Sizes
     from prune_gui.session import Session
 
 Result = TypeVar("Result")
@@ -145,7 +147,9 @@ class Workbench(QObject):
             self.chosen = name
             self.chosen_changed.emit()
 
-    def save(self, out: Path, form: Form, *, overwrite: bool) -> int | None:
+    def save(
+        self, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
+    ) -> int | None:
         """Write the pruned checkpoint."""
         session = self.session
         if session is None:
@@ -157,7 +161,23 @@ class Workbench(QObject):
             self.saved.emit(path)
             self.edited.emit()
 
-        return self._run(export_job(session, out, form, overwrite=overwrite), saved)
+        job = export_job(session, out, form, overwrite=overwrite, shard_size=shard_size)
+        return self._run(job, saved)
+
+    def measure(
+        self,
+        target: Target,
+        then: Callable[[Sizes], None],
+        failed: Callable[[Exception], None],
+    ) -> int | None:
+        """Work out how large the pruned checkpoint would be; the latest target wins."""
+        if self.session is None:
+            return None
+
+        def done(result: object) -> None:
+            then(result)  # type: ignore[arg-type]
+
+        return self.bridge.run(sizes_job(self.session, target), done, failed)
 
     def look(
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]

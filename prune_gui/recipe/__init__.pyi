@@ -1,6 +1,7 @@
-from .exporting import FORMS as FORMS
-from .exporting import Form as Form
 from .exporting import export as export
+from .loader import loader_path as loader_path
+from .parts import FORMS as FORMS
+from .parts import Form as Form
 from .patterns import patterns_for as patterns_for
 from .recipe import Recipe as Recipe
 from .resolution import Outcome as Outcome
@@ -8,4 +9,7 @@ from .resolution import Resolution as Resolution
 from .resolution import begin as begin
 from .resolution import resolve as resolve
 from .selector import select as select
+from .sizes import Size as Size
+from .sizes import sizes as sizes
 from .step import Step as Step
+from .target import Target as Target

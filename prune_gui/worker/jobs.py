@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, Resolution, Step
+    from prune_gui.recipe import Form, Resolution, Step, Target
+    from prune_gui.recipe.sizes import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,9 @@ def _place(draft: Draft, recipe: Recipe) -> int:
     return len(recipe.steps) if draft.replaces is None else draft.replaces
 
 
-def export_job(session: Session, out: Path, form: Form, *, overwrite: bool) -> Job:
+def export_job(
+    session: Session, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
+) -> Job:
     """Resolve the session's recipe as it is now and write it to `out`; returns `out`."""
     recipe = session.recipe
 
@@ -120,10 +123,22 @@ def export_job(session: Session, out: Path, form: Form, *, overwrite: bool) -> J
         from prune_gui.recipe.exporting import write
 
         resolution = session.resolver.resolve(recipe, monitor)
-        write(resolution, out, form, overwrite=overwrite, monitor=monitor)
+        write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
     return Job(f"Saving {out.name}", work)
+
+
+def sizes_job(session: Session, target: Target) -> Job:
+    """Resolve the session's recipe as it is now; returns the `Sizes` it would have at a target."""
+    recipe = session.recipe
+
+    def work(monitor: Monitor) -> Sizes:
+        from prune_gui.recipe.sizes import measure
+
+        return measure(session.resolver.resolve(recipe, monitor), target, monitor)
+
+    return Job("Working out sizes", work, lane="sizes", urgent=True)
 
 
 def warm_up_job() -> Job:

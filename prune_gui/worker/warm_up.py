@@ -18,6 +18,7 @@ LATER: Final = (
     "prune_gui.checkpoint.writing",
     "prune_gui.pruning.plugins.loading",
     "prune_gui.recipe.exporting",
+    "prune_gui.recipe.sizes",
 )
 """Modules that jobs load when they need them; an import in the middle of one slows the window."""
 

@@ -16,7 +16,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QPushButton, QRadioButton, QWidget
 
 from prune_gui.gui.app import run
-from prune_gui.gui.dialogs import SaveDialog
+from prune_gui.gui.save_dialog import SaveDialog
 from prune_gui.gui.window import MainWindow
 
 PATIENCE_MS = 60_000
@@ -90,7 +90,7 @@ def acts(
     ]
     choice.setFocus()
     QTest.keyClick(choice, Qt.Key.Key_Space)
-    [line] = dialog.findChildren(QLineEdit)
+    line = named(dialog, QLineEdit, "File or folder to save to")
     line.selectAll()
     QTest.keyClicks(line, out)
     [save] = [b for b in dialog.findChildren(QPushButton) if "save" in b.text().lower()]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyqtgraph import PlotWidget
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
@@ -95,3 +95,22 @@ def make_step() -> Callable[..., Step]:
         return Step(method=chosen, targets=targets or ("*.conv*.weight",))
 
     return make
+
+
+@pytest.fixture
+def answer_box(monkeypatch) -> Callable[[str], list[str]]:
+    """Return what makes message boxes be left by the button of a text, and counts them."""
+
+    def prepare(text):
+        asked = []
+
+        def click(box):
+            asked.append(box.text())
+            buttons = {b.text().replace("&", ""): b for b in box.findChildren(QPushButton)}
+            buttons[text].click()
+            return box.result()
+
+        monkeypatch.setattr(QMessageBox, "exec", click)
+        return asked
+
+    return prepare

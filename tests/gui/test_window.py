@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QDialog, QDockWidget, QLabel, QMe
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.gui import actions, commands, dialogs
+from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
@@ -113,7 +114,7 @@ def test_shards_are_saved_to_a_folder_beside_theirs(
 ):
     open_file(shards)
     workbench.edit(lambda session: session.add(make_step()))
-    monkeypatch.setattr(dialogs.SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     with qtbot.waitSignal(workbench.saved, timeout=20_000) as saved:
         window.acts["save_checkpoint"].trigger()
     out = shards.parent / "demo-pruned"
@@ -209,11 +210,11 @@ def test_closing_during_a_save_asks_whether_to_stop_it(
             cancelled.set()
             raise
 
-    def save(_path, _form, *, overwrite):
+    def save(_path, _form, *, overwrite, shard_size):
         return workbench._run(Job("Saving", slow), lambda _: None)
 
     monkeypatch.setattr(workbench, "save", save)
-    monkeypatch.setattr(dialogs.SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     asked = answer("ask_cancel_saving", stops)
     demo_window.acts["save_checkpoint"].trigger()
     qtbot.waitUntil(running.is_set)
@@ -230,8 +231,8 @@ def test_a_checkpoint_is_saved_where_the_dialog_says(
     changed, workbench, monkeypatch, qtbot, tmp_path, demo_checkpoint
 ):
     out = tmp_path / "pruned.safetensors"
-    monkeypatch.setattr(dialogs.SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
-    monkeypatch.setattr(dialogs.SaveDialog, "path", out)
+    monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    monkeypatch.setattr(SaveDialog, "path", out)
     with qtbot.waitSignal(workbench.saved, timeout=20_000):
         changed.acts["save_checkpoint"].trigger()
     with open_checkpoint(out) as saved:
@@ -355,8 +356,8 @@ def test_no_key_of_the_form_is_that_of_a_menu_or_a_tab(demo_window, method):
 
 
 def test_a_saved_name_goes_beside_its_input():
-    assert dialogs.pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
-    assert dialogs.pruned_path(Path("/a/b/m.bin.index.json")) == Path("/a/b-pruned")
+    assert pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
+    assert pruned_path(Path("/a/b/m.bin.index.json")) == Path("/a/b-pruned")
 
 
 def test_shipped_files_are_known_as_such(tmp_path):

@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
-from prune_gui.recipe import Step
-from prune_gui.worker.jobs import Draft, export_job, methods_job, open_job, resolve_job
+from prune_gui.recipe import Step, Target
+from prune_gui.worker.jobs import Draft, export_job, methods_job, open_job, resolve_job, sizes_job
 
 
 def step(amount: float, *targets: str) -> Step:
@@ -87,6 +87,24 @@ def test_a_job_does_what_the_recipe_was_when_it_was_made(session, tmp_path):
     session.undo()
     job.work(Monitor())
     assert int((load_file(tmp_path / "out.safetensors")["w"] == 0).sum()) == 4
+
+
+def test_sizes_are_those_of_what_the_recipe_was_and_can_be_cancelled(session, tmp_path):
+    session.add(step(0.5))
+    target = Target.of(session.checkpoint, tmp_path / "out", 20)
+    job = sizes_job(session, target)
+    session.undo()
+    told = job.work(Monitor())["finalized"]
+    session.redo()
+    export_job(session, tmp_path / "out", "finalized", overwrite=False, shard_size=20).work(
+        Monitor()
+    )
+    assert told.exact
+    assert told.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        job.work(Monitor(cancel=stop))
 
 
 def test_loading_methods_offers_them_unless_it_is_cancelled(plugin_file, nearest_mean):

@@ -1,0 +1,34 @@
+"""Numbers of bytes as people write and read them."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+PATTERN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """Return how many bytes a text such as 500MB, 5GB or 2GiB means.
+
+    Raises:
+        ValueError: it means none; says so in a sentence.
+    """
+    found = PATTERN.fullmatch(text)
+    size = 0
+    if found is not None:
+        number, power, binary = found.groups()
+        base = 1024 if binary else 1000
+        size = int(Decimal(number) * base ** " KMGT".index(power.upper() or " "))
+    if not size:
+        raise ValueError(f"{text!r} is not a size such as 500MB, 5GB or 2GiB.")
+    return size
+
+
+def short_bytes(count: int) -> str:
+    """Return a number of bytes with three digits or so: 7,642,181,920 is "7.64 GB"."""
+    for power, unit in ((15, "PB"), (12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
+        if count >= 999.5 * 10 ** (power - 3):
+            return f"{count / 10**power:.3g} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,106 @@
+"""The tensors of each form that a pruned checkpoint can be saved in, stretch by stretch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+
+from prune_gui.checkpoint import Entry, TensorInfo
+from prune_gui.checkpoint.parameters import MASK, ORIGINAL
+from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
+from prune_gui.pruning.keys import raw_bits
+from prune_gui.pruning.parallel import chunks
+from prune_gui.recipe import stack
+from prune_gui.recipe.resolution import Resolution
+
+Form = Literal["finalized", "reparametrized", "masks"]
+FORMS: tuple[Form, ...] = get_args(Form)
+
+Spans = Iterable[tuple[int, int]]
+"""Stretches (start, stop) of a flat tensor, in entries; in bytes where entries are packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One tensor to write, of which any stretch can be made alone.
+
+    Attributes:
+        entry: the tensor as a whole.
+        units: how many entries it has; bytes if its dtype is packed.
+        values: returns flat tensors with the values of some stretches.
+    """
+
+    entry: Entry
+    units: int
+    values: Callable[[Spans], Iterator[torch.Tensor]]
+
+
+def parts(resolution: Resolution, form: Form) -> Iterator[Part]:
+    """Yield the tensors of a form; a torch file keeps special ones by itself."""
+    for info in resolution.checkpoint.tensors.values():
+        if info.special is None:
+            yield from _FORMS[form](resolution, info)
+
+
+def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
+    values = _pruned if info.name in resolution.layers else _original
+    yield _part(info, info.name, info.dtype, partial(values, resolution, info))
+
+
+def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
+    pruned = info.name in resolution.layers
+    name = info.name + ORIGINAL if pruned else info.name
+    yield _part(info, name, info.dtype, partial(_original, resolution, info))
+    if pruned:
+        mask = partial(_mask, resolution, info, info.dtype)
+        yield _part(info, info.name + MASK, info.dtype, mask)
+
+
+def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
+    if info.name in resolution.layers:
+        yield _part(info, info.name, "bool", partial(_mask, resolution, info, "bool"))
+
+
+_FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[Part]]] = {
+    "finalized": _finalized,
+    "reparametrized": _reparametrized,
+    "masks": _masks,
+}
+
+
+def _part(
+    info: TensorInfo, name: str, dtype: str, values: Callable[[Spans], Iterator[torch.Tensor]]
+) -> Part:
+    units = info.nbytes if dtype in PACKED_DTYPES else info.numel
+    entry = Entry(name, dtype, info.shape, lambda: values(chunks(units)))
+    return Part(entry, units, values)
+
+
+def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
+    flat = resolution.checkpoint.read(info.name).reshape(-1)
+    for start, stop in spans:
+        yield flat[start:stop]
+
+
+def _pruned(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
+    """Yield the weights with pruned entries set to +0: all bits zero in every float type."""
+    flat = resolution.checkpoint.read(info.name).reshape(-1)
+    layers = resolution.layers[info.name]
+    for start, stop in spans:
+        part = torch.empty_like(flat[start:stop])
+        kept = stack.kept(layers, start, stop)
+        np.multiply(raw_bits(flat[start:stop]), kept, out=raw_bits(part))
+        yield part
+
+
+def _mask(
+    resolution: Resolution, info: TensorInfo, dtype: str, spans: Spans
+) -> Iterator[torch.Tensor]:
+    layers = resolution.layers[info.name]
+    for start, stop in spans:
+        yield torch.from_numpy(stack.kept(layers, start, stop)).to(getattr(torch, dtype))

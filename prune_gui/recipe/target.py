@@ -1,0 +1,51 @@
+"""Where a pruned checkpoint goes: to one file, or to a folder of shards."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
+from prune_gui.checkpoint.base import Format, format_of
+from prune_gui.checkpoint.sharded_writing import index_name
+from prune_gui.errors import CheckpointError
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to, and in which files.
+
+    Attributes:
+        path: a file, or a folder.
+        is_folder: which of the two.
+        format: of every file of tensors.
+        main: the name of the file itself; of shards, of their index.
+        shard_size: the most bytes of a shard; None if the shards are those of the input.
+    """
+
+    path: Path
+    is_folder: bool
+    format: Format
+    main: str
+    shard_size: int | None = None
+
+    @classmethod
+    def of(
+        cls, checkpoint: Checkpoint, out: str | os.PathLike[str], shard_size: int | None = None
+    ) -> Target:
+        """Return what `out` means for a pruned `checkpoint`; see `export`.
+
+        Raises:
+            CheckpointError: it means nothing.
+        """
+        path = Path(out)
+        sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)
+        if sharded and is_folder(out):
+            main = index_name(checkpoint, shard_size)
+            return cls(path, True, checkpoint.format, main, shard_size)
+        if shard_size is not None:
+            raise CheckpointError(
+                f"{out} is the name of a single file. Give the name of a folder for the shards."
+            )
+        return cls(path, False, format_of(path), path.name)

@@ -1,0 +1,233 @@
+"""The lines beside a reparametrized checkpoint, run by a Python that knows nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.recipe import Recipe, Target, export, loader_path, resolve
+from prune_gui.recipe.loader import loader_text
+
+HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}
+
+MODEL = """
+import torch
+from torch import nn
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 4)
+        self.body = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4)))
+        self.head = nn.Linear(4, 11, bias=False)
+        self.head.weight = self.embed.weight
+        self.gain = nn.Parameter(torch.ones(4))
+
+    def forward(self, tokens):
+        return self.head(self.body(self.embed(tokens)) * self.gain)
+"""
+
+RUN = """
+import runpy, sys
+import torch
+from torch.nn.utils import prune
+torch.manual_seed(1)
+model = Tied()
+assert not prune.is_pruned(model)
+loaded = runpy.run_path(sys.argv[1])["load"](model)
+assert loaded is model and prune.is_pruned(model)
+assert "prune_gui" not in sys.modules
+masks = {name: mask for name, mask in model.named_buffers() if name.endswith("_mask")}
+output = model(torch.arange(11))
+for module in model.modules():
+    for name in [key.removesuffix("_mask") for key, _ in module.named_buffers(recurse=False)]:
+        prune.remove(module, name)
+torch.save({"masks": masks, "output": output.detach(), "state": model.state_dict()}, sys.argv[2])
+"""
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    namespace: dict[str, type[nn.Module]] = {}
+    exec(MODEL, namespace)
+    torch.manual_seed(0)
+    return namespace["Tied"]()
+
+
+def as_safetensors(model: nn.Module, folder: Path) -> Path:
+    state = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    del state["head.weight"]  # as Hugging Face leaves out what is tied
+    save_file(state, folder / "in.safetensors")
+    return folder / "in.safetensors"
+
+
+def as_torch(model: nn.Module, folder: Path) -> Path:
+    torch.save(model.state_dict(), folder / "in.pt")
+    return folder / "in.pt"
+
+
+def as_nested_torch(model: nn.Module, folder: Path) -> Path:
+    torch.save({"epoch": 7, "nets": {"it's": model.state_dict()}}, folder / "in.pt")
+    return folder / "in.pt"
+
+
+def as_torch_shards(model: nn.Module, folder: Path) -> Path:
+    shards: dict[str, dict[str, torch.Tensor]] = {}
+    for key, tensor in model.state_dict().items():
+        shards.setdefault(f"pytorch_model-{len(key) % 2}.bin", {})[key] = tensor
+    for name, held in shards.items():
+        torch.save(held, folder / name)
+    weight_map = {key: name for name, held in shards.items() for key in held}
+    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    return folder / "pytorch_model.bin.index.json"
+
+
+def run(loader: Path, folder: Path) -> dict[str, object]:
+    """Return what a Python that only has the loader's file makes of a new model."""
+    (folder / "run.py").write_text(MODEL + RUN)
+    command = [sys.executable, "-I", folder / "run.py", loader, folder / "found.pt"]
+    subprocess.run(list(map(str, command)), check=True, timeout=100, cwd=folder)
+    return torch.load(folder / "found.pt")
+
+
+@pytest.mark.parametrize(
+    ("save", "out", "shard_size", "loader"),
+    [
+        (as_safetensors, "it's \\ 1.5.safetensors", None, "load_it_s___1_5_safetensors.py"),
+        (as_safetensors, "split", 100, "split/load_model.py"),
+        (as_safetensors, "out.pt", None, "load_out_pt.py"),
+        (as_torch, "out.safetensors", None, "load_out_safetensors.py"),
+        (as_torch, "out.ckpt", None, "load_out_ckpt.py"),
+        (as_nested_torch, "out.pt", None, "load_out_pt.py"),
+        (as_nested_torch, "out.safetensors", None, "load_out_safetensors.py"),
+        (as_nested_torch, "split", 100, "split/load_pytorch_model.py"),
+        (as_torch_shards, "out", None, "out/load_pytorch_model.py"),
+    ],
+)
+def test_the_lines_load_the_masks_and_the_weights_into_a_new_model(
+    tmp_path, model, save, out, shard_size, loader
+):
+    with open_checkpoint(save(model, tmp_path)) as checkpoint:
+        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+        target = Target.of(checkpoint, tmp_path / out, shard_size)
+        export(resolution, tmp_path / out, "reparametrized", shard_size=shard_size)
+        assert loader_path(target) == tmp_path / loader
+        assert (tmp_path / loader).read_text() == loader_text(checkpoint, target)
+        expected = {name: resolution.mask(name) for name in resolution.layers}
+        aliases = {n: checkpoint.tensors[n].aliases for n in expected}
+    found = run(tmp_path / loader, tmp_path)
+    for name, mask in expected.items():
+        for each in (name, *aliases[name]):
+            assert torch.equal(found["masks"][f"{each}_mask"].bool(), mask)
+    assert len(found["masks"]) == 4  # of the tied weight, both
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name in expected:
+                parameter.mul_(expected[name])
+    assert torch.equal(found["output"], model(torch.arange(11)))
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(found["state"][name], tensor)
+
+
+@pytest.fixture
+def resolution(tmp_path, model):
+    with open_checkpoint(as_safetensors(model, tmp_path)) as checkpoint:
+        yield resolve(Recipe(steps=[HALF]), checkpoint)
+
+
+def test_lines_to_paste_anywhere_name_the_folder(resolution, tmp_path):
+    out, elsewhere = tmp_path / "it's here", tmp_path / "elsewhere"
+    out.mkdir()
+    elsewhere.mkdir()
+    export(resolution, out / "out.pt", "reparametrized")
+    target = Target.of(resolution.checkpoint, out / "out.pt")
+    pasted = elsewhere / "pasted.py"
+    pasted.write_text(loader_text(resolution.checkpoint, target, anywhere=True))
+    assert run(pasted, elsewhere)["masks"].keys() == run(loader_path(target), out)["masks"].keys()
+
+
+def left(folder: Path) -> dict[str, str]:
+    return {
+        path.name: path.read_text() for path in folder.iterdir() if path.name != "in.safetensors"
+    }
+
+
+def test_only_the_form_that_needs_it_has_one(resolution, tmp_path):
+    export(resolution, tmp_path / "final.safetensors")
+    export(resolution, tmp_path / "masks.safetensors", "masks")
+    assert not list(tmp_path.glob("*.py"))
+
+
+def test_a_file_of_that_name_is_replaced_only_if_asked(resolution, tmp_path):
+    (tmp_path / "load_out_safetensors.py").write_text("mine")
+    with pytest.raises(CheckpointError, match=r"load_out_safetensors\.py exists already"):
+        export(resolution, tmp_path / "out.safetensors", "reparametrized")
+    assert left(tmp_path) == {"load_out_safetensors.py": "mine"}
+    export(resolution, tmp_path / "out.safetensors", "reparametrized", overwrite=True)
+    assert "def load(" in (tmp_path / "load_out_safetensors.py").read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
+def test_in_a_folder_that_is_replaced_it_takes_the_place_of_the_old_one(resolution, tmp_path):
+    export(resolution, tmp_path / "out", "reparametrized", shard_size=100)
+    (tmp_path / "out" / "load_model.py").write_text("old")
+    (tmp_path / "out" / "mine.py").write_text("mine")
+    with pytest.raises(CheckpointError, match="is not empty"):
+        export(resolution, tmp_path / "out", "reparametrized", shard_size=100)
+    export(resolution, tmp_path / "out", "reparametrized", overwrite=True, shard_size=90)
+    assert "def load(" in (tmp_path / "out" / "load_model.py").read_text()
+    assert (tmp_path / "out" / "mine.py").read_text() == "mine"
+
+
+class CancelAfter:
+    """A cancel flag that is set once it was asked a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def is_set(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+@pytest.mark.parametrize(("out", "shard_size"), [("out.safetensors", None), ("out", 100)])
+def test_cancelling_at_any_moment_leaves_neither_the_checkpoint_nor_the_lines(
+    resolution, tmp_path, out, shard_size
+):
+    flag = CancelAfter(10**9)
+    export(resolution, tmp_path / "all.pt", "reparametrized", cancel=flag)
+    for path in tmp_path.glob("*all*"):
+        path.unlink()
+    for moment in range(10**9 - flag.times):
+        try:
+            export(
+                resolution, tmp_path / out, "reparametrized",
+                cancel=CancelAfter(moment), shard_size=shard_size,
+            )  # fmt: skip
+        except Cancelled:
+            assert left(tmp_path) == {}
+        else:
+            break
+    assert moment > 5
+
+
+def test_a_failure_leaves_neither(resolution, tmp_path, monkeypatch):
+    (tmp_path / "out.safetensors").write_text("old")
+    with pytest.raises(CheckpointError, match=r"out\.safetensors exists already"):
+        export(resolution, tmp_path / "out.safetensors", "reparametrized")
+    assert left(tmp_path) == {"out.safetensors": "old"}
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        export(resolution, tmp_path / "new.pt", "reparametrized", cancel=stop)
+    assert left(tmp_path) == {"out.safetensors": "old"}

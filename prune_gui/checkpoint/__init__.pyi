@@ -2,9 +2,11 @@ from .base import Checkpoint as Checkpoint
 from .entries import Entry as Entry
 from .opening import open_checkpoint as open_checkpoint
 from .sharded import ShardedCheckpoint as ShardedCheckpoint
+from .sharded_writing import check_shards_target as check_shards_target
 from .sharded_writing import is_folder as is_folder
 from .sharded_writing import write_shards as write_shards
 from .tensor_info import TensorInfo as TensorInfo
 from .tree import ModuleNode as ModuleNode
 from .tree import module_tree as module_tree
+from .writing import check_target as check_target
 from .writing import write_checkpoint as write_checkpoint

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX, claimed, sweep
+from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
 from prune_gui.errors import CheckpointError
 
 
@@ -52,6 +51,20 @@ def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
         flush_folder(folder)
 
 
+class _RehearsedError(Exception):
+    """Ends a rehearsal."""
+
+
+def rehearse(writing: AbstractContextManager[Path]) -> None:
+    """Do what `replacing` or `replacing_folder` begins with, and take it back.
+
+    Raises:
+        CheckpointError: the target may not or cannot be written.
+    """
+    with suppress(_RehearsedError), writing:
+        raise _RehearsedError
+
+
 def flush(file: BinaryIO) -> None:
     """Wait until what was written to a file is on the disk."""
     file.flush()
@@ -65,11 +78,6 @@ def explained(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CheckpointError(_explain(error, target)) from error
-
-
-def temporary_beside(target: Path) -> Path:
-    """Return a new name in the folder of `target`, from where a rename reaches it."""
-    return target.parent / f".{target.name[:48]}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
 
 
 def check_room(target: Path, nbytes: int) -> None:

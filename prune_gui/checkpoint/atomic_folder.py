@@ -14,9 +14,8 @@ from prune_gui.checkpoint.atomic import (
     check_room,
     explained,
     flush_folder,
-    temporary_beside,
 )
-from prune_gui.checkpoint.debris import claimed, sweep
+from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
 from prune_gui.errors import CheckpointError
 
 AT_FDCWD: Final = -100

@@ -60,9 +60,9 @@ class Checkpoint(ABC):
         keys: the keys of `raw`.
         metadata: the strings that the file carries.
         warnings: what a person should know about the file, one sentence each.
-        candidates: the names of the state dicts in a torch file that could be opened instead, the
-            open one among them; () if there is nothing to choose from.
-        state_dict: the name of the open one; "" if there is nothing to choose from.
+        candidates: the names of the state dicts in a torch file, or of the models of a pipeline,
+            that could be opened instead, the open one among them; () if there is no choice.
+        state_dict: the name of the open one; "" if there is no choice.
         root: the keys that lead from the top of each file to the state dict.
         description: what a config.json beside the file says of the model, in a few words, or "".
     """
@@ -156,6 +156,21 @@ class Checkpoint(ABC):
             CheckpointError: as `read_key`.
         """
         return self.read_key(key)
+
+    def nbytes_beside(self) -> int:
+        """Return about how many bytes a file like this one holds beside its dense tensors.
+
+        Others than torch files hold no values there.
+        """
+        return 0
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check that nobody has changed the file since it was opened.
+
+        Raises:
+            CheckpointError: somebody has, or it is closed.
+        """
 
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import secrets
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,8 +14,16 @@ from pathlib import Path
 from typing import Final
 
 TEMPORARY_SUFFIX: Final = ".prune-gui-tmp"
+OWNER: Final = re.compile(rf"\.([0-9]{{1,9}})-[0-9a-f]+{re.escape(TEMPORARY_SUFFIX)}")
+"""The end of the name of a temporary file or folder, with the number of the process it is of."""
 
 log = logging.getLogger(__name__)
+
+
+def temporary_beside(target: Path) -> Path:
+    """Return a new name in the folder of `target`, from where a rename reaches it."""
+    end = f"{os.getpid()}-{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
+    return target.parent / f".{target.name[:48]}.{end}"
 
 
 @contextmanager
@@ -21,7 +31,7 @@ def claimed(path: Path) -> Iterator[None]:
     """Mark an existing file or folder as being written, for as long as this process lives.
 
     The mark is a lock of the operating system, which goes with the process however it ends. On
-    Windows none is needed: a file that is open there cannot be removed.
+    Windows it would keep the file from being renamed; there the process in its name is the mark.
     """
     if sys.platform == "win32":
         yield
@@ -48,7 +58,10 @@ def sweep(folder: Path) -> None:
 
 def _is_abandoned(path: Path) -> bool:
     if sys.platform == "win32":
-        return True
+        import psutil
+
+        owner = OWNER.search(path.name)
+        return owner is None or not psutil.pid_exists(int(owner[1]))
     import fcntl
 
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)

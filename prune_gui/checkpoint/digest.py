@@ -13,9 +13,8 @@ PIECE_BYTES: Final = 4 << 20
 
 
 def pieces(flat: torch.Tensor) -> Iterator[memoryview]:
-    """Yield the bytes of a flat contiguous CPU tensor a few megabytes at a time, uncopied."""
+    """Yield the bytes of a flat CPU tensor a few megabytes at a time, uncopied where contiguous."""
     import torch
 
-    octets = flat.detach().view(torch.uint8).numpy().data
-    for start in range(0, len(octets), PIECE_BYTES):
-        yield octets[start : start + PIECE_BYTES]
+    for part in torch.split(flat.detach(), PIECE_BYTES // flat.itemsize):
+        yield part.contiguous().view(torch.uint8).numpy().data

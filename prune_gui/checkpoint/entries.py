@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
@@ -26,8 +26,8 @@ class Entry:
             `_mask` appended), it stands for the aliases too.
         dtype: see `ENTRY_BITS`.
         shape: its shape.
-        chunks: called for the values: flat contiguous CPU tensors of this dtype that follow each
-            other in row-major order (packed dtypes: of bytes). May be called more than once.
+        chunks: called for the values: flat CPU tensors of this dtype that follow each other in
+            row-major order (packed dtypes: of bytes). May be called more than once.
     """
 
     name: str
@@ -55,6 +55,18 @@ class Entry:
         if done != self.nbytes:
             raise ValueError(f"the chunks of {self.name!r} do not have {self.nbytes} bytes")
 
+    def checked(self, check: Callable[[], None]) -> Entry:
+        """Return this entry with a check before each chunk is made, and before it is used."""
+
+        def chunks() -> Iterator[torch.Tensor]:
+            check()
+            for chunk in self.chunks():
+                check()
+                yield chunk
+                check()
+
+        return replace(self, chunks=chunks)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -69,6 +81,10 @@ class Placed:
     position: int
     key: str
     entry: Entry
+
+    def checked(self, check: Callable[[], None]) -> Placed:
+        """Return the same with a check around each chunk; see `Entry.checked`."""
+        return replace(self, entry=self.entry.checked(check))
 
 
 def place(entries: Sequence[Entry], like: Checkpoint | None) -> list[Placed]:

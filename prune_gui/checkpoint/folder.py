@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,46 +24,57 @@ PREFERENCES: Final = tuple(
 )
 """What files are looked for, the most wanted first. One of a kind is taken, of several none."""
 
-PIPELINE: Final = "model_index.json"
-"""The file by which a folder of diffusers is known: it has a folder for each component."""
+VARIANT: Final = re.compile(
+    r"\.((fp|bf|int)\d+|(non_)?ema)(?=\.(safetensors|bin|json)$)", re.IGNORECASE
+)
+"""What the name of a file tells whose tensors are the same in another form; the plain one is wanted
+more than its variants."""
+INDEX: Final = re.compile(r"\.index\.json$", re.IGNORECASE)
 
 
-def find_checkpoint(folder: Path) -> Path:
-    """Return the file to open, an index or a checkpoint; folders within are not looked into.
+def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the file to open, an index or a checkpoint, and a remark if it has variants.
+
+    Folders within are not looked into.
 
     Raises:
         CheckpointError: there is none, or there are several and it takes a person to choose.
         OSError: the folder cannot be read.
     """
-    names = _files(folder)
-    if PIPELINE in names and (components := _components(folder)):
-        raise CheckpointError(
-            f"{folder} is a pipeline of several models. Open one of them: {listed(components)}."
-        )
+    names = [path.name for path in files_of(folder)]
     for wanted in PREFERENCES:
         found = [name for name in names if wanted.fullmatch(name)]
-        if len(found) == 1:
-            return folder / found[0]
+        several = [name for name in found if _plain(name) == name or _plain(name) not in found]
+        if len(several) == 1:
+            return folder / several[0], _about_variants(several[0], names)
         if found:
             raise CheckpointError(
-                f"{folder} holds several checkpoints. Open one of them: {listed(found)}."
+                f"{folder} holds several checkpoints. Open one of them: {listed(several)}."
             )
     raise CheckpointError(
         f"{folder} is a folder without a checkpoint ({KNOWN_SUFFIXES}). Open one that has some."
     )
 
 
-def _files(folder: Path) -> list[str]:
-    """Return the names of the files, hidden ones aside."""
+def _plain(name: str) -> str:
+    return VARIANT.sub("", name)
+
+
+def _about_variants(opened: str, names: Sequence[str]) -> tuple[str, ...]:
+    model = INDEX.sub("", _plain(opened))
+    others = [name for name in names if INDEX.sub("", _plain(name)) == model and name != opened]
+    if not others:
+        return ()
+    return (f"{opened} was opened of several variants. The others are {listed(others)}.",)
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files by their names, hidden ones aside."""
     return sorted(
-        path.name for path in folder.iterdir() if not path.name.startswith(".") and path.is_file()
+        path for path in folder.iterdir() if not path.name.startswith(".") and path.is_file()
     )
 
 
-def _components(folder: Path) -> list[str]:
-    inner = [path for path in folder.iterdir() if path.is_dir()]
-    return sorted(path.name for path in inner if any(map(_is_weights, map(Path, _files(path)))))
-
-
-def _is_weights(path: Path) -> bool:
+def is_weights(path: Path) -> bool:
+    """Tell a checkpoint or an index of shards by its name."""
     return path.suffix.lower() in SUFFIXES or is_index(path)

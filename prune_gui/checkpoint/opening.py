@@ -12,6 +12,7 @@ from prune_gui.checkpoint.collecting import without_collecting
 from prune_gui.checkpoint.description import describe
 from prune_gui.checkpoint.folder import find_checkpoint
 from prune_gui.checkpoint.formats import START, explanation, is_pickle, is_safetensors, is_zip
+from prune_gui.checkpoint.pipeline import find_component
 from prune_gui.checkpoint.shard_index import index_with, is_index
 from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.errors import CheckpointError, one_line
@@ -26,9 +27,11 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
 
     Args:
         path: a file; an index of shards (`*.safetensors.index.json`, `*.bin.index.json`), which
-            then are one checkpoint; or a folder with one of these.
-        state: the name of one state dict of several in a torch file (see
-            `Checkpoint.candidates`); without it, the largest.
+            then are one checkpoint; a folder with one of these; or a folder of diffusers, with such
+            a folder for each model.
+        state: the name of one state dict of several in a torch file, or of one model of several of
+            diffusers (see `Checkpoint.candidates`); without it, the largest state dict, or the
+            denoiser.
 
     Raises:
         CheckpointError: the file cannot be read, is of no known format, breaks a rule of its
@@ -37,9 +40,15 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     path = Path(path)
     if "\0" in str(path):
         raise CheckpointError(f"{str(path)!r} is not a path. Check its name.")
+    remarks: tuple[str, ...] = ()
     try:
+        component = find_component(path, state)
+        if component is not None:
+            remarks = component.remarks if component.folder == path and state is None else ()
+            path, state = component.path, None
         if path.is_dir():
-            path = find_checkpoint(path)
+            path, about = find_checkpoint(path)
+            remarks += about
         if not stat.S_ISREG(path.stat().st_mode):
             raise CheckpointError(f"{path} is not a file. Open a checkpoint file.")
         whole = is_index(path)
@@ -52,12 +61,14 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         raise CheckpointError(
             f"{path} cannot be read: {error.strerror or error}. Check its name and permissions."
         ) from error
-    opened.description, remarks = describe(path.parent)
+    if component is not None and len(opened.candidates) <= 1:
+        opened.candidates, opened.state_dict = component.names, component.name
+    opened.description, about = describe(path.parent)
     index = None if whole else index_with(path)
     if index is not None:
         one = f"It is one of {len(index.shards):,} shards; open {index.path.name} to see the whole."
-        remarks = (one, *remarks)
-    opened.warnings += tuple(map(one_line, remarks))
+        about = (one, *about)
+    opened.warnings += tuple(map(one_line, (*remarks, *about)))
     return opened
 
 

@@ -78,6 +78,10 @@ class SafetensorsCheckpoint(Checkpoint):
             ) from error
         return flat if packed else flat.view(dtype).reshape(raw.shape)
 
+    def check(self) -> None:
+        """Check that the file is as it was; see `Checkpoint.check`."""
+        self.source.check()
+
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
         return self.source.fingerprint(monitor)

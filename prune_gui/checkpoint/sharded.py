@@ -104,6 +104,12 @@ class ShardedCheckpoint(Checkpoint):
             )
         return opened
 
+    def check(self) -> None:
+        """Check the shards that are open; others are compared when they are opened again."""
+        with self._lock:
+            for shard in self._open.values():
+                shard.check()
+
     def fingerprint(self, monitor: Monitor) -> str:
         """Return the digest of the digests of all shards; see `Checkpoint.fingerprint`."""
         lines = hashlib.sha256()

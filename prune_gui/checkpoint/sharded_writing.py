@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from prune_gui.checkpoint.atomic import flush
+from prune_gui.checkpoint.atomic import flush, rehearse
 from prune_gui.checkpoint.atomic_folder import replacing_folder
 from prune_gui.checkpoint.base import SUFFIXES, Checkpoint, Format
 from prune_gui.checkpoint.entries import Entry, Placed, home, place
@@ -83,7 +84,7 @@ def write_shards(
             out,
             nbytes=nbytes,
             overwrite=overwrite,
-            staying=lambda folder: _staying(folder, but=beside),
+            staying=partial(_staying, but=beside),
         ) as folder,
         closing(shards_of(entries, source, like, metadata, shard_size)) as shards,
     ):
@@ -124,6 +125,20 @@ def index_name(source: Checkpoint, shard_size: int | None) -> str:
         return source.path.name
     stem, suffix = NAMES[source.format]
     return f"{stem}{suffix}.index.json"
+
+
+def check_shards_target(
+    out: Path, entries: Sequence[Entry], *, beside: Iterable[str] = (), overwrite: bool = False
+) -> int:
+    """Check whether `write_shards` can write to `out`, and return about how many bytes it would.
+
+    Raises:
+        CheckpointError: it may not or cannot.
+    """
+    nbytes = sum(entry.nbytes for entry in entries)
+    staying = partial(_staying, but=tuple(beside))
+    rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, staying=staying))
+    return nbytes
 
 
 class Shard(NamedTuple):

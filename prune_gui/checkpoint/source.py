@@ -17,6 +17,10 @@ FINGERPRINT_PREFIX: Final = "sha256:"
 class Source:
     """A file that stays open, so that it can be read on when another one takes its place.
 
+    Whoever uses pages that are mapped from it checks before each stretch of them that it is as it
+    was, because the system ends a process that touches pages which another program has cut off in
+    place. In the moment between the check and the use that can still happen.
+
     Attributes:
         path: where it was found.
         file: open for reading.

@@ -53,6 +53,7 @@ class TorchCheckpoint(Checkpoint):
 
     def _read(self, path: Path, layout: Layout, state: str | None) -> None:
         self.nest = _load(path, layout)
+        self._values = layout.values
         found = state_dicts(self.nest)
         if not found:
             raise CheckpointError(_no_state_dict(path, self.nest))
@@ -79,6 +80,19 @@ class TorchCheckpoint(Checkpoint):
         if not isinstance(tensor, torch.Tensor):
             raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
         return tensor.detach().resolve_conj().resolve_neg()
+
+    def nbytes_beside(self) -> int:
+        """Return the bytes of optimizer states, special tensors and the like, as they are kept."""
+        dense = {
+            tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+            for key, tensor in tensors_of(self.state)
+            if self.raw[key].special is None and self.raw[key].shares is None
+        }
+        return max(0, self._values - sum(dense.values()))
+
+    def check(self) -> None:
+        """Check that the file is as it was; see `Checkpoint.check`."""
+        self.source.check()
 
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""

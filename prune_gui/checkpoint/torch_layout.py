@@ -46,6 +46,7 @@ class Layout:
     Attributes:
         mappable: whether the values can be mapped where they lie.
         nbytes: memory that loading takes: of all values if they cannot, or of copies of some.
+        values: bytes of all storages.
         root: the path of the state dict, if we wrote the file; else None.
         metadata: what we wrote with it.
         warnings: what a person should know.
@@ -53,6 +54,7 @@ class Layout:
 
     mappable: bool
     nbytes: int
+    values: int
     root: tuple[str, ...] | None = None
     metadata: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -127,6 +129,7 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
     return Layout(
         mappable=mappable,
         nbytes=found.copied + (0 if mappable else sum(record.file_size for record in every)),
+        values=sum(each.file_size for name, each in records.items() if name.startswith("data/")),
         root=root,
         metadata=metadata,
         warnings=warnings,
@@ -211,7 +214,11 @@ def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
             f"its tensors claim {claimed:,} bytes, and {behind:,} follow its pickle"
             " (a partial download?)"
         )
-    return Layout(mappable=False, nbytes=behind + sum(pickled.copied for pickled in found))
+    return Layout(
+        mappable=False,
+        nbytes=behind + sum(pickled.copied for pickled in found),
+        values=sum(storages.values()),
+    )
 
 
 def _is_text(value: object) -> bool:

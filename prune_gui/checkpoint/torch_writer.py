@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
+import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import torch
 
-from prune_gui.checkpoint.atomic import flush
-from prune_gui.checkpoint.digest import PIECE_BYTES
+from prune_gui.checkpoint.ahead import ahead
+from prune_gui.checkpoint.digest import pieces
 from prune_gui.checkpoint.entries import Entry, Placed
-from prune_gui.checkpoint.nest import with_state
+from prune_gui.checkpoint.nest import Root, with_state
+from prune_gui.checkpoint.torch_archive import TorchArchive, archive_nbytes
 from prune_gui.checkpoint.torch_file import TorchCheckpoint
-from prune_gui.checkpoint.torch_layout import METADATA_RECORD
+from prune_gui.checkpoint.torch_layout import BYTE_ORDER, METADATA_RECORD
+from prune_gui.checkpoint.torch_pickle import identity, pickled
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+VERSION: Final = b"3\n"
+"""Of torch's file format, for an archive with tensors in it."""
 
-ARCHIVE: Final = "archive"
-"""The folder inside the zip file; torch.save uses this name when it writes to an open file."""
+
+class Written(NamedTuple):
+    """What is known of a new archive.
+
+    Attributes:
+        checksums: the CRC-32 of each entry, by its keys.
+        kept: the records with values of no entry.
+    """
+
+    checksums: dict[str, int]
+    kept: list[str]
 
 
 def write_torch(
@@ -34,66 +48,146 @@ def write_torch(
     like: TorchCheckpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
-) -> dict[str, int]:
-    """Fill the file at `path` with a torch archive, and return a CRC-32 by key.
+) -> Written:
+    """Fill the file at `path` with a torch archive.
 
-    All entries are in memory at once. What lies beside the state dict of `like`, and what in it is
-    no dense tensor, is put back as it was. The metadata and the path of the state dict are a
-    further record of the archive, which torch ignores.
+    No more than a few pieces of the values are in memory at once. What lies beside the state dict
+    of `like`, and what in it is no dense tensor or shares some of its entries with another, is put
+    back as it was. The metadata and the path of the state dict are a further record of the archive,
+    which torch ignores.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the monitor says so.
     """
+    before, values, after = _records(placed, like, metadata)
+    monitor.expect(sum(each.nbytes for each in values))
+    checksums: dict[str, int] = {}
+    with TorchArchive(path) as archive, closing(ahead(_pieces(values))) as prepared:
+        for name, octets in before.items():
+            archive.add(name, octets)
+        for each, run in groupby(prepared, itemgetter(0)):
+            checksum = archive.stream(each.name, each.nbytes, _counted(run, monitor))
+            if each.entry is not None:
+                checksums[each.entry.name] = checksum
+        for name, octets in after.items():
+            archive.add(name, octets)
     entries = {item.entry.name: item.entry for item in placed}
-    monitor.expect(2 * sum(entry.nbytes for entry in entries.values()))
-    tensors, checksums = {}, {}
-    for name, entry in entries.items():
-        tensors[name], checksums[name] = _assemble(entry, monitor)
-    members = [(item.position, item.key, tensors[item.entry.name]) for item in placed]
-    if like is None:
-        root: tuple[str, ...] = ()
-        nest: object = {key: tensor for _, key, tensor in members}
-    else:
-        root = like.root
-        nest = with_state(like.nest, root, _state(members, like))
-    with _WatchedFile(path, monitor) as file:
-        try:
-            torch.save(nest, file)
-        except RecursionError as error:
-            raise CheckpointError(
-                "The dictionaries are nested too deeply for torch.save."
-            ) from error
-        except RuntimeError:
-            if file.failure is not None:  # torch replaced it by an error of its own
-                raise file.failure from None
-            raise
-    record = json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False)
-    with path.open("r+b") as file:
-        with zipfile.ZipFile(file, "a") as archive:
-            # A ZipInfo has no date of today: the same input gives the same bytes on any day.
-            archive.writestr(zipfile.ZipInfo(f"{ARCHIVE}/{METADATA_RECORD}"), record)
-        flush(file)
-    return {item.key: checksums[item.entry.name] for item in placed}
+    for name in [name for name in entries if name not in checksums]:
+        checksums[name] = _checksum(entries[name], monitor)
+    return Written(
+        {item.key: checksums[item.entry.name] for item in placed},
+        [each.name for each in values if each.entry is None],
+    )
 
 
-def _assemble(entry: Entry, monitor: Monitor) -> tuple[torch.Tensor, int]:
-    """Return the values of an entry as one tensor, and their CRC-32."""
+def torch_nbytes(
+    placed: Sequence[Placed], like: TorchCheckpoint | None, metadata: Mapping[str, str]
+) -> int:
+    """Return the size of the file that `write_torch` would write.
+
+    Raises:
+        CheckpointError: a tensor cannot be stored in this format.
+    """
+    before, values, after = _records(placed, like, metadata)
+    sizes = {name: len(octets) for name, octets in before.items()}
+    sizes |= {each.name: each.nbytes for each in values}
+    sizes |= {name: len(octets) for name, octets in after.items()}
+    return archive_nbytes(sizes.items())
+
+
+def _records(
+    placed: Sequence[Placed], like: TorchCheckpoint | None, metadata: Mapping[str, str]
+) -> tuple[dict[str, bytes], list[_Values], dict[str, bytes]]:
+    """Return the records of an archive in order: small ones, those of values, small ones."""
+    entries = {item.entry.name: item.entry for item in placed}
+    blanks = {name: _blank(entry) for name, entry in entries.items()}
+    root, nest = _nest(placed, blanks, like)
+    pickle, storages = pickled(nest, blanks.values())
+    owners = {identity(blank.untyped_storage()): entries[name] for name, blank in blanks.items()}
+    values = [
+        _values(f"data/{number}", storage, owners.get(identity(storage)), like)
+        for number, storage in enumerate(storages)
+    ]
+    own = json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False)
+    before = {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}
+    return before, values, {"version": VERSION, METADATA_RECORD: own.encode()}
+
+
+class _Values(NamedTuple):
+    """What one record holds.
+
+    Attributes:
+        name: of the record.
+        nbytes: of all pieces together.
+        pieces: called for them.
+        entry: whose values they are; None if they are kept as they were.
+    """
+
+    name: str
+    nbytes: int
+    pieces: Callable[[], Iterator[memoryview]]
+    entry: Entry | None
+
+
+def _values(
+    name: str, storage: torch.UntypedStorage, entry: Entry | None, like: TorchCheckpoint | None
+) -> _Values:
+    if entry is not None:
+        return _Values(name, entry.nbytes, entry.octets, entry)
+    assert like is not None
+    return _Values(name, storage.nbytes(), partial(_kept, storage, like), None)
+
+
+def _kept(storage: torch.UntypedStorage, like: TorchCheckpoint) -> Iterator[memoryview]:
+    for piece in pieces(torch.empty(0, dtype=torch.uint8).set_(storage)):
+        like.check()
+        yield piece
+
+
+def _pieces(values: Iterable[_Values]) -> Iterator[tuple[_Values, memoryview]]:
+    """Yield all pieces of all records in order, and an empty one first of each."""
+    for each in values:
+        yield each, memoryview(b"")
+        for piece in each.pieces():
+            yield each, piece
+
+
+def _counted(run: Iterable[tuple[_Values, memoryview]], monitor: Monitor) -> Iterator[memoryview]:
+    for _, piece in run:
+        yield piece
+        monitor.advance(len(piece))
+
+
+def _checksum(entry: Entry, monitor: Monitor) -> int:
+    checksum = 0
+    monitor.expect(entry.nbytes)
+    for piece in entry.octets():
+        checksum = zlib.crc32(piece, checksum)
+        monitor.advance(len(piece))
+    return checksum
+
+
+def _blank(entry: Entry) -> torch.Tensor:
+    """Return a tensor like the one to write, without values."""
     dtype = getattr(torch, entry.dtype, None)
     if dtype is None:
         raise CheckpointError(
             f"{entry.name!r} has the dtype {entry.dtype}, which torch does not know. "
             "Save as .safetensors instead."
         )
-    octets = torch.empty(entry.nbytes, dtype=torch.uint8)
-    view = octets.numpy().data
-    checksum = done = 0
-    for piece in entry.octets():
-        view[done : done + len(piece)] = piece
-        done += len(piece)
-        checksum = zlib.crc32(piece, checksum)
-        monitor.advance(len(piece))
-    return octets.view(dtype).reshape(entry.shape), checksum
+    octets = torch.empty(entry.nbytes, dtype=torch.uint8, device="meta")
+    return octets.view(dtype).reshape(entry.shape)
+
+
+def _nest(
+    placed: Sequence[Placed], blanks: Mapping[str, torch.Tensor], like: TorchCheckpoint | None
+) -> tuple[Root, object]:
+    """Return the path of the state dict and all that is to be written, blanks for the entries."""
+    members = [(item.position, item.key, blanks[item.entry.name]) for item in placed]
+    if like is None:
+        return (), {key: blank for _, key, blank in members}
+    return like.root, with_state(like.nest, like.root, _state(members, like))
 
 
 def _state(
@@ -102,8 +196,7 @@ def _state(
     """Return the members, and between them at their old places what `like` has besides."""
     written = {key for _, key, _ in members}
     placed: list[tuple[float, str, object]] = [
-        (position, key, _as_before(tensor, like.state.get(key)))
-        for position, key, tensor in members
+        (position, key, _as_before(key, blank, like)) for position, key, blank in members
     ]
     index = 0
     for key, value in like.state.items():
@@ -115,33 +208,11 @@ def _state(
     return {key: value for _, key, value in placed}
 
 
-def _as_before(tensor: torch.Tensor, old: object) -> torch.Tensor:
-    """Make the tensor a `Parameter` if the one it replaces was."""
+def _as_before(key: str, blank: torch.Tensor, like: TorchCheckpoint) -> object:
+    """Return what stands for a member: the old tensor if it shares entries, or a blank like it."""
+    old, raw = like.state.get(key), like.raw.get(key)
+    if raw is not None and raw.shares is not None:
+        return old
     if isinstance(old, torch.nn.Parameter):
-        return torch.nn.Parameter(tensor, requires_grad=old.requires_grad)
-    return tensor
-
-
-class _WatchedFile(io.BufferedWriter):
-    """A file for torch.save that shows the monitor every few megabytes.
-
-    Attributes:
-        failure: what stopped the writing, which torch does not pass on.
-    """
-
-    def __init__(self, path: Path, monitor: Monitor) -> None:
-        super().__init__(io.FileIO(path, "w"))
-        self._monitor = monitor
-        self.failure: BaseException | None = None
-
-    def write(self, buffer: ReadableBuffer, /) -> int:
-        octets = memoryview(buffer)
-        try:
-            for start in range(0, len(octets), PIECE_BYTES):
-                piece = octets[start : start + PIECE_BYTES]
-                super().write(piece)
-                self._monitor.advance(len(piece))
-        except BaseException as error:
-            self.failure = error
-            raise
-        return len(octets)
+        return torch.nn.Parameter(blank, requires_grad=old.requires_grad)
+    return blank

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.atomic import replacing
-from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES, Checkpoint, Format
+from prune_gui.checkpoint.atomic import rehearse, replacing
+from prune_gui.checkpoint.base import Checkpoint, Format, format_of
 from prune_gui.checkpoint.digest import pieces
 from prune_gui.checkpoint.entries import Entry, Placed, place
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.safetensors_writer import write_safetensors
+from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -39,7 +40,8 @@ def write_checkpoint(
     Args:
         out: the file to write; `.safetensors`, or `.pt`, `.pth`, `.bin`, `.ckpt` for torch's.
         entries: the tensors to write, in order. Aliases are filled in; special tensors (see
-            `TensorInfo`) need no entry, a torch file keeps them.
+            `TensorInfo`) need no entry, a torch file keeps them; and those that share entries
+            with another (see `RawTensor`), which are to be as they are in `like`.
         like: the checkpoint whose order, ties and (torch) surroundings the new file keeps. None
             writes just the entries.
         metadata: all of the metadata to write.
@@ -50,16 +52,29 @@ def write_checkpoint(
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
         Cancelled: the monitor says so.
     """
-    form = SUFFIXES.get(out.suffix.lower())
-    if form is None:
-        raise CheckpointError(
-            f"{out.name} does not say which format to write. "
-            f"End its name in one of {KNOWN_SUFFIXES}."
-        )
+    form = format_of(out)
     placed = place(entries, like)
-    nbytes = sum(item.entry.nbytes for item in placed)
+    nbytes = _nbytes(form, placed, like)
     with replacing(out, nbytes=nbytes, overwrite=overwrite) as temporary:
         write_file(temporary, out, form, placed, like, metadata, monitor)
+
+
+def check_target(
+    out: Path, entries: Sequence[Entry], *, like: Checkpoint | None, overwrite: bool = False
+) -> int:
+    """Check what `write_checkpoint` would, and return about how many bytes it would write.
+
+    No value is looked at for this.
+
+    Raises:
+        CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
+    """
+    form = format_of(out)
+    placed = place(entries, like)
+    check_kinds(out, form, placed, like)
+    nbytes = _nbytes(form, placed, like)
+    rehearse(replacing(out, nbytes=nbytes, overwrite=overwrite))
+    return nbytes
 
 
 def write_file(
@@ -77,19 +92,48 @@ def write_file(
         CheckpointError: it cannot hold these tensors, or does not.
         Cancelled: the monitor says so.
     """
+    check_kinds(out, form, placed, like)
+    if like is not None:
+        placed = [item.checked(like.check) for item in placed]
+    faithful = True
     if form == "safetensors":
-        advice = "safetensors holds plain dense tensors only. Save as .pt instead."
-        check_nothing_special(out, placed, like, advice)
         checksums = write_safetensors(path, placed, metadata, monitor)
     else:
+        from prune_gui.checkpoint.torch_archive import are_sound
         from prune_gui.checkpoint.torch_file import TorchCheckpoint
         from prune_gui.checkpoint.torch_writer import write_torch
 
         model = like if isinstance(like, TorchCheckpoint) else None
-        if model is None:
-            check_nothing_special(out, placed, like, KEEP_THE_FILES)
-        checksums = write_torch(path, placed, model, metadata, monitor)
-    _verify(path, out, placed, checksums, metadata, monitor)
+        checksums, kept = write_torch(path, placed, model, metadata, monitor)
+        faithful = are_sound(path, kept, monitor)
+    if not (faithful and _agrees(path, placed, checksums, metadata, monitor)):
+        raise CheckpointError(
+            f"{out} was not written: read back, the new file differs from what was meant. "
+            "The disk or the memory may be faulty."
+        )
+    if like is not None:
+        like.check()
+
+
+def _nbytes(form: Format, placed: Sequence[Placed], like: Checkpoint | None) -> int:
+    """Return about how much will be written."""
+    if form == "safetensors":
+        return sum(item.entry.nbytes for item in placed)
+    entries = {item.entry.name: item.entry.nbytes for item in placed}
+    return sum(entries.values()) + (like.nbytes_beside() if like else 0)
+
+
+def check_kinds(out: Path, form: Format, placed: Sequence[Placed], like: Checkpoint | None) -> None:
+    """Check that the format can hold what `like` has besides the entries.
+
+    Raises:
+        CheckpointError: it cannot.
+    """
+    if form == "safetensors":
+        advice = "safetensors holds plain dense tensors only. Save as .pt instead."
+        check_nothing_special(out, placed, like, advice)
+    elif like is not None and (like.format != form or isinstance(like, ShardedCheckpoint)):
+        check_nothing_special(out, placed, like, KEEP_THE_FILES)
 
 
 def check_nothing_special(
@@ -110,31 +154,27 @@ def check_nothing_special(
             )
 
 
-def _verify(
+def _agrees(
     written: Path,
-    out: Path,
     placed: Sequence[Placed],
     checksums: Mapping[str, int],
     metadata: Mapping[str, str],
     monitor: Monitor,
-) -> None:
+) -> bool:
     """Compare names, dtypes, shapes, metadata and the checksum of every tensor with the file."""
     monitor.expect(sum(item.entry.nbytes for item in placed))
     with open_checkpoint(written) as checkpoint:
         keys = [key for key in checkpoint.keys if key in checksums]
-        faithful = keys == [item.key for item in placed] and checkpoint.metadata == metadata
-        for item in placed if faithful else ():
+        if keys != [item.key for item in placed] or checkpoint.metadata != metadata:
+            return False
+        for item in placed:
             raw, entry = checkpoint.raw[item.key], item.entry
-            faithful = (raw.dtype, raw.shape) == (entry.dtype, entry.shape)
+            if (raw.dtype, raw.shape) != (entry.dtype, entry.shape):
+                return False
             checksum = 0
             for piece in pieces(checkpoint.read_key(item.key).reshape(-1)):
                 checksum = zlib.crc32(piece, checksum)
                 monitor.advance(len(piece))
-            if not faithful or checksum != checksums[item.key]:
-                faithful = False
-                break
-    if not faithful:
-        raise CheckpointError(
-            f"{out} was not written: read back, the new file differs from what was meant. "
-            "The disk or the memory may be faulty."
-        )
+            if checksum != checksums[item.key]:
+                return False
+    return True

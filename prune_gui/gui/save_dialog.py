@@ -343,9 +343,8 @@ def _texts(size: Size | None) -> tuple[str, str]:
     """Return how large a form is, and what compression would leave."""
     if size is None:
         return UNKNOWN, ""
-    exact = f"{size.nbytes:,} bytes" if size.exact else f"about {short_bytes(size.nbytes)}"
     zipped = f"about {100 * size.share:.0f} % with zip ({short_bytes(size.compressed)})"
-    return exact, zipped
+    return f"{size.nbytes:,} bytes", zipped
 
 
 def _room_for(path: Path) -> tuple[Path, int] | None:

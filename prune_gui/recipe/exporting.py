@@ -6,8 +6,14 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from prune_gui.checkpoint import Checkpoint, write_checkpoint, write_shards
-from prune_gui.checkpoint.atomic import flush, replacing
+from prune_gui.checkpoint import (
+    Checkpoint,
+    check_shards_target,
+    check_target,
+    write_checkpoint,
+    write_shards,
+)
+from prune_gui.checkpoint.atomic import flush, rehearse, replacing
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.loader import loader_path, loader_text
@@ -67,12 +73,19 @@ def write(
     checkpoint = resolution.checkpoint
     target = Target.of(checkpoint, out, shard_size)
     entries = [part.entry for part in parts_to_write(resolution, form)]
+    like = surroundings(resolution, form)
+    loader = loader_of(resolution, target, form)
+    beside = {path.name: octets for path, octets in loader.items()}
+    if target.is_folder:
+        written = check_shards_target(target.path, entries, beside=beside, overwrite=overwrite)
+    else:
+        written = check_target(target.path, entries, like=like, overwrite=overwrite)
+        for path, octets in loader.items():
+            rehearse(replacing(path, nbytes=len(octets), overwrite=overwrite))
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
-    written = sum(entry.nbytes for entry in entries)
+    fingerprinted += checkpoint.nbytes_beside()
     with monitor.plan(fingerprinted + 2 * written):  # it is read back, too
         metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor))
-        like = surroundings(resolution, form)
-        loader = loader_of(resolution, target, form)
         if target.is_folder:
             write_shards(
                 target.path,
@@ -81,7 +94,7 @@ def write(
                 like=like,
                 metadata=metadata,
                 shard_size=shard_size,
-                beside={path.name: octets for path, octets in loader.items()},
+                beside=beside,
                 overwrite=overwrite,
                 monitor=monitor,
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from prune_gui.checkpoint.digest import pieces
-from prune_gui.checkpoint.measuring import Extent, file_extent, shards_extent
+from prune_gui.checkpoint.measuring import file_nbytes, shards_nbytes
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -32,14 +32,12 @@ class Size:
     """How large one form will be.
 
     Attributes:
-        nbytes: of the file, or of the shards and their index.
-        exact: whether that is to the byte. What torch.save adds to its tensors is only about known.
+        nbytes: of the file, or of the shards and their index; to the byte.
         share: about which share of it would be left by zip, in [0, 1] or a little more: estimated
             from samples of the values.
     """
 
     nbytes: int
-    exact: bool
     share: float
 
     @property
@@ -74,7 +72,7 @@ def sizes(
 
     Example:
         >>> sizes(resolution, "pruned.safetensors")["finalized"]
-        Size(nbytes=365104, exact=True, share=0.41)
+        Size(nbytes=365104, share=0.41)
     """
     target = Target.of(resolution.checkpoint, out, shard_size)
     return measure(resolution, target, Monitor(progress, cancel))
@@ -86,8 +84,8 @@ def measure(resolution: Resolution, target: Target, monitor: Monitor) -> Sizes:
     for form in FORMS:
         try:
             parts = parts_to_write(resolution, form)
-            whole = _extent(resolution, target, form, parts, monitor)
-            found[form] = Size(whole.nbytes, whole.exact, _share(parts, monitor))
+            nbytes = _nbytes(resolution, target, form, parts, monitor)
+            found[form] = Size(nbytes, _share(parts, monitor))
         except Cancelled:
             raise
         except PruneGuiError as error:
@@ -95,9 +93,9 @@ def measure(resolution: Resolution, target: Target, monitor: Monitor) -> Sizes:
     return found
 
 
-def _extent(
+def _nbytes(
     resolution: Resolution, target: Target, form: Form, parts: Sequence[Part], monitor: Monitor
-) -> Extent:
+) -> int:
     monitor.advance()
     checkpoint = resolution.checkpoint
     entries = [part.entry for part in parts]
@@ -105,8 +103,8 @@ def _extent(
     metadata = metadata_for(resolution, form, ANY_FINGERPRINT)
     if not target.is_folder:
         metadata = {**checkpoint.metadata, **metadata}
-        return file_extent(target.path, entries, like=like, metadata=metadata)
-    return shards_extent(
+        return file_nbytes(target.path, entries, like=like, metadata=metadata)
+    return shards_nbytes(
         target.path,
         entries,
         source=checkpoint,

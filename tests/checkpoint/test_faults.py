@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -14,10 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint import Entry, atomic, open_checkpoint, write_checkpoint
 from prune_gui.checkpoint.atomic import replacing
 from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX, claimed, sweep
 from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
 
 STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
@@ -170,3 +172,127 @@ def test_a_target_that_somebody_reads_is_replaced_and_he_reads_on(opened, tmp_pa
         export(resolve(Recipe(steps=[STEP]), opened), target, overwrite=True)
         assert reader.read("w").tolist() == [7.0] * 8
     assert load_file(target)["w"].count_nonzero() == 4
+
+
+@pytest.fixture
+def never_fingerprinted(opened, monkeypatch):
+    def fail(_):
+        raise AssertionError("the input was read before the target was looked at")
+
+    monkeypatch.setattr(opened, "fingerprint", fail)
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere/out.safetensors", "there is no folder"),
+        ("model.safetensors", "exists already"),
+        ("folder.pt", "is a folder"),
+        ("out.onnx", "does not say which format"),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused_before_the_input_is_read(
+    never_fingerprinted, tmp_path, target, words
+):
+    (tmp_path / "folder.pt").mkdir()
+    with pytest.raises(CheckpointError, match=words):
+        export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path / target)
+
+
+def test_a_target_without_room_is_refused_before_the_input_is_read(
+    never_fingerprinted, tmp_path, monkeypatch
+):
+    usage = type("Usage", (), {"free": 3})
+    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(CheckpointError, match="has 3 left"):
+        export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path / "out.pt")
+
+
+def test_a_target_without_permission_is_refused_before_the_input_is_read(
+    never_fingerprinted, tmp_path, monkeypatch
+):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    resolution = resolve(Recipe(steps=[STEP]), never_fingerprinted)
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    for target, size in (("out.pt", None), ("shards", 10)):
+        with pytest.raises(CheckpointError, match="no permission"):
+            export(resolution, tmp_path / target, shard_size=size)
+
+
+def test_a_folder_that_is_not_empty_is_refused_before_the_input_is_read(
+    never_fingerprinted, tmp_path
+):
+    with pytest.raises(CheckpointError, match="is not empty"):
+        export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path, shard_size=10)
+
+
+CUT_SHORT = """
+import os, sys
+from pathlib import Path
+import torch
+from prune_gui.checkpoint import Entry, open_checkpoint, write_checkpoint
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+path, moment = Path(sys.argv[1]), sys.argv[2]
+with open_checkpoint(path) as checkpoint:
+    flat = checkpoint.read("w").reshape(-1)
+    def chunks():
+        yield flat[:1000]
+        os.truncate(path, 4096)
+        yield flat[1000:]
+    entries = [Entry("w", "float32", (1 << 20,), chunks)]
+    try:
+        if moment == "before it is read":
+            os.truncate(path, 4096)
+            checkpoint.read("w").sum()
+        elif moment == "before what is beside it is written":
+            entries = [Entry("w", "float32", (1 << 20,), lambda: iter([torch.zeros(1 << 20)]))]
+            os.truncate(path, 4096)
+        write_checkpoint(path.with_name("out" + path.suffix), entries, like=checkpoint,
+                         metadata={}, monitor=Monitor())
+    except CheckpointError as error:
+        sys.exit(str(error))
+"""
+
+
+@posix_only
+@pytest.mark.parametrize(
+    "moment",
+    ["before it is read", "while it is written", "before what is beside it is written"],
+)
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+def test_a_source_that_is_cut_short_in_place_ends_in_one_clear_line(tmp_path, suffix, moment):
+    path = tmp_path / f"model{suffix}"
+    state = {"w": torch.ones(1 << 20)}
+    if suffix == ".pt":
+        torch.save({"state_dict": state, "optimizer": [torch.ones(1 << 20)]}, path)
+    else:
+        save_file(state, path)
+    command = [sys.executable, "-c", CUT_SHORT, str(path), moment]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"{path.name} was changed by another program since it was opened. Open it again.\n",
+    )
+    assert [child.name for child in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_source_that_changes_while_it_is_written_is_noticed_at_the_end(opened, tmp_path):
+    def chunks():
+        yield torch.zeros(3)
+        os.utime(opened.path, ns=(0, 0))
+
+    weights = torch.zeros(8)
+    entries = [
+        Entry("w", "float32", (8,), lambda: iter([weights])),
+        Entry("v", "float32", (3,), chunks),
+    ]
+    with pytest.raises(CheckpointError, match="was changed by another program"):
+        write_checkpoint(
+            tmp_path / "out.safetensors", entries, like=opened, metadata={}, monitor=Monitor()
+        )
+    assert debris(tmp_path) == []

@@ -57,9 +57,10 @@ def test_what_is_wanted_most_is_opened(tmp_path, wanted):
 @pytest.mark.parametrize(
     "names",
     [
-        ["model.safetensors.index.json", "model.safetensors.index.fp16.json"],
-        ["model.safetensors", "model.fp16.safetensors"],
+        ["model.safetensors.index.bf16.json", "model.safetensors.index.fp16.json"],
+        ["model.bf16.safetensors", "model.fp16.safetensors"],
         ["a.safetensors", "b.safetensors"],
+        ["llama-3.safetensors", "llama-3.1.safetensors"],
         ["a.bin.index.json", "b.bin.index.json"],
         ["a.pt", "b.ckpt"],
     ],
@@ -71,16 +72,23 @@ def test_of_several_a_person_chooses(tmp_path, names):
     assert all(name in message for name in names)
 
 
-def test_a_pipeline_names_its_components(tmp_path):
-    fill(tmp_path, "whole.safetensors")
-    (tmp_path / "model_index.json").write_text("{}")
-    for name in ("unet", "vae"):
-        fill(tmp_path / name, "diffusion_pytorch_model.safetensors")
-    fill(tmp_path / "text_encoder", "model.safetensors.index.json")
-    fill(tmp_path / "scheduler")
-    assert refusal(tmp_path).endswith("Open one of them: text_encoder, unet, vae.")
-    with open_checkpoint(tmp_path / "unet") as opened:
-        assert opened.path.parent.name == "unet"
+@pytest.mark.parametrize(
+    ("plain", "variant"),
+    [
+        ("model.safetensors", "model.fp16.safetensors"),
+        ("diffusion_pytorch_model.safetensors", "diffusion_pytorch_model.non_ema.safetensors"),
+        ("model.safetensors.index.json", "model.safetensors.index.bf16.json"),
+        ("model.safetensors.index.json", "model.fp16.safetensors"),
+        ("pytorch_model.bin", "pytorch_model.fp16.bin"),
+    ],
+)
+def test_the_plain_one_of_several_variants_is_opened_and_the_others_are_named(
+    tmp_path, plain, variant
+):
+    fill(tmp_path, plain, variant)
+    with open_checkpoint(tmp_path) as opened:
+        assert opened.path.name == plain
+        assert f"The others are {variant}." in opened.warnings[-1]
 
 
 def test_a_folder_without_any_says_so_and_does_not_look_deeper(tmp_path):

@@ -20,6 +20,7 @@ from prune_gui.checkpoint import (
     open_checkpoint,
     write_checkpoint,
 )
+from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
@@ -40,7 +41,7 @@ def write(out: Path, entries, like=None, metadata=None, monitor=None, **options)
 
 
 def debris(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir() if atomic.TEMPORARY_SUFFIX in path.name]
+    return [path.name for path in folder.iterdir() if TEMPORARY_SUFFIX in path.name]
 
 
 def load(path: Path) -> dict[str, torch.Tensor]:
@@ -71,6 +72,25 @@ def test_any_format_becomes_any_format_with_every_value(
         assert again.metadata == {"recipe": "é: 1"}
         assert again.warnings == ()
     assert debris(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_strided_tensors_are_written_in_the_order_of_their_entries(
+    saved, tmp_path, unchanged: Unchanged, suffix
+):
+    values = torch.arange(240.0)
+    state = {
+        "every other": values.clone().view(12, 20)[:, ::2],  # flat, it is still a strided view
+        "turned": values.clone().view(12, 20).T,
+        "part": values.clone().chunk(3)[1],
+        "channels last": values.view(2, 3, 4, 10).to(memory_format=torch.channels_last),
+        "conjugate": torch.tensor([1 + 2j]).conj(),
+    }
+    with open_checkpoint(saved(state)) as checkpoint:
+        write(tmp_path / f"out{suffix}", unchanged(checkpoint), checkpoint)
+    loaded = load(tmp_path / f"out{suffix}")
+    assert loaded.keys() == state.keys()
+    assert all(torch.equal(loaded[key], state[key]) for key in state)
 
 
 def test_an_unchanged_safetensors_file_is_written_byte_for_byte(

@@ -1,0 +1,88 @@
+"""A pipeline of diffusers: a folder with an inner folder for each of several models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prune_gui.checkpoint.folder import files_of, is_weights
+from prune_gui.checkpoint.shard_index import listed
+from prune_gui.errors import CheckpointError
+
+INDEX: Final = "model_index.json"
+"""The file by which the folder is known. It says how to build the models, not where they lie."""
+
+DENOISERS: Final = ("unet", "transformer")
+"""The models that a pipeline is about, as diffusers calls their folders."""
+
+
+class Component(NamedTuple):
+    """One model of a pipeline.
+
+    Attributes:
+        folder: of the pipeline.
+        name: of the model, and of its folder in that folder.
+        names: of all models with weights.
+        path: what to open: the folder of the model, or a file in it.
+    """
+
+    folder: Path
+    name: str
+    names: tuple[str, ...]
+    path: Path
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to say of the choice, if there was one."""
+        others = [name for name in self.names if name != self.name]
+        if not others:
+            return ()
+        told = f"This is {self.name!r} of a pipeline of several models. The others are "
+        return (f"{told}{listed(others)}. Choose one by its name: --state, or File > State dict.",)
+
+
+def find_component(path: Path, wanted: str | None) -> Component | None:
+    """Return the model that a path means, or another of its pipeline; None if it is of none.
+
+    Args:
+        path: the folder of a pipeline, the folder of a model in it, or a file in that.
+        wanted: the name of a model; None: that of the path, or of a whole pipeline the denoiser,
+            or else the largest.
+
+    Raises:
+        CheckpointError: the whole pipeline has no such model.
+        OSError: a folder cannot be read.
+    """
+    if names := _names(path):
+        if wanted is not None and wanted not in names:
+            raise CheckpointError(
+                f"{path} is a pipeline of several models, and has no {wanted!r}. "
+                f"Choose one of {listed(names)}."
+            )
+        name = wanted or _main(path, names)
+        return Component(path, name, names, path / name)
+    inner = (path if path.is_dir() else path.parent).absolute()
+    try:
+        names = _names(inner.parent)
+    except OSError:  # whatever lies there is of no matter for the file itself
+        return None
+    if inner.name not in names or wanted not in (None, *names):
+        return None
+    other = inner.parent / wanted if wanted not in (None, inner.name) else path
+    return Component(inner.parent, wanted or inner.name, names, other)
+
+
+def _names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the inner folders with weights, if the folder is one of a pipeline."""
+    if not (folder / INDEX).is_file():
+        return ()
+    inner = [path for path in folder.iterdir() if path.is_dir()]
+    return tuple(sorted(path.name for path in inner if any(map(is_weights, files_of(path)))))
+
+
+def _main(folder: Path, names: tuple[str, ...]) -> str:
+    sizes = {
+        name: sum(path.stat().st_size for path in files_of(folder / name) if is_weights(path))
+        for name in names
+    }
+    return next((name for name in DENOISERS if name in names), max(names, key=sizes.__getitem__))

@@ -1,0 +1,116 @@
+"""What a killed run leaves is known by its name, whatever it was writing and wherever it ran."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from prune_gui.checkpoint import Entry, debris, open_checkpoint, write_checkpoint, write_shards
+from prune_gui.checkpoint.atomic_folder import replacing_folder
+from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
+from prune_gui.monitor import Monitor
+
+
+@pytest.fixture(params=[sys.platform, "win32"])
+def platform(request, monkeypatch):
+    monkeypatch.setattr(debris, "sys", SimpleNamespace(platform=request.param))
+    return request.param
+
+
+def number_of_a_process_that_ended() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "model.safetensors",
+        "model.pt",
+        "shards",
+        "llama-3.1 (copy)",
+        "模型" * 40,
+        "🦙" * 60,
+        "a.b-1-2.c",
+    ],
+)
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_run_left_is_swept_on_any_system(
+    tmp_path, monkeypatch, platform, target, kind
+):
+    ended = number_of_a_process_that_ended()
+    monkeypatch.setattr(debris.os, "getpid", lambda: ended)
+    left = temporary_beside(tmp_path / target)
+    if kind == "file":
+        left.write_bytes(b"half")
+    else:
+        left.mkdir()
+        (left / "model-00001-of-00002.safetensors").write_bytes(b"half")
+        (left / "within").mkdir()
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_living_run_writes_is_left_alone_on_any_system(tmp_path, platform):
+    file, folder = temporary_beside(tmp_path / "m.pt"), temporary_beside(tmp_path / "shards")
+    file.write_bytes(b"half")
+    folder.mkdir()
+    (folder / "model-00001-of-00002.safetensors").write_bytes(b"done")
+    with claimed(file), claimed(folder):
+        sweep(tmp_path)
+        assert file.exists()
+        assert list(folder.iterdir()) != []
+
+
+def test_only_our_own_names_are_swept(tmp_path, platform):
+    others = ["model.pt", "x.prune-gui-tmp", ".model.pt.12-ab.prune-gui-tmp.txt", ".hidden"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"kept")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".link.0-0.prune-gui-tmp").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "kept").write_bytes(b"kept")
+    sweep(tmp_path)
+    assert {*others, "elsewhere"} <= {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / "elsewhere" / "kept").exists()
+
+
+@pytest.mark.parametrize("target", ["new.safetensors", "new.pt", "shards"])
+def test_each_kind_of_save_leaves_a_name_that_is_swept(tmp_path, monkeypatch, target):
+    """What is there while a save is under way is what is left if it is killed."""
+    path = tmp_path / "model.pt"
+    torch.save({"a": torch.ones(2)}, path)
+    seen: list[str] = []
+
+    def chunks():
+        seen.extend(path.name for path in tmp_path.iterdir())
+        yield torch.ones(2)
+
+    with open_checkpoint(path) as opened:
+        entries = [Entry("a", "float32", (2,), chunks)]
+        given = {"like": opened, "metadata": {}, "monitor": Monitor()}
+        if target == "shards":
+            write_shards(tmp_path / target, entries, source=opened, shard_size=100, **given)
+        else:
+            write_checkpoint(tmp_path / target, entries, **given)
+    (left,) = set(seen) - {"model.pt"}
+    (tmp_path / left).write_bytes(b"half")
+    sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"model.pt", target}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
+def test_an_old_folder_that_a_run_was_killed_over_is_swept(tmp_path):
+    target = tmp_path / "shards"
+    target.mkdir()
+    (target / "README.md").write_text("old")
+    with replacing_folder(target, nbytes=0, overwrite=True, staying=lambda _: ()) as staging:
+        name = staging.name
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "README.md").write_text("old")
+    sweep(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["shards"]

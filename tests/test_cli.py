@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui import cli
+from prune_gui.cli.options import as_bytes
 from prune_gui.pruning.methods import METHODS
 from prune_gui.resources import resource
 
@@ -112,7 +112,7 @@ def test_apply_splits_into_shards_and_prunes_those(demo_checkpoint, recipe, tmp_
     [("500MB", 500_000_000), ("5GB", 5_000_000_000), ("2GiB", 2 << 30), ("1.5kb", 1500), ("7B", 7)],
 )
 def test_sizes_are_read_as_people_write_them(text, size):
-    assert cli._bytes(None, None, text) == size
+    assert as_bytes(None, None, text) == size
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_sizes_are_read_as_people_write_them(text, size):
 )
 def test_what_is_no_size_is_wrong_usage(text):
     with pytest.raises(click.BadParameter, match="is not a size"):
-        cli._bytes(None, None, text)
+        as_bytes(None, None, text)
 
 
 def test_inspect_says_what_a_folder_holds(demo_checkpoint, recipe, tmp_path):

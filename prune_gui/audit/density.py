@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,6 +19,14 @@ from prune_gui.recipe import Resolution
 
 _GAP = 1 << 16
 """Asking once more costs as much as deciding about this many entries; shorter gaps are included."""
+
+
+Within = Callable[[int, int, NDArray[np.uint8]], NDArray[np.uint8]]
+"""From flat indices [start, stop), and memory of as many bytes, to the codes there."""
+Tile = tuple[slice, slice]
+"""Some cells of a grid: those down, and those across."""
+Take = Callable[[Tile, NDArray[np.int64], NDArray[np.int64]], None]
+"""Given cells, how many entries of each slot they have, as (slots, down, across), and how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +73,64 @@ def density(
     Raises:
         Cancelled: the monitor said so.
     """
-    if plane.row_stride < plane.column_stride:
-        turned = density(
-            resolution, name, plane.transposed, columns, rows, (cells[1], cells[0]), monitor
-        )
-        return Density(rows, columns, turned.share.T, turned.step.T)
     slots = Slots.of(resolution, name)
     codes = np.array(slots.codes, np.uint8)
-    row_edges, column_edges = _edges(rows, cells[0]), _edges(columns, cells[1])
-    shape = len(row_edges) - 1, len(column_edges) - 1
+    shape = grid_shape(rows, columns, cells)
     share, step = np.zeros(shape, np.float32), np.zeros(shape, np.uint8)
+
+    def take(tile: Tile, counts: NDArray[np.int64], entries: NDArray[np.int64]) -> None:
+        kernels.sum_up_cells(counts, codes, entries, share[tile], step[tile])
+
+    if len(codes) > 1:
+        within = partial(resolution.pruned_by_within, name)
+        count_in_cells(within, slots, plane, rows, columns, cells, take, monitor)
+    share.flags.writeable = step.flags.writeable = False
+    return Density(rows, columns, share, step)
+
+
+def grid_shape(rows: range, columns: range, cells: tuple[int, int]) -> tuple[int, int]:
+    """Return how many cells down and across there are if there may be at most so many."""
+    return len(_edges(rows, cells[0])) - 1, len(_edges(columns, cells[1])) - 1
+
+
+def count_in_cells(
+    within: Within,
+    slots: Slots,
+    plane: Plane,
+    rows: range,
+    columns: range,
+    cells: tuple[int, int],
+    take: Take,
+    monitor: Monitor,
+) -> None:
+    """Count the codes in every cell of a grid over a rectangle of a plane.
+
+    Args:
+        within: gives the codes.
+        slots: where each is counted; nothing is counted in slot 0.
+        plane: how the entries are laid flat.
+        rows: see `density`.
+        columns: likewise.
+        cells: likewise.
+        take: is given the counts, some cells at a time, by several threads at once.
+        monitor: told of the entries looked at.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    if plane.row_stride < plane.column_stride:
+
+        def take_turned(tile: Tile, counts: NDArray[np.int64], entries: NDArray[np.int64]) -> None:
+            take(tile[::-1], counts.transpose(0, 2, 1).copy(), entries.T.copy())
+
+        turned = cells[1], cells[0]
+        count_in_cells(within, slots, plane.transposed, columns, rows, turned, take_turned, monitor)
+        return
+    codes = np.array(slots.codes, np.uint8)
+    row_edges, column_edges = _edges(rows, cells[0]), _edges(columns, cells[1])
     spare: list[NDArray[np.uint8]] = []  # what no thread uses; new memory for each tile is slower
 
-    def fill(tile: tuple[slice, slice]) -> None:
+    def count(tile: Tile) -> None:
         down, across = tile
         memory = spare.pop() if spare else np.empty(CHUNK, np.uint8)
         tile_rows = row_edges[down.start : down.stop + 1]
@@ -86,7 +140,7 @@ def density(
             start = plane.flat(part_rows[0], part_columns[0])
             stop = plane.flat(part_rows[1] - 1, part_columns[1] - 1) + 1
             kernels.count_cells(
-                resolution.pruned_by_within(name, start, stop, memory[: stop - start]),
+                within(start, stop, memory[: stop - start]),
                 codes,
                 slots.lookup,
                 plane.row_stride,
@@ -99,14 +153,11 @@ def density(
             )
             monitor.advance((part_rows[1] - part_rows[0]) * (part_columns[1] - part_columns[0]))
         spare.append(memory)
-        kernels.sum_up_cells(counts, codes, tile_rows, tile_columns, share[tile], step[tile])
+        take(tile, counts, np.outer(np.diff(tile_rows), np.diff(tile_columns)))
 
-    if len(codes) > 1:
-        monitor.expect(len(rows) * len(columns))
-        for _ in run(fill, _tiles(plane, row_edges, column_edges, len(codes))):
-            pass
-    share.flags.writeable = step.flags.writeable = False
-    return Density(rows, columns, share, step)
+    monitor.expect(len(rows) * len(columns))
+    for _ in run(count, _tiles(plane, row_edges, column_edges, len(codes))):
+        pass
 
 
 def _edges(stretch: range, cells: int) -> NDArray[np.int64]:
@@ -117,7 +168,7 @@ def _edges(stretch: range, cells: int) -> NDArray[np.int64]:
 
 def _tiles(
     plane: Plane, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64], slots: int
-) -> Iterator[tuple[slice, slice]]:
+) -> Iterator[Tile]:
     """Cut the grid into pieces of work: few entries and few counts, but at least one cell each.
 
     They are as wide as the grid, or as a chunk of memory: many short rows take long to ask for.

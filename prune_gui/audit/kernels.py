@@ -116,8 +116,7 @@ def count_cells(
 def sum_up_cells(
     counts: Counts,
     known: Codes,
-    row_edges: Counts,
-    column_edges: Counts,
+    entries: Counts,
     share: NDArray[np.float32],
     step: Codes,
 ) -> None:
@@ -126,9 +125,8 @@ def sum_up_cells(
     Args:
         counts: from `count_cells`.
         known: as there.
-        row_edges: as there.
-        column_edges: as there.
-        share: (cells down, cells across).
+        entries: (cells down, cells across), how many each cell has.
+        share: likewise.
         step: likewise; of equals the lowest slot's, and that of kept entries where none is pruned.
     """
     for i in range(share.shape[0]):
@@ -139,8 +137,7 @@ def sum_up_cells(
                 pruned += found
                 if found > most:
                     most, winner = found, slot
-            size = (row_edges[i + 1] - row_edges[i]) * (column_edges[j + 1] - column_edges[j])
-            share[i, j] = pruned / size
+            share[i, j] = pruned / entries[i, j]
             step[i, j] = known[winner]
 
 
@@ -290,7 +287,8 @@ def warm_up() -> None:
     bins = np.zeros(1, np.uint32)
     count_cells(codes, codes, slots, 1, 1, edges, edges, stretch, stretch, counts[None])
     picture, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
-    sum_up_cells(counts[None], codes, edges, edges, picture[:1, :1], one_step[:1, :1])
+    ones = np.ones((1, 1), np.int64)
+    sum_up_cells(counts[None], codes, ones, picture[:1, :1], one_step[:1, :1])
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))

@@ -14,6 +14,7 @@ from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import (
     Draft,
     Resolved,
+    compare_job,
     export_job,
     methods_job,
     open_job,
@@ -23,6 +24,7 @@ from prune_gui.worker.jobs import (
 )
 
 if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
@@ -44,6 +46,7 @@ class Workbench(QObject):
         resolved: what the recipe and the draft come to; lags behind them while the engine works.
         draft: the step in the form, shown in every view as if it were added; None if there is none.
         chosen: the name of the parameter that the views show.
+        other: another checkpoint to compare with, its zeros as pruned; None until one is asked for.
 
     Signals:
         ready: the engine's libraries are loaded, and the methods of installed packages.
@@ -53,6 +56,7 @@ class Workbench(QObject):
         resolved_changed: `resolved` is new.
         resolving_stopped: the user cancelled it; `resolved` stays behind the recipe and the draft.
         chosen_changed: another parameter is shown.
+        other_changed: `other` is another one.
         saved: (path) a file was written.
         failed: (what was tried, error) something could not be done.
     """
@@ -64,6 +68,7 @@ class Workbench(QObject):
     resolved_changed = Signal()
     resolving_stopped = Signal()
     chosen_changed = Signal()
+    other_changed = Signal()
     saved = Signal(object)
     failed = Signal(str, object)
 
@@ -74,6 +79,7 @@ class Workbench(QObject):
         self.resolved: Resolved | None = None
         self.draft: Draft | None = None
         self.chosen: str | None = None
+        self.other: Resolution | None = None
         self._resolving: int | None = None
         self.bridge.happened.connect(self._notice_stop)
 
@@ -147,6 +153,10 @@ class Workbench(QObject):
             self.chosen = name
             self.chosen_changed.emit()
 
+    def compare_with(self, path: Path) -> None:
+        """Open another checkpoint to compare with, in place of the one there is."""
+        self._run(compare_job(path), self._set_other)
+
     def save(
         self, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
     ) -> int | None:
@@ -189,6 +199,8 @@ class Workbench(QObject):
         """End the engine and close the checkpoint."""
         if self.bridge.close() and self.session is not None:
             self.session.checkpoint.close()
+        if self.other is not None:
+            self.other.checkpoint.close()
 
     def _run(self, job: Job, then: Callable[[Result], None]) -> int:
         def done(result: object) -> None:
@@ -212,15 +224,24 @@ class Workbench(QObject):
 
     def _opened(self, session: Session) -> None:
         if self.session is not None:
-            old = self.session.checkpoint
-            # Behind the jobs that still read from it.
-            self._run(Job(f"Closing {old.path.name}", lambda _: old.close()), lambda _: None)
+            self._close(self.session.checkpoint)
         self.session = session
         self.resolved = None
         self.draft = None
         self.chosen = None
         self.opened.emit()
         self.resolve()
+
+    def _close(self, checkpoint: Checkpoint) -> None:
+        """Close a checkpoint behind the jobs that still read from it."""
+        job = Job(f"Closing {checkpoint.path.name}", lambda _: checkpoint.close())
+        self._run(job, lambda _: None)
+
+    def _set_other(self, other: Resolution) -> None:
+        if self.other is not None:
+            self._close(self.other.checkpoint)
+        self.other = other
+        self.other_changed.emit()
 
     def _set_resolved(self, resolved: Resolved) -> None:
         session = self.session

@@ -113,6 +113,22 @@ def _place(draft: Draft, recipe: Recipe) -> int:
     return len(recipe.steps) if draft.replaces is None else draft.replaces
 
 
+def compare_job(path: Path) -> Job:
+    """Open a checkpoint to compare with; returns its `Resolution`, every zero of it pruned."""
+
+    def work(monitor: Monitor) -> Resolution:
+        from prune_gui.recipe import begin
+
+        other = open_checkpoint(path)
+        try:
+            return begin(Recipe(start="zeros"), other, monitor)
+        except BaseException:
+            other.close()
+            raise
+
+    return Job(f"Opening {path.name} to compare with", work)
+
+
 def export_job(
     session: Session, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
 ) -> Job:

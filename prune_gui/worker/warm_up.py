@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 LATER: Final = (
+    "prune_gui.audit.comparison",
     "prune_gui.audit.density",
     "prune_gui.audit.entry",
     "prune_gui.audit.histogram",

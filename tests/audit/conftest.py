@@ -29,6 +29,9 @@ class InMemory(Checkpoint):
     def read_key(self, key: str) -> torch.Tensor:
         return self._tensors[key]
 
+    def check(self) -> None:
+        pass
+
     def fingerprint(self, monitor) -> str:
         raise NotImplementedError
 
@@ -37,6 +40,12 @@ class InMemory(Checkpoint):
 
 
 Resolve = Callable[..., Resolution]
+
+
+@pytest.fixture(scope="session")
+def in_memory() -> Callable[[Mapping[str, torch.Tensor]], Checkpoint]:
+    """Return what makes a checkpoint of named tensors."""
+    return InMemory
 
 
 @pytest.fixture(scope="session")

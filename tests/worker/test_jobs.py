@@ -12,7 +12,15 @@ from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step, Target
-from prune_gui.worker.jobs import Draft, export_job, methods_job, open_job, resolve_job, sizes_job
+from prune_gui.worker.jobs import (
+    Draft,
+    compare_job,
+    export_job,
+    methods_job,
+    open_job,
+    resolve_job,
+    sizes_job,
+)
 
 
 def step(amount: float, *targets: str) -> Step:
@@ -99,7 +107,6 @@ def test_sizes_are_those_of_what_the_recipe_was_and_can_be_cancelled(session, tm
     export_job(session, tmp_path / "out", "finalized", overwrite=False, shard_size=20).work(
         Monitor()
     )
-    assert told.exact
     assert told.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     stop = threading.Event()
     stop.set()
@@ -115,3 +122,20 @@ def test_loading_methods_offers_them_unless_it_is_cancelled(plugin_file, nearest
     assert "nearest_mean" not in METHODS
     [method] = methods_job(nearest_mean).work(Monitor())
     assert METHODS["nearest_mean"] is method
+
+
+def test_a_checkpoint_to_compare_with_has_its_zeros_pruned(tmp_path):
+    pair = {"p_orig": torch.ones(4), "p_mask": torch.tensor([1.0, 0, 0, 1])}
+    save_file({"w": torch.tensor([0.0, 1, -0.0, 2]), **pair}, tmp_path / "other.safetensors")
+    other = compare_job(tmp_path / "other.safetensors").work(Monitor())
+    with other.checkpoint:
+        assert other.counts == {"w": (2, 4), "p": (2, 4)}
+        assert other.mask("w").tolist() == [False, True, False, True]
+
+
+def test_a_checkpoint_that_is_not_compared_after_all_is_closed(tmp_path):
+    save_file({"w": torch.zeros(4)}, tmp_path / "other.safetensors")
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):  # a file left open would be a warning, and so an error
+        compare_job(tmp_path / "other.safetensors").work(Monitor(cancel=stop))

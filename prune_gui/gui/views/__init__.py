@@ -1,8 +1,9 @@
-"""What the user looks at: the chosen parameter as a mask, a distribution, and norms."""
+"""What the user looks at: the chosen parameter, its mask, values, norms, and it beside another."""
 
+from prune_gui.gui.views.compare_view import CompareView
 from prune_gui.gui.views.distribution_view import DistributionView
 from prune_gui.gui.views.mask_view import MaskView
 from prune_gui.gui.views.norms_view import NormsView
 from prune_gui.gui.views.tabs import ViewTabs
 
-__all__ = ["DistributionView", "MaskView", "NormsView", "ViewTabs"]
+__all__ = ["CompareView", "DistributionView", "MaskView", "NormsView", "ViewTabs"]

@@ -47,6 +47,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         axis = self.plotItem.getAxis(side)
         axis.setLabel(text)
         axis.showLabel(bool(text))
+        axis.resizeEvent()  # puts it in the middle; else it begins where the text before it did
 
     def recolour(self, colours: Colours) -> None:
         """Take other colours; pyqtgraph does not look at the palette."""

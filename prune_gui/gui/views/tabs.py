@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.compare_view import CompareView
 from prune_gui.gui.views.distribution_view import DistributionView
 from prune_gui.gui.views.mask_view import MaskView
 from prune_gui.gui.views.norms_view import NormsView
@@ -26,6 +27,7 @@ class ViewTabs(QWidget):
         mask_view: which entries are pruned.
         distribution_view: the values; its `cut_dragged` tells that the draft's cut is moved.
         norms_view: the channels.
+        compare_view: what another moment of the stack, or another checkpoint, prunes.
     """
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -34,11 +36,13 @@ class ViewTabs(QWidget):
         self.mask_view = MaskView(workbench)
         self.distribution_view = DistributionView(workbench)
         self.norms_view = NormsView(workbench)
+        self.compare_view = CompareView(workbench)
         self._tabs = QTabWidget(documentMode=True)
         self._tabs.setAccessibleName("Views of the parameter")
         self._tabs.addTab(self.mask_view, "&Mask")
         self._tabs.addTab(self.distribution_view, "&Distribution")
         self._tabs.addTab(self.norms_view, "&Norms")
+        self._tabs.addTab(self.compare_view, "&Compare")
         self._name, self._facts = QLabel(), QLabel()
         self._name.setAccessibleName("Chosen parameter")
         self._facts.setAccessibleName("Shape, type and sparsity")

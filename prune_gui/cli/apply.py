@@ -1,0 +1,179 @@
+"""`prune-gui apply`: prune a checkpoint by a recipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prune_gui.cli.options import as_bytes, as_json, file, one_state, own_methods, use_methods
+from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, shape_text
+from prune_gui.errors import RecipeError, one_line
+
+if TYPE_CHECKING:
+    from prune_gui.audit.report import Report
+    from prune_gui.recipe import Form, Recipe, Resolution
+
+
+@click.command()
+@click.argument("recipe", type=file)
+@click.argument("checkpoint", type=file)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(),
+    required=True,
+    help="The file to write, or a folder of shards.",
+)
+@click.option(
+    "--form",
+    type=click.Choice(["finalized", "reparametrized", "masks"]),
+    default="finalized",
+    show_default=True,
+    help="Zeros in place; X_orig and X_mask as torch keeps them; or the masks alone.",
+)
+@click.option(
+    "--overwrite", is_flag=True, help="Replace OUT, and what is written beside it, if it exists."
+)
+@click.option(
+    "--shard-size",
+    callback=as_bytes,
+    metavar="SIZE",
+    help="Split the checkpoint into shards of this size, as 500MB, 5GB or 2GiB, in the folder OUT.",
+)
+@one_state
+@own_methods
+@as_json
+def apply(
+    recipe: Path,
+    checkpoint: Path,
+    out: str,
+    form: Form,
+    shard_size: int | None,
+    state: str | None,
+    own: Sequence[Path],
+    *,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Prune a checkpoint by a recipe and save the result. RECIPE - reads standard input."""
+    use_methods(own)
+    prune_and_save(
+        _read(recipe),
+        checkpoint,
+        {out: form},
+        overwrite=overwrite,
+        as_json=as_json,
+        shard_size=shard_size,
+        state=state,
+    )
+
+
+def _read(recipe: Path) -> Recipe:
+    from prune_gui.recipe import Recipe
+
+    if recipe != Path("-"):
+        return Recipe.load(recipe)
+    try:
+        text = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise RecipeError("The recipe on standard input is not UTF-8 text.") from error
+    return Recipe.from_yaml(text, source="The recipe on standard input")
+
+
+def prune_and_save(
+    recipe: Recipe,
+    checkpoint: Path,
+    outputs: Mapping[str, Form],
+    *,
+    overwrite: bool,
+    as_json: bool,
+    shard_size: int | None = None,
+    state: str | None = None,
+) -> None:
+    """Prune a checkpoint by a recipe, save each form, and say what was pruned.
+
+    Args:
+        recipe: what to do.
+        checkpoint: what to prune.
+        outputs: the forms to write, by file or folder.
+        overwrite: whether existing files may be replaced.
+        as_json: whether to say it in JSON.
+        shard_size: see `export`.
+        state: see `open_checkpoint`.
+    """
+    from prune_gui.audit.report import report
+    from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.recipe import Target, export, loader_path, resolve
+
+    with open_checkpoint(checkpoint, state) as opened:
+        with job("Pruning") as (progress, stop):
+            resolution = resolve(recipe, opened, progress, stop)
+        for out, form in outputs.items():
+            with job(f"Saving {Path(out).name}") as (progress, stop):
+                export(resolution, out, form, overwrite, progress, stop, shard_size)
+        loaders = [
+            str(loader_path(Target.of(opened, out, shard_size)))
+            for out, form in outputs.items()
+            if form == "reparametrized"
+        ]
+        if as_json:
+            print_json({**_applied(resolution, outputs), "loaders": loaders})
+            return
+        for row in _table(report(resolution)):
+            click.echo(row)
+        for number, outcome in enumerate(resolution.outcomes, 1):
+            for about, note in outcome.notes.items():
+                click.echo(f"Note on step {number}: {about}: {note}")
+        for out, form in outputs.items():
+            click.echo(f"Wrote {out} ({form}, {_written(out):,} bytes)")
+        for loader in loaders:
+            click.echo(f"Wrote {loader} (its load(model) loads that into a model)")
+
+
+def _written(out: str) -> int:
+    """Return the bytes of a file, or of the files in a folder."""
+    path = Path(out)
+    return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
+
+
+def _applied(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, object]:
+    pruned, total = resolution.total
+    return {
+        "checkpoint": str(resolution.checkpoint.path),
+        "files": [
+            {"path": out, "form": form, "bytes": _written(out)} for out, form in outputs.items()
+        ],
+        "pruned": pruned,
+        "total": total,
+        "steps": [
+            {
+                **step.model_dump(mode="json"),
+                "pruned": sum(outcome.pruned.values()),
+                "notes": dict(outcome.notes),
+            }
+            for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)
+        ],
+        "parameters": {
+            name: {"pruned": gone, "total": count}
+            for name, (gone, count) in resolution.counts.items()
+        },
+    }
+
+
+def _table(pruned: Report) -> Iterator[str]:
+    touched = [row for row in pruned.rows if row.pruned] or list(pruned.rows)
+    lines = [
+        (
+            one_line(row.name, LONGEST_NAME),
+            shape_text(row.shape),
+            f"{row.pruned:,}",
+            f"{row.total:,}",
+            f"{row.sparsity:.1%}",
+        )
+        for row in (*touched, pruned.total)
+    ]
+    return aligned([("Parameter", "Shape", "Pruned", "Of", "Sparsity"), *lines])

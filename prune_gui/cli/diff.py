@@ -1,0 +1,188 @@
+"""`prune-gui diff`: what differs between two checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from prune_gui.cli.options import as_json, file
+from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, shape_text
+from prune_gui.errors import one_line
+
+if TYPE_CHECKING:
+    from prune_gui.audit.difference import Difference, Differences, State
+    from prune_gui.audit.tally import Zeros
+    from prune_gui.checkpoint import Checkpoint, TensorInfo
+
+HEADINGS: Final = (
+    *("Tensor", "Change", "Shape", "Type", "Differing", "Largest change", "Zeros"),
+    *("Gained", "Lost", "IoU", "n:m"),
+)
+SUMMARY: Final[dict[State, str]] = {
+    "identical": "byte-identical",
+    "equal": "equal but stored otherwise",
+    "changed": "changed",
+    "shape": "of another shape",
+    "not_compared": "not compared",
+    "only_in_a": "only in A",
+    "only_in_b": "only in B",
+}
+
+
+@click.command()
+@click.argument("a", type=file)
+@click.argument("b", type=file)
+@as_json
+def diff(a: Path, b: Path, *, as_json: bool) -> None:
+    """Compare two checkpoints: names, shapes, types, values, zeros gained and lost.
+
+    Tensors are compared by name and entry by entry; X_orig and X_mask are the one tensor X that
+    they stand for. The table shows those that differ, --json all.
+    """
+    from prune_gui.audit.difference import difference
+    from prune_gui.checkpoint import open_checkpoint
+
+    with open_checkpoint(a) as one, open_checkpoint(b) as other:
+        with job("Comparing") as (progress, stop):
+            found = difference(one, other, progress, stop)
+        if as_json:
+            print_json(_described(one, other, found))
+        else:
+            for line in _table(one, other, found):
+                click.echo(line)
+
+
+def _table(a: Checkpoint, b: Checkpoint, found: Differences) -> Iterator[str]:
+    for label, checkpoint in (("A", a), ("B", b)):
+        path = one_line(str(checkpoint.path))
+        yield f"{label}: {path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors"
+    changed = [_cells(row) for row in found.rows if row.state != "identical"]
+    if changed:
+        yield from aligned([HEADINGS, *changed])
+    for key, (before, after) in found.metadata.items():
+        change = "only in B" if before is None else "only in A" if after is None else "differs"
+        yield f"Metadata {one_line(key, LONGEST_NAME)}: {change}"
+    for note in found.notes:
+        yield f"Note: {note}"
+    yield _summary(found)
+
+
+def _cells(row: Difference) -> tuple[str, ...]:
+    name = one_line(row.name, LONGEST_NAME)
+    if row.a is None or row.b is None:
+        return (name, _change(row), shape_text(row.shown.shape), row.shown.dtype, *[""] * 7)
+    shape = _arrow(shape_text(row.a.shape), shape_text(row.b.shape))
+    first = (name, _change(row), shape, _arrow(row.a.dtype, row.b.dtype))
+    if row.tally is None:
+        return (*first, *[""] * 7)
+    largest = "" if row.tally.largest is None else f"{row.tally.largest:.3g}"
+    values = (f"{row.tally.differing:,}", largest)
+    zeros = row.tally.zeros
+    if zeros is None:
+        return (*first, *values, *[""] * 5)
+    return (
+        *first,
+        *values,
+        _arrow(f"{zeros.a:,}", f"{zeros.b:,}"),
+        f"{zeros.gained:,}",
+        f"{zeros.lost:,}",
+        f"{zeros.iou:.3f}",
+        _arrow(*[" ".join(names) or "none" for names in row.patterns]) if row.patterns else "",
+    )
+
+
+def _change(row: Difference) -> str:
+    match row.state:
+        case "changed":
+            return "values" if row.a and row.b and row.a.dtype == row.b.dtype else "type, values"
+        case "equal":
+            return "type" if row.a and row.b and row.a.dtype != row.b.dtype else "form"
+        case "not_compared":
+            return f"not compared: {row.reason}"
+        case state:
+            return state.replace("_a", "_A").replace("_b", "_B").replace("_", " ")
+
+
+def _arrow(before: str, after: str) -> str:
+    return after if before == after else f"{before} -> {after}"
+
+
+def _summary(found: Differences) -> str:
+    states = ", ".join(f"{found.states[s]:,} {SUMMARY[s]}" for s in SUMMARY if found.states[s])
+    zeros = found.zeros
+    if found.identical:
+        states = "all byte-identical"
+    return (
+        f"{len(found.rows):,} tensors: {states}; zeros {_arrow(f'{zeros.a:,}', f'{zeros.b:,}')}: "
+        f"{zeros.gained:,} gained, {zeros.lost:,} lost, IoU {zeros.iou:.3f}"
+    )
+
+
+def _described(a: Checkpoint, b: Checkpoint, found: Differences) -> dict[str, object]:
+    return {
+        "a": _of_file(a),
+        "b": _of_file(b),
+        "identical": found.identical,
+        "states": {state: found.states[state] for state in SUMMARY},
+        "zeros": _of_zeros(found.zeros),
+        "metadata": {key: list(values) for key, values in found.metadata.items()},
+        "notes": list(found.notes),
+        "tensors": [_of_row(row) for row in found.rows],
+    }
+
+
+def _of_file(checkpoint: Checkpoint) -> dict[str, object]:
+    return {
+        "path": str(checkpoint.path),
+        "format": checkpoint.format,
+        "files": [str(path) for path in checkpoint.files],
+        "state_dict": checkpoint.state_dict,
+        "tensors": len(checkpoint.tensors),
+    }
+
+
+def _of_row(row: Difference) -> dict[str, object]:
+    tally = row.tally
+    largest = tally.largest if tally is not None else None
+    return {
+        "name": row.name,
+        "aliases": list(row.aliases),
+        "state": row.state,
+        "reason": row.reason or None,
+        "a": _of_tensor(row.a, row.patterns and row.patterns[0]),
+        "b": _of_tensor(row.b, row.patterns and row.patterns[1]),
+        "differing": tally and tally.differing,
+        "same_number": tally and tally.same_number,
+        "non_finite": tally and tally.non_finite,
+        "largest_difference": None if largest is None or math.isinf(largest) else largest,
+        "zeros": _of_zeros(tally.zeros) if tally is not None and tally.zeros is not None else None,
+    }
+
+
+def _of_tensor(
+    info: TensorInfo | None, patterns: tuple[str, ...] | None
+) -> dict[str, object] | None:
+    if info is None:
+        return None
+    return {
+        "shape": list(info.shape),
+        "dtype": info.dtype,
+        "bytes": info.nbytes,
+        "reparametrized": info.pair is not None,
+        "n_m": None if patterns is None else list(patterns),
+    }
+
+
+def _of_zeros(zeros: Zeros) -> dict[str, object]:
+    return {
+        "a": zeros.a,
+        "b": zeros.b,
+        "both": zeros.both,
+        "gained": zeros.gained,
+        "lost": zeros.lost,
+        "iou": zeros.iou,
+    }

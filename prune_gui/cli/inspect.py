@@ -1,0 +1,130 @@
+"""`prune-gui inspect`: what a checkpoint holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from prune_gui.cli.options import as_json, file, one_state
+from prune_gui.cli.printing import (
+    LONGEST_LINE,
+    LONGEST_NAME,
+    aligned,
+    job,
+    print_json,
+    shape_text,
+)
+from prune_gui.errors import one_line
+
+if TYPE_CHECKING:
+    from prune_gui.audit.report import Report, Row
+    from prune_gui.checkpoint import Checkpoint, TensorInfo
+
+ROLES_AT_MOST: Final = 8
+
+
+@click.command()
+@click.argument("checkpoint", type=file)
+@one_state
+@as_json
+def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
+    """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
+    from prune_gui.audit.report import report
+    from prune_gui.checkpoint import open_checkpoint
+    from prune_gui.recipe import Recipe, resolve
+
+    with open_checkpoint(checkpoint, state) as opened:
+        with job("Counting zeros") as (progress, stop):
+            zeros = report(resolve(Recipe(start="zeros"), opened, progress, stop))
+        if as_json:
+            print_json(_described(opened, zeros))
+        else:
+            _print_tree(opened, zeros)
+
+
+def _described(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
+    from prune_gui.checkpoint import module_tree
+
+    rows = {row.name: row for row in zeros.rows}
+    return {
+        "path": str(checkpoint.path),
+        "format": checkpoint.format,
+        "files": [str(path) for path in checkpoint.files],
+        "description": checkpoint.description,
+        "state_dict": checkpoint.state_dict,
+        "state_dicts": list(checkpoint.candidates),
+        "warnings": list(checkpoint.warnings),
+        "metadata": dict(checkpoint.metadata),
+        "parameters": zeros.total.total,
+        "zeros": zeros.total.pruned,
+        "tensors": [
+            {
+                "name": info.name,
+                "shape": list(info.shape),
+                "dtype": info.dtype,
+                "bytes": info.nbytes,
+                "aliases": list(info.aliases),
+                "reparametrized": info.pair is not None,
+                "not_prunable": info.not_prunable,
+                "role": info.role,
+                "zeros": rows[info.name].pruned if info.name in rows else None,
+            }
+            for info in checkpoint.tensors.values()
+        ],
+        "modules": [
+            {"path": node.path, "kind": node.kind, "inferred": True}
+            for node in module_tree(checkpoint.tensors.values()).walk()
+            if node.kind
+        ],
+    }
+
+
+def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
+    from prune_gui.checkpoint import module_tree
+
+    rows = {row.name: row for row in zeros.rows}
+    lines: list[tuple[str, ...]] = []
+    waiting = [(0, child) for child in reversed(module_tree(checkpoint.tensors.values()).children)]
+    while waiting:
+        depth, node = waiting.pop()
+        label = "  " * depth + one_line(node.name, LONGEST_NAME)
+        kind = f"{node.kind}?" if node.kind else ""  # it is inferred
+        cells = _cells(node.tensor, rows) if node.tensor else ("", kind, "", "")
+        lines.append((label, *cells))
+        waiting += [(depth + 1, child) for child in reversed(node.children)]
+    size = sum(info.nbytes for info in checkpoint.tensors.values())
+    shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
+    path = one_line(str(checkpoint.path))
+    click.echo(
+        f"{path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
+        f"{zeros.total.total:,} prunable parameters, {size:,} bytes"
+    )
+    if checkpoint.description:
+        click.echo(f"Model: {checkpoint.description}")
+    for line in aligned([("Module", "Shape", "Type", "Parameters", "Zeros"), *lines]):
+        click.echo(line)
+    for key, value in checkpoint.metadata.items():
+        for line in f"{key}: {value}".splitlines():
+            click.echo(one_line(line, LONGEST_LINE))
+    for note in _roles(checkpoint):
+        click.echo(note)
+    for warning in checkpoint.warnings:
+        click.echo(f"Warning: {warning}")
+
+
+def _roles(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what the first few tensors that are parts of a weight are for it."""
+    parts = [info for info in checkpoint.tensors.values() if info.role]
+    for info in parts[:ROLES_AT_MOST]:
+        yield one_line(f"{info.name}: {info.role}", LONGEST_LINE)
+    if len(parts) > ROLES_AT_MOST:
+        yield f"and {len(parts) - ROLES_AT_MOST:,} more like these; --json names all"
+
+
+def _cells(info: TensorInfo, rows: Mapping[str, Row]) -> tuple[str, str, str, str]:
+    row = rows.get(info.name)
+    zeros = f"{row.sparsity:.1%}" if row else info.not_prunable or ""
+    return shape_text(info.shape), info.dtype, f"{info.numel:,}", zeros

@@ -1,0 +1,40 @@
+"""`prune-gui methods`: what there is to prune by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from prune_gui.cli.options import as_json, own_methods, use_methods
+from prune_gui.cli.printing import print_json
+
+
+@click.command()
+@own_methods
+@as_json
+def methods(own: Sequence[Path], *, as_json: bool) -> None:
+    """List every method and its parameters."""
+    from prune_gui.pruning.methods import METHODS, Method
+
+    use_methods(own)
+    if as_json:
+        print_json(
+            {
+                name: {**method.model_json_schema(), "source": method.source}
+                for name, method in METHODS.items()
+            }
+        )
+        return
+    for name, method in METHODS.items():
+        origin = "" if method.source == Method.source else f"  (from {method.source})"
+        click.echo(f"{name}{origin}\n    {_summary(method.__doc__)}")
+        for field_name, field in method.model_fields.items():
+            given = "required" if field.is_required() else f"{field.default}"
+            click.echo(f"    {field_name} [{given}]: {field.description}")
+        click.echo()
+
+
+def _summary(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]

@@ -1,0 +1,45 @@
+"""Arguments and options that several commands have, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from prune_gui.byte_counts import parse_bytes
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+file = click.Path(path_type=Path)
+one_state = click.option(
+    "--state",
+    metavar="NAME",
+    help="Which state dict of a training checkpoint to open; the largest, unless told.",
+)
+own_methods = click.option(
+    "--methods",
+    "own",
+    type=file,
+    multiple=True,
+    help="A Python file of pruning methods. Naming it here runs it; may be given several times.",
+)
+
+
+def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
+    """Return how many bytes a text such as 500MB, 5GB or 2GiB means."""
+    if text is None:
+        return None
+    try:
+        return parse_bytes(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+def use_methods(own: Sequence[Path]) -> None:
+    """Load the methods of installed packages, then those of the files that the user named."""
+    from prune_gui.pruning.plugins import load_methods, use_installed
+
+    for problem in use_installed():
+        click.echo(f"prune-gui: {problem}", err=True)
+    for path in own:
+        load_methods(path)

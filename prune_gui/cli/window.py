@@ -1,0 +1,61 @@
+"""The window, on a checkpoint or on the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prune_gui.cli.apply import prune_and_save
+from prune_gui.cli.options import file, own_methods, use_methods
+from prune_gui.errors import PruneGuiError
+from prune_gui.resources import resource
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Form
+
+
+@click.command("open", hidden=True)
+@click.argument("checkpoint", type=file, required=False)
+@click.option("--recipe", type=file, help="A recipe to begin with.")
+@own_methods
+def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:
+    """Open the window."""
+    from prune_gui.gui.app import run
+
+    return run(checkpoint, recipe, own)
+
+
+@click.command()
+@click.option("--out", type=file, default=Path("prune-gui-demo"), show_default=True)
+@own_methods
+def demo(out: Path, own: Sequence[Path]) -> int:
+    """Open the window on the demo.
+
+    On a machine without a display the same job is done here, and its results go to the folder OUT.
+    """
+    checkpoint = resource("demo", "digits_cnn.safetensors")
+    recipe = resource("demo", "digits_cnn.yaml")
+    from prune_gui.gui.display import display_problem
+
+    problem = display_problem()
+    if problem is None:
+        from prune_gui.gui.app import run
+
+        return run(checkpoint, recipe, own)
+    click.echo(f"No window: {problem} Doing the same job without one.\n")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PruneGuiError(f"{out} cannot be made: {error.strerror}.") from error
+    outputs: dict[str, Form] = {
+        str(out / "digits_cnn-finalized.safetensors"): "finalized",
+        str(out / "digits_cnn-reparametrized.safetensors"): "reparametrized",
+    }
+    from prune_gui.recipe import Recipe
+
+    use_methods(own)
+    prune_and_save(Recipe.load(recipe), checkpoint, outputs, overwrite=True, as_json=False)
+    return 0

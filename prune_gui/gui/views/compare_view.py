@@ -1,0 +1,347 @@
+"""A parameter in two moments of the stack, or in two checkpoints, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QLabel,
+    QPushButton,
+    QSplitter,
+    QStackedWidget,
+    QWidget,
+)
+
+from prune_gui.gui.dialogs import ask_checkpoint
+from prune_gui.gui.views.axes import plane_labels
+from prune_gui.gui.views.compare_picture import Pair, draw_pair, in_total, legend
+from prune_gui.gui.views.mask_picture import Frame
+from prune_gui.gui.views.moment_chooser import Chosen, MomentChooser
+from prune_gui.gui.views.overlap_table import OverlapTable
+from prune_gui.gui.views.plane_chooser import PlaneChooser
+from prune_gui.gui.views.plane_plot import ZOOM_KEYS, PlanePlot, shortcut
+from prune_gui.gui.views.subject import Subject
+from prune_gui.gui.views.view import View
+from prune_gui.recipe.codes import IN_FILE, KEPT
+
+if TYPE_CHECKING:
+    from prune_gui.audit.comparison import Overlap
+    from prune_gui.audit.entry import Weight
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Resolution
+
+CALM: Final = 250
+"""Milliseconds without a change after which the table of all parameters follows."""
+
+TABLE: Final = 180
+"""Pixels that the table is high at first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """Two moments.
+
+    Attributes:
+        left: what the stack is compared with.
+        right: the stack, and the draft if there is one.
+    """
+
+    left: Chosen
+    right: Resolution
+
+    def same_as(self, other: Compared | None) -> bool:
+        """Tell whether both are of the same moments."""
+        return other is not None and self.right is other.right and self.left.same_as(other.left)
+
+
+class CompareView(View):
+    """What another moment pruned on the left, what the stack prunes on the right.
+
+    Both pictures zoom and move together, with the keys of the mask. The table below has every
+    parameter; to go to a row is to choose its parameter.
+    """
+
+    lane = "compare"
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(workbench, parent)
+        self.setAccessibleName("Compare")
+        self._drawn: tuple[Compared, Frame] | None = None
+        self._tabulated: Compared | None = None
+        self._cursor: tuple[int, int] | None = None
+        self._moments = MomentChooser(workbench, ask_checkpoint)
+        self._planes = PlaneChooser()
+        self._left, self._right = PlanePlot(), PlanePlot()
+        self._title = QLabel()
+        self._table = OverlapTable()
+        self._entry, self._total = QLabel(), QLabel(wordWrap=True)
+        self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
+        self._reason.setForegroundRole(self._reason.palette().ColorRole.PlaceholderText)
+        self._reason.setMargin(24)
+        self._name_widgets()
+        self._pictures = QStackedWidget()
+        self._pictures.addWidget(self._side_by_side())
+        self._pictures.addWidget(self._reason)
+        halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        halves.addWidget(self._under_titles())
+        halves.addWidget(self._table)
+        halves.setStretchFactor(0, 1)
+        halves.setSizes([3 * TABLE, TABLE])
+        self._lay_out([self._planes, *self._buttons()], halves, [self._total])
+        self._beside.addWidget(self._legend, 2, 0, 1, -1)  # it is about the pictures alone
+        self._calm = QTimer(self, singleShot=True, interval=CALM)
+        self._calm.timeout.connect(self._tabulate)
+        self._connect(workbench)
+        self._recolour()
+
+    def fit(self) -> None:
+        """Show the whole plane on both sides."""
+        self._left.fit()
+
+    def one_to_one(self) -> None:
+        """Show one entry per pixel, around the same middle."""
+        self._left.one_to_one()
+
+    def _name_widgets(self) -> None:
+        for widget, name in (
+            (self._left, "Picture of what it is compared with"),
+            (self._right, "Picture of the stack"),
+            (self._title, "What the right picture shows"),
+            (self._entry, "Entry under the cursor in both"),
+            (self._total, "All parameters together"),
+        ):
+            widget.setAccessibleName(name)
+        for label in (self._title, self._entry, self._total):
+            label.setMinimumWidth(1)
+        self._entry.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._entry.setContentsMargins(8, 2, 8, 0)
+        self._entry.setMinimumHeight(self._entry.fontMetrics().height() + 2)
+
+    def _side_by_side(self) -> QWidget:
+        widget = QWidget()
+        self._beside = QGridLayout(widget)
+        self._beside.setContentsMargins(0, 0, 0, 0)
+        self._beside.setSpacing(0)
+        for column, plot in enumerate((self._left, self._right)):
+            self._beside.addWidget(plot, 0, column)
+            self._beside.setColumnStretch(column, 1)
+        self._beside.setRowStretch(0, 1)
+        self._beside.addWidget(self._entry, 1, 0, 1, -1)
+        return widget
+
+    def _under_titles(self) -> QWidget:
+        """Return the pictures under what each of them shows."""
+        widget = QWidget()
+        layout = QGridLayout(widget)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setVerticalSpacing(4)
+        layout.setHorizontalSpacing(0)
+        for column, title in enumerate((self._moments, self._title)):
+            title.setContentsMargins(8, 0, 8, 0)
+            layout.addWidget(title, 0, column)
+            layout.setColumnStretch(column, 1)
+        layout.addWidget(self._pictures, 1, 0, 1, -1)
+        layout.setRowStretch(1, 1)
+        return widget
+
+    def _buttons(self) -> list[QPushButton]:
+        made = []
+        for text, tip, key, act in (
+            ("Fit", "Show the whole parameter (F)", "F", self.fit),
+            ("1:1", "Show one entry per pixel (1)", "1", self.one_to_one),
+        ):
+            made.append(button := QPushButton(text))
+            button.setToolTip(tip)
+            button.clicked.connect(act)
+            shortcut(key, act, self)
+        for key, factor in ZOOM_KEYS:
+            shortcut(key, partial(self._left.zoom, factor), self)
+        return made
+
+    def _connect(self, workbench: Workbench) -> None:
+        self._right.view.setXLink(self._left.view)
+        self._right.view.setYLink(self._left.view)
+        self._left.settled.connect(self.refresh)
+        self._planes.changed.connect(self.refresh)
+        self._moments.changed.connect(self.refresh)
+        self._table.chosen.connect(workbench.choose)
+        workbench.other_changed.connect(self._use_other)
+        for plot in (self._left, self._right):
+            plot.pointed.connect(self._point_at)
+
+    def _use_other(self) -> None:
+        self._moments.choose_other()
+        self.refresh()
+
+    def _look(self, subject: Subject) -> None:
+        self._moments.offer()
+        left = self._moments.chosen
+        if left is None:
+            return
+        compared = Compared(left, subject.resolution)
+        self._table.mark(subject.name)
+        if not compared.same_as(self._tabulated):
+            self._calm.start()
+        if (problem := _incomparable(left, subject)) is not None:
+            self._pictured = None
+            self._say(problem)
+            return
+        self._planes.set_shape(subject.info.shape)
+        chosen = self._left.frame_of(self._planes.plane)
+        if self._shows(subject, compared, chosen):
+            return
+        colours = self.colours()
+        self._picture(
+            subject,
+            lambda monitor: draw_pair(
+                left.resolution(), subject.resolution, subject.name, chosen, colours, monitor
+            ),
+            lambda pair: self._show(subject, compared, chosen, pair),
+        )
+
+    def _shows(self, subject: Subject, compared: Compared, chosen: Frame) -> bool:
+        """Tell whether the pictures are those already."""
+        return (
+            self._drawn is not None
+            and self._drawn[1] == chosen
+            and subject.same_parameter(self._pictured)
+            and compared.same_as(self._drawn[0])
+        )
+
+    def _show(self, subject: Subject, compared: Compared, drawn: Frame, pair: Pair) -> None:
+        same = (
+            self._drawn is not None
+            and subject.same_parameter(self._pictured)
+            and compared.same_as(self._drawn[0])
+        )
+        if drawn.plane != self._left.plane:
+            self._set_cursor(None)
+            labels = plane_labels(subject.name, subject.info.shape, self._planes.dims)
+            for plot in (self._right, self._left):
+                plot.show_plane(drawn.plane, labels)
+        for plot, pixels in ((self._left, pair.left), (self._right, pair.right)):
+            plot.show_pixels(drawn, pixels, same=same)
+        self._drawn = compared, drawn
+        with_draft = " and the draft" if subject.draft is not None else ""
+        self._title.setText(f"Right: the stack{with_draft}")
+        self._legend.setText(legend(pair.overlap, self.colours()))
+        self._pictures.setCurrentIndex(0)
+        self._ask_about_entry()
+
+    def _say(self, message: str) -> None:
+        """Say it in place of the pictures, so that what they compare can still be chosen."""
+        if self.subject is None or self._moments.chosen is None:
+            super()._say(message)
+            return
+        self._impatience.stop()
+        self._drawn = None
+        self._reason.setText(message)
+        self._legend.clear()
+        self._entry.clear()
+        self._pictures.setCurrentWidget(self._reason)
+        self._pages.setCurrentWidget(self._content)
+
+    def _tabulate(self) -> None:
+        """Count every parameter."""
+        subject, left = self.subject, self._moments.chosen
+        if subject is None or left is None or not self.isVisible():
+            return
+        compared = Compared(left, subject.resolution)
+
+        def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], Overlap]:
+            from prune_gui.audit.comparison import comparable, overlaps, summed
+
+            before, right = left.resolution(), compared.right
+            names = [name for name in right.counts if comparable(before, right, name)]
+            rows = overlaps(before, right, names, monitor)
+            return rows, summed(rows)
+
+        self._ask("compare.table", subject, count, lambda found: self._show_table(compared, *found))
+
+    def _show_table(self, compared: Compared, rows: tuple[Overlap, ...], total: Overlap) -> None:
+        self._tabulated = compared
+        self._table.show_rows(rows)
+        self._total.setText(in_total(total))
+
+    def _point_at(self, cell: tuple[int, int] | None) -> None:
+        self._set_cursor(cell)
+
+    def _set_cursor(self, cell: tuple[int, int] | None) -> None:
+        if cell != self._cursor:
+            self._cursor = cell
+            for plot in (self._left, self._right):
+                plot.mark(cell)
+            self._ask_about_entry()
+
+    def _ask_about_entry(self) -> None:
+        subject, plane, cursor = self.subject, self._left.plane, self._cursor
+        left = self._moments.chosen
+        if (
+            subject is None
+            or left is None
+            or plane is None
+            or cursor is None
+            or plane.shape != subject.info.shape
+        ):
+            self._entry.clear()
+            return
+
+        def read(_: Monitor) -> tuple[Weight, Weight]:
+            from prune_gui.audit.entry import weight_at
+
+            index, flat = plane.index(*cursor), plane.flat(*cursor)
+            before = weight_at(left.resolution(), subject.name, index, flat)
+            return before, weight_at(subject.resolution, subject.name, index, flat)
+
+        self._ask("compare.entry", subject, read, lambda found: self._tell(subject, found, cursor))
+
+    def _tell(
+        self, subject: Subject, found: tuple[Weight, Weight], cursor: tuple[int, int]
+    ) -> None:
+        if cursor == self._cursor:
+            self._entry.setText(describe(subject, *found))
+
+    def _recolour(self) -> None:
+        for plot in (self._left, self._right):
+            plot.recolour(self.colours())
+        self._drawn = None
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Stop waiting."""
+        super().hideEvent(event)
+        self._calm.stop()
+
+
+def describe(subject: Subject, left: Weight, right: Weight) -> str:
+    """Say what became of an entry: "[3, 17]   0.0125 kept   |   0.0125 pruned by step 2"."""
+    by = (subject.draft == right.code and "the draft") or f"step {right.code}"
+    after = {KEPT: "kept", IN_FILE: "pruned in the file"}.get(right.code, f"pruned by {by}")
+    before = "kept" if left.code == KEPT else "pruned"
+    return (
+        f"[{', '.join(map(str, right.index))}]   "
+        f"{left.value:.6g} {before}   |   {right.value:.6g} {after}"
+    )
+
+
+def _incomparable(left: Chosen, subject: Subject) -> str | None:
+    """Return why there is nothing to see side by side, for a person; None if there is."""
+    checkpoint, name = left.base.checkpoint, subject.name
+    info = checkpoint.tensors.get(name)
+    if info is None:
+        reason = f"{checkpoint.path.name} has no parameter {name}."
+    elif info.shape != subject.info.shape:
+        reason = (
+            f"{checkpoint.path.name}: {name} has shape {list(info.shape)}, here it has "
+            f"{list(subject.info.shape)}."
+        )
+    elif name not in left.base.counts:
+        reason = f"{checkpoint.path.name}: {name} cannot be pruned: {info.not_prunable}."
+    else:
+        return None
+    return f"{reason}\nChoose another parameter, or something else to compare with."

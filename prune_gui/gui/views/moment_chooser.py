@@ -1,0 +1,141 @@
+"""Choosing what to compare the stack with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QWidget
+
+from prune_gui.errors import one_line
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Resolution
+
+Moment = int | Literal["stack", "other", "ask"]
+"""After so many steps, or after all; another checkpoint, or one to be asked for."""
+LONGEST: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A moment to compare with.
+
+    Attributes:
+        base: what it is a moment of.
+        steps: after how many of its steps; None for all.
+        text: what to call it.
+    """
+
+    base: Resolution
+    steps: int | None
+    text: str
+
+    def resolution(self) -> Resolution:
+        """Return what is pruned by then. Takes longer for more parameters."""
+        from prune_gui.audit.comparison import until
+
+        return self.base if self.steps is None else until(self.base, self.steps)
+
+    def same_as(self, other: Chosen | None) -> bool:
+        """Tell whether both are one moment."""
+        return other is not None and self.base is other.base and self.steps == other.steps
+
+
+class MomentChooser(QWidget):
+    """Offers the file, the stack up to each of its steps, and other checkpoints.
+
+    Args:
+        workbench: whose stack is offered, and which opens another checkpoint.
+        ask: asks for the path of another checkpoint, given a folder to begin in.
+
+    Signals:
+        changed: the user chose another moment.
+    """
+
+    changed = Signal()
+
+    def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._ask = ask
+        self._offered: list[tuple[str, Moment]] = []
+        self._wanted: Moment = 0
+        self._box = QComboBox()
+        self._box.setAccessibleName("What to compare with")
+        self._box.setToolTip("What to compare the stack with")
+        self._box.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self._box.setMinimumContentsLength(14)
+        self._box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        label = QLabel("&Left:")
+        label.setBuddy(self._box)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(label)
+        layout.addWidget(self._box, 1)
+        self._box.activated.connect(self._activated)
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """The moment that is chosen; None before there is anything to compare with."""
+        resolved, other = self._workbench.resolved, self._workbench.other
+        text, moment = self._box.currentText(), self._box.currentData()
+        if moment == "other" and other is not None:
+            return Chosen(other, None, text)
+        if resolved is None or moment is None:
+            return None
+        return Chosen(resolved.resolution, moment if isinstance(moment, int) else None, text)
+
+    def offer(self) -> None:
+        """Offer what there is now; the choice stays if it is still there."""
+        offered = list(self._moments())
+        if offered != self._offered:
+            self._offered = offered
+            self._box.clear()
+            for text, moment in offered:
+                self._box.addItem(text, moment)
+        self._select()
+
+    def choose_other(self) -> None:
+        """Choose the other checkpoint, which has been opened."""
+        self._wanted = "other"
+        self.offer()
+
+    def _moments(self) -> list[tuple[str, Moment]]:
+        resolved, other = self._workbench.resolved, self._workbench.other
+        steps = resolved.resolution.recipe.steps if resolved is not None else ()
+        found: list[tuple[str, Moment]] = [("The file as it is", 0)]
+        found += [
+            (f"The stack up to step {number}: {step.method.title}", number)
+            for number, step in enumerate(steps[:-1], start=1)
+        ]
+        if steps:
+            found.append(("The stack without the draft", "stack"))
+        if other is not None:
+            found.append((one_line(other.checkpoint.path.name, LONGEST), "other"))
+        return [*found, ("Another checkpoint…", "ask")]
+
+    def _select(self) -> None:
+        moments = [moment for _, moment in self._offered]
+        if self._wanted not in moments:  # steps were taken out
+            self._wanted = "stack" if "stack" in moments else 0
+        self._box.setCurrentIndex(moments.index(self._wanted))
+
+    def _activated(self) -> None:
+        moment = self._box.currentData()
+        if moment != "ask":
+            self._wanted = moment
+            self.changed.emit()
+            return
+        self._select()
+        session = self._workbench.session
+        if session is not None:
+            path = self._ask(self, session.checkpoint.path.absolute().parent)
+            if path is not None:
+                self._workbench.compare_with(path)

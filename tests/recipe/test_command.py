@@ -1,0 +1,66 @@
+"""The stack as a line for a shell: run, it writes what export does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.command import command_line
+
+L1 = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}
+MASK = {"method": "custom_from_mask", "targets": ["a.weight"], "mask": "masks.safetensors"}
+
+
+def run(line: str, folder: Path) -> None:
+    """Run a line in a shell in which prune-gui is this program."""
+    program = folder / "prune-gui"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m prune_gui "$@"\n')
+    program.chmod(0o755)
+    subprocess.run(["sh", "-ec", f'PATH="{folder}:$PATH"; {line}'], check=True, capture_output=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a here document needs a POSIX shell")
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_line_writes_the_same_file_wherever_it_is_run(tmp_path, saved):
+    folder = tmp_path / "it's a folder"
+    folder.mkdir()
+    weights = {"a.weight": torch.randn(5, 4), "b.weight": torch.randn(3, 4)}
+    save_file(weights, folder / "model.safetensors")
+    save_file({"a.weight": torch.ones(5, 4).tril()}, folder / "masks.safetensors")
+    recipe = Recipe.from_yaml(Recipe(steps=[L1, MASK]).to_yaml(), folder=folder)
+    (folder / "recipe.yaml").write_text(recipe.to_yaml())
+    with open_checkpoint(folder / "model.safetensors") as checkpoint:
+        path = folder / "recipe.yaml" if saved else None
+        line = command_line(recipe, checkpoint, folder / "out.safetensors", path)
+        export(resolve(recipe, checkpoint), folder / "ours.safetensors")
+    run(line, tmp_path)
+    found, wanted = load_file(folder / "out.safetensors"), load_file(folder / "ours.safetensors")
+    assert all(found[name].equal(wanted[name]) for name in wanted)
+
+
+def test_a_state_dict_and_a_file_of_methods_are_named(tmp_path, plugin_file):
+    from prune_gui import load_methods
+
+    path = plugin_file(
+        """
+        class Nothing(prune.BasePruningMethod):
+            PRUNING_TYPE = "unstructured"
+
+            def compute_mask(self, t, default_mask):
+                return default_mask
+        """
+    )
+    load_methods(path)
+    torch.save({"ema": {"w": torch.ones(3)}, "net": {"w": torch.ones(3)}}, tmp_path / "m.ckpt")
+    recipe = Recipe(steps=[{"method": "nothing", "targets": ["*"]}])
+    with open_checkpoint(tmp_path / "m.ckpt", "ema") as checkpoint:
+        line = command_line(recipe, checkpoint, tmp_path / "out.ckpt", None)
+    assert f"--methods {path}" in line
+    assert "--state ema" in line

@@ -271,6 +271,51 @@ def count_channel_steps(
 
 
 @compiled
+def add_squares(
+    values: Values,
+    kept: NDArray[np.bool_] | None,
+    inner: int,
+    place: int,
+    sums: NDArray[np.float64],
+    odd: Counts,
+    alive: NDArray[np.bool_],
+) -> None:
+    """Add up the squares of all values and of those kept, and find the channels that are not zero.
+
+    Args:
+        values: the first belongs to channel 0.
+        kept: as long as ``values``; None if all are.
+        inner: entries per channel; a channel's entries lie side by side.
+        place: how many entries of channel 0 come before the first one.
+        sums: of all, and of those kept; what is no finite number is left out.
+        odd: how many are NaN, and how many infinite.
+        alive: (2, channels), set where an entry other than zero is, and where one is kept.
+    """
+    channel, start = 0, 0
+    while start < values.size:
+        stop = min(start + inner - place, values.size)
+        place = 0
+        every, left = 0.0, 0.0
+        lives, stays = False, False
+        for i in range(start, stop):
+            value = np.float64(values[i])
+            stay = kept is None or kept[i]
+            lives |= value != 0
+            stays |= stay & (value != 0)
+            if np.isfinite(value):
+                every += value * value
+                left += value * value if stay else 0.0
+            else:
+                odd[0 if np.isnan(value) else 1] += 1
+        sums[0] += every
+        sums[1] += left
+        alive[0, channel] |= lives
+        alive[1, channel] |= stays
+        channel += 1
+        start = stop
+
+
+@compiled
 def count_at_most(values: Values, codes: Codes, threshold: float) -> int:
     """Count the entries still there whose absolute value is ``threshold`` or less."""
     found = 0
@@ -284,7 +329,7 @@ def warm_up() -> None:
     codes, edges, stretch = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
     slots, alive = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
     counts, unit = np.zeros((1, 3), np.int64), np.array([0.0, 1.0])
-    bins = np.zeros(1, np.uint32)
+    bins, both = np.zeros(1, np.uint32), np.zeros((2, 1), np.bool_)
     count_cells(codes, codes, slots, 1, 1, edges, edges, stretch, stretch, counts[None])
     picture, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
     ones = np.ones((1, 1), np.int64)
@@ -294,6 +339,8 @@ def warm_up() -> None:
         widen_range(values, np.zeros(2))
         count_channel_steps(codes, values, slots, 1, 0, counts, alive)
         count_at_most(values, codes, 0.0)
+        for kept in (None, alive):
+            add_squares(values, kept, 1, 0, np.zeros(2), np.zeros(2, np.int64), both)
         find_bins(values, unit, bins)
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)

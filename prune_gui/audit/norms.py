@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.norms import channel_norms
 from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.predicates import Chosen
 from prune_gui.recipe import Resolution
 
 
@@ -75,6 +77,38 @@ def norms(
     )
     found.flags.writeable = False
     return found
+
+
+def ranks(chosen: Chosen) -> tuple[NDArray[np.float64], float]:
+    """Return what a step ranked channels by, and the greatest rank that it prunes; 0.0 if none.
+
+    Args:
+        chosen: by a step that ranks.
+    """
+    assert chosen.ranks is not None
+    found = chosen.ranks.astype(np.float64)
+    found.flags.writeable = False
+    return found, float(np.max(found, where=chosen.pruned & np.isfinite(found), initial=0.0))
+
+
+def channels_up_to(every: Sequence[Chosen], rank: float) -> tuple[int, int, int]:
+    """Return how many channels a cut at `rank` would prune, and out of how many.
+
+    Args:
+        every: the channels of each parameter that is cut there, as a step ranked them.
+        rank: channels of at most this rank would go.
+
+    Returns:
+        (channels at or below, channels that have an entry left, all channels).
+    """
+    below = remaining = total = 0
+    for chosen in every:
+        assert chosen.ranks is not None
+        there = chosen.there > 0
+        below += int(np.count_nonzero(there & (chosen.ranks <= rank)))
+        remaining += int(np.count_nonzero(there))
+        total += len(there)
+    return below, remaining, total
 
 
 def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> Channels:

@@ -34,6 +34,15 @@ def _made(window: MainWindow) -> bool:
     return session is not None and session.made is not None and session.made.recipe is not None
 
 
+def _picture(window: MainWindow) -> bool:
+    return window.views.current.picture() is not None
+
+
+def _table(window: MainWindow) -> bool:
+    view = window.views.current
+    return view.has_table and view.picture() is not None
+
+
 def _undo(window: MainWindow) -> str | None:
     session = window.workbench.session
     return session.history.undo_label if session else None
@@ -265,6 +274,56 @@ TABLE: Final = (
         Key.Find,
         "filter",
     ),
+    Act(
+        "copy_picture",
+        "&Copy picture",
+        "Copy the picture in front, with its title and legend",
+        lambda w: w.taking.copy_picture(w.views.current),
+        "Ctrl+Shift+C",
+        when=_picture,
+    ),
+    Act(
+        "save_picture",
+        "Save &picture as…",
+        "Save the picture in front as PNG or SVG",
+        lambda w: w.taking.save_picture(w.views.current),
+        when=_picture,
+    ),
+    Act(
+        "white_pictures",
+        "&White background",
+        "Copy and save pictures in light colours, in the dark too",
+        lambda w: w.commands.use_white_pictures(not w.commands.settings.white_pictures),
+        checked=lambda w: w.commands.settings.white_pictures,
+    ),
+    Act(
+        "copy_table",
+        "Copy &table",
+        "Copy the numbers of the picture in front, for a spreadsheet",
+        lambda w: w.taking.copy_table(w.views.current),
+        when=_table,
+    ),
+    Act(
+        "save_table",
+        "Sa&ve table as…",
+        "Save the numbers of the picture in front as CSV",
+        lambda w: w.taking.save_table(w.views.current),
+        when=_table,
+    ),
+    Act(
+        "copy_modules",
+        "Copy &modules as table",
+        "Copy the parameters that the tree shows, for a spreadsheet",
+        lambda w: w.taking.copy_table(w.tree),
+        when=_open,
+    ),
+    Act(
+        "save_modules",
+        "Save m&odules as table…",
+        "Save the parameters that the tree shows as CSV",
+        lambda w: w.taking.save_table(w.tree),
+        when=_open,
+    ),
     _theme("system", "As the &system"),
     _theme("light", "&Light"),
     _theme("dark", "&Dark"),
@@ -317,7 +376,24 @@ MENUS: Final = {
         "quit",
     ),
     "&Edit": ("undo", "redo", SEPARATOR, "filter"),
-    "&View": (DOCKS, SEPARATOR, "theme_system", "theme_light", "theme_dark", SEPARATOR, "reset"),
+    "&View": (
+        "copy_picture",
+        "save_picture",
+        "white_pictures",
+        "copy_table",
+        "save_table",
+        SEPARATOR,
+        "copy_modules",
+        "save_modules",
+        SEPARATOR,
+        DOCKS,
+        SEPARATOR,
+        "theme_system",
+        "theme_light",
+        "theme_dark",
+        SEPARATOR,
+        "reset",
+    ),
     "&Prune": (
         "preview",
         "add_step",
@@ -348,6 +424,8 @@ TOOLBAR: Final = (
     "preview",
     "add_step",
 )
+VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
+TREE_MENU: Final = ("copy_modules", "save_modules")
 STACK_MENU: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
 WELCOME: Final = ("open", "demo")
 

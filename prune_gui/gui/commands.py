@@ -28,12 +28,13 @@ class Commands:
 
     Attributes:
         settings: as they are now; saved whenever they change.
+        window: over which dialogs open.
     """
 
     def __init__(
         self, window: QWidget, workbench: Workbench, theme: Theme, settings: Settings
     ) -> None:
-        self._window = window
+        self.window = window
         self._workbench = workbench
         self._theme = theme
         self.settings = settings
@@ -43,13 +44,13 @@ class Commands:
 
     def open(self) -> None:
         """Open a checkpoint that the user picks."""
-        path = dialogs.ask_checkpoint(self._window, self._folder)
+        path = dialogs.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_folder(self) -> None:
         """Open the checkpoint in a folder that the user picks."""
-        path = dialogs.ask_folder(self._window, self._folder)
+        path = dialogs.ask_folder(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
@@ -79,7 +80,7 @@ class Commands:
 
     def open_recipe(self) -> None:
         """Take the steps of a recipe that the user picks."""
-        path = dialogs.ask_recipe(self._window, self._folder)
+        path = dialogs.ask_recipe(self.window, self.folder)
         if path is not None:
             self.use_recipe(path)
 
@@ -98,8 +99,8 @@ class Commands:
 
     def load_methods(self) -> None:
         """Load pruning methods from a Python file that the user picks and agrees to run."""
-        path = dialogs.ask_methods(self._window, self._folder)
-        if path is not None and dialogs.agree_to_run(self._window, path):
+        path = dialogs.ask_methods(self.window, self.folder)
+        if path is not None and dialogs.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
 
     def save_recipe(self) -> bool:
@@ -116,8 +117,8 @@ class Commands:
             return False
         opened = session.checkpoint.path.absolute()
         name = opened.parent.name if is_index(opened) else opened.stem
-        suggested = self._folder / f"{name}.yaml"
-        path = dialogs.ask_recipe_target(self._window, suggested)
+        suggested = self.folder / f"{name}.yaml"
+        path = dialogs.ask_recipe_target(self.window, suggested)
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
@@ -125,8 +126,8 @@ class Commands:
         session = self._workbench.session
         if session is None:
             return
-        beside = self._folder / session.checkpoint.path.name
-        dialog = SaveDialog(self._workbench, pruned_path(beside), self._window)
+        beside = self.folder / session.checkpoint.path.name
+        dialog = SaveDialog(self._workbench, pruned_path(beside), self.window)
         if dialog.exec():
             self._saving = self._workbench.save(
                 dialog.path,
@@ -139,7 +140,7 @@ class Commands:
     def may_close(self) -> bool:
         """Ask about whatever closing would break off or lose; tell whether to close."""
         if self._saving is not None:
-            if not dialogs.ask_cancel_saving(self._window):
+            if not dialogs.ask_cancel_saving(self.window):
                 return False
             if self._saving is not None:
                 self._workbench.bridge.cancel(self._saving)
@@ -150,6 +151,10 @@ class Commands:
         self._theme.use(mode)
         self.keep(self.settings.model_copy(update={"theme": mode}))
 
+    def use_white_pictures(self, white: bool) -> None:
+        """Have pictures that are taken away on white, now and for later, or not."""
+        self.keep(self.settings.model_copy(update={"white_pictures": white}))
+
     def keep(self, settings: Settings) -> None:
         """Remember settings."""
         self.settings = settings
@@ -157,10 +162,10 @@ class Commands:
 
     def about(self) -> None:
         """Say what this program is."""
-        dialogs.show_about(self._window)
+        dialogs.show_about(self.window)
 
     @property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
         """Where dialogs begin: beside the open checkpoint, unless that came with the program."""
         session = self._workbench.session
         if session is None or _is_shipped(session.checkpoint.path):
@@ -172,7 +177,7 @@ class Commands:
         if session is None or not session.unsaved:
             return True
         button = QMessageBox.StandardButton
-        match dialogs.ask_unsaved(self._window, session.checkpoint.path.name):
+        match dialogs.ask_unsaved(self.window, session.checkpoint.path.name):
             case button.Save:
                 return self.save_recipe()
             case button.Discard:

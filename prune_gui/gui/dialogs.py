@@ -14,6 +14,13 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 CHECKPOINTS: Final = "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)"
 WITH_INDEXES: Final = CHECKPOINTS.replace(")", " *.index*.json)", 1)
 RECIPES: Final = "Recipes (*.yaml *.yml);;All files (*)"
+TABLES: Final = "Tables (*.csv);;All files (*)"
+PICTURES: Final[dict[str, tuple[str, int]]] = {
+    "PNG (*.png)": ("png", 1),
+    "PNG, twice as fine (*.png)": ("png", 2),
+    "SVG (*.svg)": ("svg", 1),
+}
+"""The kinds of picture files: the suffix, and how many pixels for one of the screen."""
 METHODS: Final = "Python files (*.py);;All files (*)"
 
 
@@ -64,6 +71,27 @@ def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
         return None
     target = Path(path)
     return target if target.suffix else target.with_suffix(".yaml")
+
+
+def ask_picture_target(parent: QWidget, suggested: Path) -> tuple[Path, int] | None:
+    """Ask where to save a picture, and how finely; the dialog confirms overwriting."""
+    dialog = QFileDialog(parent, "Save the picture", str(suggested.parent))
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilters(list(PICTURES))
+    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(PICTURES[kind][0]))
+    dialog.setDefaultSuffix("png")
+    dialog.selectFile(suggested.name)
+    accepted = dialog.exec()
+    dialog.deleteLater()
+    if not accepted:
+        return None
+    return Path(dialog.selectedFiles()[0]), PICTURES[dialog.selectedNameFilter()][1]
+
+
+def ask_table_target(parent: QWidget, suggested: Path) -> Path | None:
+    """Ask where to save a table; the dialog confirms overwriting."""
+    path, _ = QFileDialog.getSaveFileName(parent, "Save the table", str(suggested), TABLES)
+    return Path(path) if path else None
 
 
 def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:

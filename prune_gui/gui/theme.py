@@ -33,6 +33,7 @@ class Colours:
         cut: the line below which a step prunes.
         box: inside of a check box.
         warning: something a person should look at.
+        scale: shares from 0 to 1, at equal distances. Lightness alone tells them apart.
     """
 
     background: str
@@ -45,6 +46,23 @@ class Colours:
     cut: str
     box: str
     warning: str
+    scale: tuple[str, ...]
+
+    def share(self, share: float) -> str:
+        """Return the colour of a share in [0, 1]."""
+        place = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
+        low = min(int(place), len(self.scale) - 2)
+        start, end = (QColor(shade) for shade in self.scale[low : low + 2])
+        part = place - low
+        mixed = (
+            round(a + part * (b - a))
+            for a, b in (
+                (start.red(), end.red()),
+                (start.green(), end.green()),
+                (start.blue(), end.blue()),
+            )
+        )
+        return QColor(*mixed).name()
 
     def of(self, code: int, draft: int | None = None) -> str:
         """Return the colour of entries pruned by step `code`.
@@ -71,6 +89,7 @@ LIGHT: Final = Colours(
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
+    scale=("#eaf1f8", "#bcd5ea", "#80b1d8", "#3f83bb", "#175493", "#08264f"),
 )
 DARK: Final = Colours(
     background="#191c20",
@@ -83,6 +102,7 @@ DARK: Final = Colours(
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",
+    scale=("#273039", "#2c4a66", "#34699a", "#4f92c8", "#8dc0ea", "#e0f1ff"),
 )
 
 
@@ -176,6 +196,11 @@ _WHEN_DISABLED: Final = (
     _Role.ButtonText,
     _Role.HighlightedText,
 )
+
+
+def light_palette() -> QPalette:
+    """Return the palette of light widgets, whatever the theme is."""
+    return _palette(_LIGHT_WIDGETS)
 
 
 def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:

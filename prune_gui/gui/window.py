@@ -39,6 +39,7 @@ from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
 from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.status import StatusBar
+from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
@@ -68,6 +69,8 @@ class MainWindow(QMainWindow):
     draft: DraftPanel
     stack: StackPanel
     status: StatusBar
+    taking: TakeAway
+    views: ViewTabs
     acts: actions.Actions
 
     def __init__(
@@ -85,6 +88,7 @@ class MainWindow(QMainWindow):
         self.views = ViewTabs(workbench)
         self.history = HistoryPanel(workbench)
         self.status = StatusBar(workbench)
+        self.taking = TakeAway(self.commands, workbench)
         self.acts = actions.Actions(self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
@@ -100,6 +104,8 @@ class MainWindow(QMainWindow):
         self.stack.offer(
             self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_MENU)
         )
+        self.views.offer(self.acts.several(actions.VIEW_MENU))
+        self.tree.offer(self.acts.several(actions.TREE_MENU))
         self._connect()
         self.resize(1440, 900)
         self._first_layout = self.saveState()
@@ -215,7 +221,12 @@ class MainWindow(QMainWindow):
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.acts.refresh)
         self.status.busy_changed.connect(self.acts.refresh)
+        self.views.changed.connect(self.acts.refresh)
         self.views.distribution_view.cut_dragged.connect(self.draft.cut_at)
+        self.views.distribution_view.score_cut_dragged.connect(self.draft.cut_at_score)
+        self.views.norms_view.cut_dragged.connect(self.draft.cut_at_rank)
+        self.views.norms_view.prune_wanted.connect(self.draft.prune_channels)
+        self.views.norms_view.protect_wanted.connect(self.draft.protect_channels)
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.acts.refresh)
         self._welcome.wanted.connect(self.commands.open_path)

@@ -101,6 +101,10 @@ class Outline:
                 return None
         return branch
 
+    def place_of(self, name: str) -> int:
+        """Return where a parameter stands in the arrays."""
+        return self._places[name]
+
     def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
         """Return how many entries of each are pruned, given (pruned, all) by parameter name."""
         pruned = np.zeros(len(self.tensors), np.int64)

@@ -11,6 +11,7 @@ from prune_gui.recipe.provenance import Provenance
 from prune_gui.session.history import History
 from prune_gui.session.outline import Outline
 from prune_gui.session.resolver import Resolver
+from prune_gui.session.spectra import Spectra
 
 
 class Session:
@@ -20,6 +21,7 @@ class Session:
         checkpoint: open for as long as the session is.
         outline: the tree of its modules.
         resolver: for the engine's thread only.
+        spectra: likewise.
         history: every recipe so far.
         named_states: recipes that the user gave names to.
         made: how this program made the checkpoint; None if it did not.
@@ -32,6 +34,7 @@ class Session:
         self.checkpoint = checkpoint
         self.outline = Outline(checkpoint.tensors.values(), lambda: checkpoint.kinds)
         self.resolver = Resolver(checkpoint)
+        self.spectra = Spectra(checkpoint)
         self.made = Provenance.of(checkpoint.metadata)
         self.history = History.begin(recipe or Recipe())
         self.named_states: dict[str, Recipe] = {}

@@ -22,6 +22,7 @@ class Settings(BaseModel):
         theme: of the window.
         recent: checkpoints opened lately, latest first.
         window: place and docks of the window, as Qt encodes them, in base64.
+        white_pictures: whether pictures to take away have a white background in the dark too.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -29,6 +30,7 @@ class Settings(BaseModel):
     theme: Literal["system", "light", "dark"] = "system"
     recent: tuple[str, ...] = ()
     window: tuple[str, str] | None = None
+    white_pictures: bool = False
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:

@@ -12,10 +12,14 @@ from typing import Final
 
 LATER: Final = (
     "prune_gui.audit.comparison",
+    "prune_gui.audit.cumulative",
     "prune_gui.audit.density",
     "prune_gui.audit.entry",
     "prune_gui.audit.histogram",
+    "prune_gui.audit.layers",
     "prune_gui.audit.norms",
+    "prune_gui.audit.scores",
+    "prune_gui.audit.treemap",
     "prune_gui.checkpoint.writing",
     "prune_gui.pruning.plugins.loading",
     "prune_gui.recipe.exporting",
@@ -33,12 +37,13 @@ def warm_up() -> None:
         import_module(name)
     import torch
 
-    from prune_gui.audit import kernels
+    from prune_gui.audit import kernels, spectrum_kernels
     from prune_gui.pruning.selection import smallest
 
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
         smallest(torch.ones(2, dtype=dtype), 1)
     kernels.warm_up()
+    spectrum_kernels.warm_up()
 
 
 def _load_without_the_lock(package: str, pattern: str) -> None:

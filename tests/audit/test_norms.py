@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.norms import channels, norms
+from prune_gui.audit.norms import channels, channels_up_to, norms, ranks
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 
@@ -52,7 +52,26 @@ def test_the_step_that_pruned_a_whole_channel_is_named(resolved):
     assert found.alive.tolist() == [False, False, True, True]
 
 
-@pytest.mark.parametrize("n", [1, 2, math.inf])
+@given(st.integers(0, 2**31), st.integers(0, 6), st.floats(0, 5), st.booleans())
+def test_a_cut_through_ranks_counts_the_channels_that_it_would_prune(
+    resolved, seed, amount, rank, earlier
+):
+    weights = torch.randn(6, 4, generator=torch.Generator().manual_seed(seed))
+    first = {"method": "channels", "channels": [1, 4]}
+    amount = min(amount, 4 if earlier else 6)
+    resolution = resolved(*[first] * earlier, {**ROWS, "amount": amount}, w=weights)
+    chosen = resolution.outcomes[-1].predicates["w"].chosen()
+    found, cut = ranks(chosen)
+    left = [i for i in range(6) if not (earlier and i in (1, 4))]
+    expected = weights.norm(dim=1)[left].tolist()
+    assert found[left] == pytest.approx(expected)
+    assert cut == pytest.approx(sorted(expected)[amount - 1] if amount else 0.0)
+    below = sum(norm <= rank for norm in found[left].tolist())
+    assert channels_up_to([chosen, chosen], rank) == (2 * below, 2 * len(left), 12)
+    assert channels_up_to([chosen], cut)[0] == amount or cut == 0.0
+
+
+@pytest.mark.parametrize("n", [0, 0.5, 1, 2, 3, math.inf, -math.inf])
 @pytest.mark.parametrize(("shape", "dim"), [((), 0), ((7,), 0), ((5, 3), 1), ((4, 3, 2, 2), 2)])
 def test_norms_are_those_of_numpy(resolved, shape, dim, n):
     weights = torch.randn(shape)

@@ -1,34 +1,183 @@
-"""From a cut that was dragged to the amount that makes it."""
+"""From a cut that was dragged to the field of the form that makes it."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from prune_gui.errors import StepError
+from prune_gui.pruning.methods.erk import Erk
+from prune_gui.pruning.methods.lamp import Lamp
+from prune_gui.pruning.methods.threshold import Threshold
+from prune_gui.pruning.methods.unstructured import OverallMethod
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Resolution
+    from prune_gui.recipe import Resolution, Step
+    from prune_gui.session import Session
+
+Setting = tuple[str, float]
+"""A field of a method, and its value."""
 
 
-def amount_for_cut(
-    method: Method, before: Resolution, names: tuple[str, ...], threshold: float, monitor: Monitor
-) -> float:
-    """Return the share with which `method` prunes the entries of at most this absolute value.
+@dataclass(frozen=True, slots=True, eq=False)
+class Moved:
+    """The draft whose cut was dragged.
+
+    Attributes:
+        session: whose draft it is.
+        step: the draft.
+        shown: what it comes to, as it is.
+        number: it has as a step.
+        name: the parameter whose cut was dragged.
+    """
+
+    session: Session
+    step: Step
+    shown: Resolution
+    number: int
+    name: str
+
+    @property
+    def method(self) -> Method:
+        """The draft's method."""
+        return self.step.method
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that are cut as one with it."""
+        every = tuple(self.shown.outcomes[self.number - 1].pruned)
+        return every if as_one(self.method) else (self.name,)
+
+    @property
+    def before(self) -> Resolution | None:
+        """What earlier steps came to; None if they changed meanwhile. On the engine's thread."""
+        return self.session.resolver.after(self.number - 1)
+
+
+def as_one(method: Method) -> bool:
+    """Tell whether a method cuts its targets as one."""
+    return isinstance(method, OverallMethod) or getattr(method, "scope", "") == "global"
+
+
+def field_for_weight(moved: Moved, *, value: float, monitor: Monitor) -> Setting | None:
+    """Return what prunes the entries of at most this absolute weight.
+
+    For LAMP and ERK, which cut all parameters by an amount of all, it prunes so many of this one.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    from prune_gui.audit.histogram import share_below
+    from prune_gui.audit.scores import found_by
+
+    before, method = moved.before, moved.method
+    if before is None:
+        return None
+    if isinstance(method, Threshold):
+        return _threshold(moved, value, monitor)
+    if isinstance(method, Lamp):
+        scored = found_by(moved.shown, moved.name, moved.number)
+        if scored is None:
+            return None
+        score = moved.session.spectra.found(moved.name, scored, monitor).score_at(value)
+        return field_for_score(moved, value=score, monitor=monitor)
+    below, remaining = share_below(before, moved.names, value, monitor)
+    if isinstance(method, Erk):
+        below, _ = share_below(before, (moved.name,), value, monitor)
+        return "amount", _overall(moved, before, below, remaining, monitor)
+    total = sum(before.counts[name][1] for name in moved.names)
+    return "amount", amount_for(method, below, remaining, total)
+
+
+def field_for_score(moved: Moved, *, value: float, monitor: Monitor) -> Setting | None:
+    """Return what prunes the entries of at most this score, to the width of a group of scores.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    from prune_gui.audit.scores import found_by
+
+    if isinstance(moved.method, Threshold):
+        return _threshold(moved, value, monitor)
+    below = remaining = total = 0
+    for name in moved.names:
+        scored = found_by(moved.shown, name, moved.number)
+        if scored is not None:
+            found = moved.session.spectra.found(name, scored, monitor)
+            below += found.up_to(value)
+            remaining += found.remaining
+            total += scored.keys.size
+    return "amount", amount_for(moved.method, below, remaining, total)
+
+
+def field_for_rank(moved: Moved, *, value: float, monitor: Monitor) -> Setting | None:
+    """Return what prunes the channels of at most this rank.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    from prune_gui.audit.norms import channels_up_to
+    from prune_gui.pruning.predicates import ChannelCut
+
+    monitor.advance()
+    predicates = moved.shown.outcomes[moved.number - 1].predicates
+    found = [predicates[name] for name in moved.names if name in predicates]
+    every = [predicate.chosen() for predicate in found if isinstance(predicate, ChannelCut)]
+    return "amount", amount_for(moved.method, *channels_up_to(every, value))
+
+
+def amount_for(method: Method, below: int, remaining: int, total: int) -> int | float:
+    """Return the amount with which `method` prunes the `below` lowest units.
+
+    It is a number of units if the method's own amount is one, else a share.
 
     Args:
         method: says what its amount is a share of.
-        before: what earlier steps came to.
-        names: the parameters that are cut as one.
-        threshold: the absolute value.
-        monitor: told of the work.
+        below: units that are to go.
+        remaining: units that no earlier step pruned.
+        total: all units.
     """
-    from prune_gui.audit.histogram import share_below
+    amount_of = getattr(method, "amount_of", "remaining")
+    units = total - remaining + below if amount_of == "reach" else below
+    if isinstance(getattr(method, "amount", None), int):
+        return units
+    every = remaining if amount_of == "remaining" else total
+    return units / every if every else 0.0
 
-    below, remaining = share_below(before, names, threshold, monitor)
-    total = sum(before.counts[name][1] for name in names)
-    match getattr(method, "amount_of", "remaining"):
-        case "total":
-            return below / total
-        case "reach":
-            return (total - remaining + below) / total
-    return below / remaining if remaining else 0.0
+
+def _threshold(moved: Moved, value: float, monitor: Monitor) -> Setting | None:
+    """Return the threshold at a score, in standard deviations if it is given in those."""
+    from prune_gui.pruning.keys import ScoreKeys
+    from prune_gui.pruning.methods.threshold import standard_deviation
+    from prune_gui.pruning.predicates import EntryCut
+
+    method = moved.method
+    predicate = moved.shown.outcomes[moved.number - 1].predicates.get(moved.name)
+    if not isinstance(method, Threshold) or not isinstance(predicate, EntryCut):
+        return None
+    keys = predicate.ranking.keys
+    if method.relative_to == "std" and isinstance(keys, ScoreKeys):
+        value /= standard_deviation(keys.scores, monitor) or 1.0
+    return "value", float(f"{value:.6g}")  # as many digits as a person would type, and more
+
+
+def _overall(
+    moved: Moved, before: Resolution, wanted: int, remaining: int, monitor: Monitor
+) -> int | float:
+    """Return the amount of all targets with which one of them loses so many entries."""
+    total = sum(before.counts[name][1] for name in moved.names)
+
+    def pruned(units: int) -> int:
+        update = {"amount": units, "amount_of": "remaining"}
+        method = moved.method.model_copy(update=update)
+        try:
+            tried = before.then(moved.step.model_copy(update={"method": method}), monitor)
+        except StepError:
+            return remaining + 1  # too many for the step: more than is wanted in any case
+        return tried.outcomes[-1].pruned[moved.name]
+
+    units = max(0, bisect_right(range(remaining + 1), wanted, key=pruned) - 1)
+    return amount_for(moved.method, units, remaining, total)

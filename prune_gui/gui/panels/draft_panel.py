@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import (
@@ -20,20 +21,25 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels import wording
-from prune_gui.gui.panels.cut import amount_for_cut
+from prune_gui.gui.panels.by_hand import drafted_channels, listed
+from prune_gui.gui.panels.cut import (
+    Moved,
+    Setting,
+    field_for_rank,
+    field_for_score,
+    field_for_weight,
+)
 from prune_gui.gui.panels.form import MethodForm, row_label, summary
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.panels.snug_area import SnugArea
 from prune_gui.gui.panels.targets_field import TargetsField
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS, Method
-from prune_gui.pruning.methods.threshold import Threshold
 from prune_gui.recipe import Step
 
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-
 IDLE: Final = "Change something, or turn on Preview."
+FindSetting = Callable[..., Setting | None]
+"""One of the functions of `cut`, without what it is told of the draft."""
 LEAST_HEIGHT: Final = 120
 """Of the fields, in pixels; they scroll where there is no room for all."""
 
@@ -56,6 +62,8 @@ class DraftPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
+        self._by_hand = False
+        self._dragged: FindSetting | None = None
 
         self._heading = QLabel()
         font = self._heading.font()
@@ -88,6 +96,7 @@ class DraftPanel(QWidget):
         workbench.opened.connect(self._opened)
         workbench.edited.connect(self._recipe_changed)
         workbench.resolved_changed.connect(self._show_outcome)
+        workbench.resolved_changed.connect(self._follow_drag)
         workbench.resolving_stopped.connect(self._say_stopped)
         self._show_mode()
         self._use_method()
@@ -104,11 +113,7 @@ class DraftPanel(QWidget):
         assert session is not None
         step = session.steps[index]
         self._editing = index, step
-        self.method.setCurrentIndex(self.method.findData(step.method.name))
-        self.form.show_method(step.method)
-        self._order_tabs()
-        self.targets.show_patterns(step.targets)
-        self._show_mode()
+        self._show_step(step)
         self._turn_preview(on=True)
         self.method.setFocus()
 
@@ -126,6 +131,8 @@ class DraftPanel(QWidget):
             self._workbench.commit_draft()
             if self._editing is None:
                 self._turn_preview(on=False)
+                if self._by_hand:
+                    self.targets.follow_again()
             else:
                 self.stop_editing()
             self.added.emit()
@@ -137,30 +144,72 @@ class DraftPanel(QWidget):
         self._turn_preview(on=True)
 
     def cut_at(self, threshold: float) -> None:
-        """Change the amount, or the threshold, so that entries up to this absolute value go."""
+        """Change the draft so that entries up to this absolute weight go."""
+        self._cut_at(partial(field_for_weight, value=threshold))
+
+    def cut_at_score(self, score: float) -> None:
+        """Change the draft so that entries up to this score go, by the scores it ranks by."""
+        self._cut_at(partial(field_for_score, value=score))
+
+    def cut_at_rank(self, rank: float) -> None:
+        """Change the draft so that channels up to this rank go."""
+        self._cut_at(partial(field_for_rank, value=rank))
+
+    def _cut_at(self, find: FindSetting) -> None:
+        """Find out which value of which field makes a cut, and set it.
+
+        One cut after the other: what the last one came to is shown before the next is looked for,
+        so that a hand that moves faster than the engine does not starve the views.
+        """
         bench = self._workbench
-        session, shown, draft, number = bench.session, bench.shown, bench.draft, bench.draft_number
-        if not (session and shown and draft and number and bench.chosen):
+        session, draft, number = bench.session, bench.draft, bench.draft_number
+        if bench.resolved is not None and bench.resolved.draft != draft:
+            self._dragged = find
             return
-        method, earlier = draft.step.method, number - 1
-        if isinstance(method, Threshold):
-            if method.relative_to == "absolute":
-                self.form.set_value("value", threshold)
+        if not (session and bench.shown and draft and number and bench.chosen):
             return
-        as_one = getattr(method, "scope", "local") == "global"
-        names = tuple(shown.outcomes[earlier].pruned) if as_one else (bench.chosen,)
+        moved = Moved(session, draft.step, bench.shown, number, bench.chosen)
 
-        def work(monitor: Monitor) -> float | None:
-            before = session.resolver.after(earlier)
-            if before is None:
-                return None
-            return amount_for_cut(method, before, names, threshold, monitor)
+        def then(found: Setting | None) -> None:
+            still = bench.draft is not None and bench.draft.step.method.name
+            if found is not None and still == draft.step.method.name:
+                self.form.set_value(*found)
 
-        def then(amount: float | None) -> None:
-            if amount is not None and bench.draft is not None:
-                self.form.set_amount(amount)
+        bench.look("cut", lambda monitor: find(moved, monitor=monitor), then)
 
-        bench.look("cut", work, then)
+    def _follow_drag(self) -> None:
+        """Go on to where the cut has been dragged meanwhile."""
+        find, self._dragged = self._dragged, None
+        if find is not None and self._workbench.draft is not None:
+            self._cut_at(find)
+
+    def prune_channels(self, dim: int, channels: frozenset[int]) -> None:
+        """Draft a step that prunes these channels, beside those that the draft prunes already."""
+        self._list_channels(dim, (drafted_channels(self._workbench, dim) or frozenset()) | channels)
+
+    def protect_channels(self, dim: int, channels: frozenset[int]) -> None:
+        """Take these channels out of those that the draft prunes; no others go in their place."""
+        drafted = drafted_channels(self._workbench, dim)
+        if drafted is not None:
+            self._list_channels(dim, drafted - channels)
+
+    def _list_channels(self, dim: int, channels: frozenset[int]) -> None:
+        name = self._workbench.chosen
+        assert name is not None
+        if not channels:
+            self._turn_preview(on=False)
+            return
+        step = listed(channels, dim, name, self._workbench)
+        self._show_step(step)
+        self._by_hand = True
+        self._turn_preview(on=True)
+
+    def _show_step(self, step: Step) -> None:
+        self.method.setCurrentIndex(self.method.findData(step.method.name))
+        self.form.show_method(step.method)
+        self._order_tabs()
+        self.targets.show_patterns(step.targets)
+        self._show_mode()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
@@ -252,6 +301,7 @@ class DraftPanel(QWidget):
             QWidget.setTabOrder(one, next_one)
 
     def _targets_changed(self, by_user: bool) -> None:
+        self._by_hand = False
         if by_user:
             self._touched()
         else:

@@ -106,7 +106,7 @@ class MethodForm(QWidget):
         """What the user edits the fields with, from the top."""
         return [widget for field in self._fields.values() for widget in field.inputs]
 
-    def set_amount(self, amount: float) -> None:
+    def set_amount(self, amount: int | float) -> None:
         """Change the amount as if the user had, if the method has one."""
         self.set_value("amount", amount)
 

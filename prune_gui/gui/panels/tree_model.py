@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
+from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.wording import sparsity
@@ -158,6 +159,25 @@ class TreeModel(QAbstractItemModel):
     def meant_by(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of the parameters meant by selecting rows; see `Outline.meant_by`."""
         return self._outline.meant_by(map(self._branch, indexes), self._shown)
+
+    def table(self, title: str) -> Table:
+        """Return the parameters that are shown, in the order of the tree."""
+        outline = self._outline
+        tensors = [node.tensor for node in outline[0].node.walk() if node.tensor is not None]
+        places = np.array([outline.place_of(tensor.name) for tensor in tensors], np.intp)
+        places = places[self._shown[places]]
+        shown = [outline.tensors[place] for place in places]
+        return Table(
+            title,
+            {
+                "name": [tensor.name for tensor in shown],
+                "shape": [" x ".join(map(str, tensor.shape)) for tensor in shown],
+                "type": [tensor.dtype for tensor in shown],
+                "entries": outline.entries[places],
+                "can be pruned": outline.prunable[places] > 0,
+                "pruned": self._pruned[places],
+            },
+        )
 
     # What Qt asks of a model.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import (
     QEvent,
@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QLabel,
@@ -34,6 +34,9 @@ from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.panels.tree_delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
+
+if TYPE_CHECKING:
+    from prune_gui.audit.table import Table
 
 OPENED_AT_FIRST: Final = 40
 OPENED_BY_FILTER: Final = 200
@@ -100,6 +103,15 @@ class TreePanel(QWidget):
         workbench.edited.connect(self._show_protected)
         workbench.resolved_changed.connect(self._count)
         workbench.chosen_changed.connect(self._emphasize)
+
+    def offer(self, actions: Sequence[QAction]) -> None:
+        """Offer further actions in the menu of the tree."""
+        self.tree.addActions(actions)
+
+    def table(self) -> Table | None:
+        """Return the parameters that are shown, in the order of the tree."""
+        session = self._workbench.session
+        return self._model.table(f"{session.checkpoint.path.name} modules") if session else None
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
@@ -264,11 +276,16 @@ class TreePanel(QWidget):
                     waiting.append(child)
 
     def _show_menu(self, at: QPoint) -> None:
-        rows = self._selected_rows()
-        if not rows:
-            return
-        names, meant = [self._model.node(row).path for row in rows], self._model.meant_by(rows)
         menu = QMenu(self)
+        if rows := self._selected_rows():
+            self._offer_selected(menu, rows)
+            menu.addSeparator()
+        menu.addActions(self.tree.actions())
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.tree.viewport().mapToGlobal(at))
+
+    def _offer_selected(self, menu: QMenu, rows: list[QModelIndex]) -> None:
+        names, meant = [self._model.node(row).path for row in rows], self._model.meant_by(rows)
         targets = menu.addAction(icon("add"), "Choose as &targets")
         targets.setEnabled(bool(meant))
         targets.triggered.connect(lambda: self.targeted.emit(meant))
@@ -280,5 +297,3 @@ class TreePanel(QWidget):
         protect.triggered.connect(self.toggle_protection)
         copy = menu.addAction("&Copy name" if len(names) == 1 else "&Copy names")
         copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self.tree.viewport().mapToGlobal(at))

@@ -1,6 +1,9 @@
-"""A step's cut in a histogram: a line on either side of zero."""
+"""A step's cut in a histogram: a line on either side of zero, or one where there are no signs."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
@@ -13,8 +16,31 @@ LINE = 0.04
 """Height of a line of text, as a share of the picture."""
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How numbers lie along the axis.
+
+    Attributes:
+        low: the least that is shown of a logarithmic axis; None if it is linear.
+        signed: whether there are numbers below zero, which a cut means too.
+        symbol: what the numbers are, in formulas.
+    """
+
+    low: float | None = None
+    signed: bool = True
+    symbol: str = "|w|"
+
+    def place(self, value: float) -> float:
+        """Return where a number lies."""
+        return value if self.low is None else math.log10(max(value, self.low))
+
+    def value(self, place: float) -> float:
+        """Return the number that lies somewhere, without its sign."""
+        return abs(place) if self.low is None else math.pow(10.0, place)
+
+
 class CutLine(QObject):
-    """Two lines, at plus and at minus a value, that move together.
+    """A line at a value, and if there are signs another at minus the value: they move together.
 
     Signals:
         dragged: (absolute value) the user moved one of them.
@@ -25,6 +51,7 @@ class CutLine(QObject):
     def __init__(self, plot: Plot) -> None:
         super().__init__(plot)
         self._plot = plot
+        self._scale = Scale()
         self._negative = pg.InfiniteLine()
         self._positive = pg.InfiniteLine(label="", labelOpts={"position": 0.97})
         for line in (self._negative, self._positive):
@@ -37,7 +64,14 @@ class CutLine(QObject):
         return bool(self._negative.moving or self._positive.moving)
 
     def show_cut(
-        self, value: float, text: str, place: int, colours: Colours, *, limit: float | None
+        self,
+        value: float,
+        text: str,
+        place: int,
+        colours: Colours,
+        scale: Scale,
+        *,
+        limit: float | None,
     ) -> None:
         """Show the cut of a step.
 
@@ -46,26 +80,29 @@ class CutLine(QObject):
             text: what to call it.
             place: in which line from the top to write it.
             colours: of the theme.
+            scale: of the axis.
             limit: how far it can be dragged; None if it cannot be.
         """
-        movable = limit is not None
+        movable, self._scale = limit is not None, scale
         low, high = self._plot.view.viewRange()[0]
+        self._negative.setVisible(scale.signed)
+        hint = "Drag to change what the draft prunes" if movable else "Edit the step to move it"
         for line in (self._negative, self._positive):
             line.setZValue(TOP - place)  # no line crosses the text of one above it
-        on_the_left = value > low + 0.75 * (high - low)
-        self._positive.label.anchors = [(float(on_the_left), 0.5)] * 2
-        self._positive.label.setPosition(1 - LINE * (place + 0.7))
-        for line in (self._negative, self._positive):
             line.setMovable(movable)
             line.setPen(pen(colours.cut, width=2 if movable else 1, dashed=not movable))
             line.setHoverPen(pen(colours.draft, width=4))
+            line.setToolTip(hint)
+        on_the_left = scale.place(value) > low + 0.75 * (high - low)
+        self._positive.label.anchors = [(float(on_the_left), 0.5)] * 2
+        self._positive.label.setPosition(1 - LINE * (place + 0.7))
         self._positive.label.setColor(colours.cut)
         self._positive.label.fill = pg.mkBrush(colours.background)
         if not self.moving:
-            self._positive.setBounds((0.0, limit))
-            self._negative.setBounds((None if limit is None else -limit, 0.0))
-            self._place(value)
-        self._positive.label.setFormat(f"{text}: |w| ≤ {self._positive.value():.4g}")
+            self._bound(limit)
+            self._place(scale.place(value))
+        shown = scale.value(self._positive.value()) if self.moving else value
+        self._positive.label.setFormat(f"{text}: {scale.symbol} ≤ {shown:.4g}")
 
     def remove(self) -> None:
         """Take it off the plot."""
@@ -73,11 +110,17 @@ class CutLine(QObject):
             self._plot.removeItem(line)
         self.deleteLater()
 
-    def _place(self, value: float) -> None:
-        self._positive.setValue(value)
-        self._negative.setValue(-value)
+    def _bound(self, limit: float | None) -> None:
+        end = None if limit is None else self._scale.place(limit)
+        start = 0.0 if self._scale.low is None else self._scale.place(0.0)
+        self._positive.setBounds((start, end))
+        self._negative.setBounds((None if end is None else -end, -start))
+
+    def _place(self, place: float) -> None:
+        self._positive.setValue(place)
+        self._negative.setValue(-place)
 
     def _drag(self, line: pg.InfiniteLine) -> None:
-        value = abs(float(line.value()))
-        self._place(value)
-        self.dragged.emit(value)
+        place = float(line.value())
+        self._place(abs(place) if self._scale.signed else place)
+        self.dragged.emit(self._scale.value(place))

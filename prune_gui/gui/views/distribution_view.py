@@ -1,32 +1,51 @@
-"""The values of a parameter, and which of them each step prunes."""
+"""How the weights or the scores of a parameter fall, and which of them each step prunes."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from html import escape
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, Signal
-from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
+from PySide6.QtCore import QPointF, QSignalBlocker, Signal
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 
 from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.cut_line import CutLine
-from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.views.cut_line import CutLine, Scale
+from prune_gui.gui.views.legend import legend
+from prune_gui.gui.views.pictured import (
+    Of,
+    Picture,
+    Wish,
+    offers,
+    pictured,
+    remark,
+    shared_step,
+    table_of,
+)
+from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.readout import curve_legend, describe_bin, describe_cut, odd_numbers
 from prune_gui.gui.views.stacking import FLOOR, stacked
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import View
 
 if TYPE_CHECKING:
-    from prune_gui.audit.histogram import Histogram
+    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
-BINS = (32, 1024)
-"""The fewest and the most; in between there are as many as the root of the number of weights."""
-HEADROOM = 1.15
-LABELS = 6
+HEADROOM: Final = 1.15
+FAINT: Final = 90
+"""How solid the bars of the other targets are, of 255."""
+RARE: Final = 1e-4
+"""The share of entries that a picture may leave to zooming out: the least on a logarithmic axis,
+and the outliers among many targets."""
+LABELS: Final = 6
 """How many lines the names of the cuts take, at most; then they begin at the top again."""
+COUNTS, LOG_COUNTS, CUMULATIVE = "Counts", "Log counts", "Cumulative"
+DRAFT: Final = "draft"
 
 
 class DistributionView(View):
@@ -34,128 +53,258 @@ class DistributionView(View):
 
     Signals:
         cut_dragged: (absolute value) the user wants the draft to prune what is at most this.
+        score_cut_dragged: (score) likewise, of the draft's own scores.
     """
 
     lane = "distribution"
+    has_table = True
     cut_dragged = Signal(float)
+    score_cut_dragged = Signal(float)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
         self.setAccessibleName("Distribution")
-        self._histogram: Histogram | None = None
-        self._reach: tuple[float, float] | None = None
-        self._bars: list[pg.BarGraphItem] = []
+        self._picture_shown: Picture | None = None
+        self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
+        self._cursor: QPointF | None = None
         self._cuts: dict[int, CutLine] = {}
         self._plot = Plot({"left": CountAxis("left")})
         self._plot.setAccessibleName("Histogram of the weights")
-        self._plot.label("bottom", "weight")
         self._plot.setMouseEnabled(x=True, y=False)
-        self._log = QCheckBox("&Logarithmic counts")
-        self._symmetric = QCheckBox("&Symmetric about zero")
+        self._of, self._how = QComboBox(), QComboBox()
+        self._of.setAccessibleName("Which numbers")
+        self._of.setToolTip("What lies along the axis")
+        self._of.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._how.setAccessibleName("What of them")
+        self._how.setToolTip(
+            "How many entries lie in each bin; or, for every cut, the share of entries that it "
+            "prunes and the share of energy (the sum of squares) that it keeps"
+        )
+        self._how.addItems([COUNTS, LOG_COUNTS, CUMULATIVE])
+        self._log = QCheckBox("Log a&xis")
+        self._log.setChecked(True)
+        self._symmetric = QCheckBox("&Symmetric")
+        self._symmetric.setToolTip("Reach as far below zero as above")
         self._symmetric.setChecked(True)
+        self._together = QCheckBox("Al&l targets")
+        self._together.setToolTip(
+            "Show all targets of the step that cuts them as one, this parameter in full colour"
+        )
         self._bin, self._odd = QLabel(), QLabel()
         self._bin.setAccessibleName("Bin under the cursor")
         self._odd.setAccessibleName("Weights that are no finite number")
-        self._lay_out([self._log, self._symmetric], self._plot, [self._bin, self._odd])
-        for box in (self._log, self._symmetric):
+        controls = [self._of, self._how, self._symmetric, self._log, self._together]
+        self._lay_out(controls, self._plot, [self._bin, self._odd])
+        self._of.currentIndexChanged.connect(self.refresh)
+        self._how.currentIndexChanged.connect(self.refresh)
+        for box in (self._log, self._symmetric, self._together):
             box.toggled.connect(self.refresh)
         self._plot.scene().sigMouseMoved.connect(self._point_at)
-        self._plot.left.connect(self._bin.clear)
+        self._plot.left.connect(self._leave)
+        self._bin.setMinimumWidth(1)
         self._recolour()
 
     def _look(self, subject: Subject) -> None:
-        same = subject.same_parameter(self._pictured)
-        known, before = (self._reach, self._histogram) if same else (None, None)
-        symmetric = self._symmetric.isChecked()
-        bins = 2 * round(float(np.clip(math.sqrt(subject.info.numel), *BINS)) / 2)
+        self._offer(subject)
+        wish = self._wish(subject)
+        self._symmetric.setVisible(wish.signed)
+        self._log.setVisible(not wish.signed)
+        self._together.setVisible(shared_step(subject, wish.of) is not None)
+        session, before = self._workbench.session, self._picture_shown
+        assert session is not None
+        if before and before.subject.resolution.checkpoint is not subject.resolution.checkpoint:
+            before = None
+        spectra = session.spectra
 
-        def work(monitor: Monitor) -> tuple[tuple[float, float], Histogram]:
-            from prune_gui.audit.histogram import bin_edges, histogram, value_range
+        def work(monitor: Monitor) -> Picture:
+            return pictured(subject, wish, spectra, before, monitor)
 
-            checkpoint = subject.resolution.checkpoint
-            reach = known or value_range(checkpoint, subject.name, monitor)
-            edges = bin_edges(*reach, bins, symmetric=symmetric)
-            return reach, histogram(subject.resolution, subject.name, edges, monitor, before)
+        self._picture(subject, work, self._show)
 
-        self._picture(subject, work, lambda made: self._show(subject, *made))
+    def _offer(self, subject: Subject) -> None:
+        """List the numbers that there are; what was chosen stays, if there still is such."""
+        items: list[tuple[str, object]] = [("Weights", "weights"), ("|Weights|", "absolute")]
+        for step in offers(subject):
+            drafted = step == subject.draft
+            whose = "the draft" if drafted else f"step {step}"
+            items.append((f"Scores of {whose}", DRAFT if drafted else step))
+        there = [(self._of.itemText(i), self._of.itemData(i)) for i in range(self._of.count())]
+        if items != there:
+            chosen = self._of.currentData()
+            with QSignalBlocker(self._of):
+                self._of.clear()
+                for text, what in items:
+                    self._of.addItem(text, what)
+                self._of.setCurrentIndex(max(self._of.findData(chosen), 0))
 
-    def _show(self, subject: Subject, reach: tuple[float, float], found: Histogram) -> None:
-        before, self._histogram, self._reach = self._histogram, found, reach
-        log = self._log.isChecked()
-        self._plot.plotItem.getAxis("left").setLogMode(log)
-        self._plot.label("left", f"weights per bin{', logarithmic' if log else ''}")
-        self._draw_bars(subject, found, log=log)
-        self._draw_cuts(subject, found)
-        low, high = float(found.edges[0]), float(found.edges[-1])
-        if before is None or not np.array_equal(before.edges, found.edges):
-            self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(high - low) / 100)
-            self._plot.setXRange(low, high, padding=0)
-        self._legend.show_subject(subject, self.colours())
-        self._odd.setText(odd_weights(found))
+    def _wish(self, subject: Subject) -> Wish:
+        chosen = self._of.currentData()
+        of: Of = (subject.draft or 0) if chosen == DRAFT else chosen
+        cumulative = self._how.currentText() == CUMULATIVE
+        signed = of == "weights" and not cumulative
+        together = self._together.isChecked() and shared_step(subject, of) is not None
+        return Wish(
+            of,
+            cumulative,
+            log=self._log.isChecked() and not signed,
+            symmetric=self._symmetric.isChecked(),
+            together=together,
+        )
 
-    def _draw_bars(self, subject: Subject, found: Histogram, *, log: bool) -> None:
-        colours, tops = self.colours(), stacked(found.counts, log=log)
-        for bar in self._bars:
-            self._plot.removeItem(bar)
-        self._bars = [
-            pg.BarGraphItem(
-                x0=found.edges[:-1],
-                x1=found.edges[1:],
-                y0=tops[part],
-                y1=tops[part + 1],
-                pen=None,
-                brush=colours.of(code, subject.draft),
+    def _show(self, picture: Picture) -> None:
+        before, self._picture_shown = self._picture_shown, picture
+        self._label(picture)
+        for item in self._items:
+            self._plot.removeItem(item)
+        self._items = self._curves(picture) if picture.curve else self._bars(picture)
+        for item in self._items:
+            self._plot.addItem(item, ignoreBounds=True)
+        if not picture.same_axis(before):
+            self._show_range(picture)
+        self._draw_cuts(picture)
+        self._show_legend(picture)
+        if self._cursor is not None:
+            self._point_at(self._cursor)
+        self._odd.setText(odd_numbers(picture))
+
+    def _show_legend(self, picture: Picture) -> None:
+        if picture.curve:
+            text = curve_legend(picture.curve, self.colours())
+        else:
+            text = legend(picture.subject, self.colours())
+            if (others := len(picture.names) - 1) > 0:
+                text += f" &nbsp; &nbsp; faint: {others:,} more"
+        self._legend.setText("<br>".join(filter(None, (text, escape(remark(picture))))))
+
+    def _label(self, picture: Picture) -> None:
+        of, log_counts = picture.wish.of, self._how.currentText() == LOG_COUNTS
+        left, bottom = (self._plot.plotItem.getAxis(side) for side in ("left", "bottom"))
+        left.setLogMode(log_counts)
+        bottom.setLogMode(picture.wish.log)
+        what = "weight" if of == "weights" else "absolute weight"
+        if isinstance(of, int):
+            what = f"score by {picture.subject.title(of)}"
+        elif picture.wish.cumulative:
+            what = "absolute weight at the cut"
+        self._plot.label("bottom", f"{what}{', logarithmic' if picture.wish.log else ''}")
+        if picture.wish.cumulative:
+            self._plot.label("left", "%")
+            return
+        among = f" of {len(picture.names):,} targets" if len(picture.names) > 1 else ""
+        self._plot.label("left", f"entries per bin{among}{', logarithmic' if log_counts else ''}")
+
+    def _show_range(self, picture: Picture) -> None:
+        scale = self._scale(picture)
+        low, high = (scale.place(float(edge)) for edge in picture.edges[[0, -1]])
+        if picture.wish.signed:
+            low = float(picture.edges[0])
+        self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(high - low) / 100)
+        if picture.wish.log or len(picture.names) > 1:
+            reached = np.cumsum((picture.counts + picture.others).sum(0))
+            rare = RARE * reached[-1]
+            first, last = np.searchsorted(reached, [rare, reached[-1] - rare])
+            if picture.wish.signed:
+                low = float(picture.edges[first])
+            elif picture.wish.log:
+                low = scale.place(float(picture.edges[first]))
+            if len(picture.names) > 1:
+                high = scale.place(float(picture.edges[last + 1]))
+        self._plot.setXRange(low, high, padding=0)
+
+    def _scale(self, picture: Picture) -> Scale:
+        return Scale(
+            float(picture.edges[0]) if picture.wish.log else None,
+            picture.wish.signed,
+            "score" if isinstance(picture.wish.of, int) else "|w|",
+        )
+
+    def _bars(self, picture: Picture) -> list[pg.BarGraphItem]:
+        log = self._how.currentText() == LOG_COUNTS
+        colours, codes = self.colours(), picture.codes
+        tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
+        edges = np.log10(picture.edges) if picture.wish.log else picture.edges
+        bars = []
+        for part in range(len(codes) * (2 if len(picture.names) > 1 else 1)):
+            colour = QColor(colours.of(codes[part % len(codes)], picture.subject.draft))
+            colour.setAlpha(255 if part < len(codes) else FAINT)
+            some = tops[part + 1] > tops[part]
+            bars.append(
+                pg.BarGraphItem(
+                    x0=edges[:-1][some],
+                    x1=edges[1:][some],
+                    y0=tops[part][some],
+                    y1=tops[part + 1][some],
+                    pen=None,
+                    brush=colour,
+                )
             )
-            for part, code in enumerate(found.codes)
-        ]
-        for bar in self._bars:
-            self._plot.addItem(bar, ignoreBounds=True)
         top = max(1.0, float(tops[-1].max())) * HEADROOM
         self._plot.setYRange(FLOOR if log else 0.0, top, padding=0)
+        return bars
 
-    def _draw_cuts(self, subject: Subject, found: Histogram) -> None:
-        for code in [code for code in self._cuts if code not in found.cuts]:
+    def _curves(self, picture: Picture) -> list[pg.PlotCurveItem]:
+        curve, colours, scale = picture.curve, self.colours(), self._scale(picture)
+        assert curve is not None
+        places = np.array([scale.place(score) for score in curve.scores.tolist()])
+        self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
+        return [
+            pg.PlotCurveItem(places, 100 * shares, pen=pen(colour, width=2), antialias=True)
+            for shares, colour in (
+                (curve.pruned, colours.draft),
+                (curve.energy, colours.steps[1]),
+            )
+        ]
+
+    def _draw_cuts(self, picture: Picture) -> None:
+        for code in [code for code in self._cuts if code not in picture.cuts]:
             self._cuts.pop(code).remove()
-        limit = max(abs(float(found.edges[0])), abs(float(found.edges[-1])))
-        for place, (code, value) in enumerate(found.cuts.items()):
+        limit = float(np.abs(picture.edges).max())
+        for place, (code, value) in enumerate(picture.cuts.items()):
             if code not in self._cuts:
                 self._cuts[code] = CutLine(self._plot)
-                self._cuts[code].dragged.connect(self.cut_dragged)
-            drafted = code == subject.draft
+                self._cuts[code].dragged.connect(self._drag)
+            drafted = code == picture.subject.draft
             self._cuts[code].show_cut(
                 value,
                 "draft" if drafted else f"step {code}",
                 place % LABELS,
                 self.colours(),
+                self._scale(picture),
                 limit=limit if drafted else None,
             )
 
+    def _drag(self, value: float) -> None:
+        picture = self._picture_shown
+        if picture is not None and isinstance(picture.wish.of, int):
+            self.score_cut_dragged.emit(value)
+        else:
+            self.cut_dragged.emit(value)
+
     def _point_at(self, scene: QPointF) -> None:
-        found, subject = self._histogram, self.subject
-        if found is None or subject is None:
+        picture, self._cursor = self._picture_shown, scene
+        if picture is None or self.subject is None:
             return
         at = self._plot.view.mapSceneToView(scene).x()
-        place = int(np.searchsorted(found.edges, at, side="right")) - 1
-        inside = self._plot.view.sceneBoundingRect().contains(scene)
-        if inside and 0 <= place < found.counts.shape[1]:
-            self._bin.setText(describe_bin(subject, found, place))
+        if not self._plot.view.sceneBoundingRect().contains(scene):
+            self._bin.clear()
+            return
+        value = math.pow(10.0, at) if picture.wish.log else at
+        place = int(np.searchsorted(picture.edges, value, side="right")) - 1
+        if picture.curve is not None:
+            self._bin.setText(describe_cut(picture.curve, max(value, 0.0)))
+        elif 0 <= place < picture.counts.shape[1]:
+            self._bin.setText(describe_bin(picture, place))
         else:
             self._bin.clear()
 
+    def _leave(self) -> None:
+        self._cursor = None
+        self._bin.clear()
+
+    def table(self) -> Table | None:
+        """Return what is shown: the bins, and how many entries each step prunes of them."""
+        shown = self._picture_shown
+        return table_of(shown) if shown is not None and self.picture() is not None else None
+
     def _recolour(self) -> None:
         self._plot.recolour(self.colours())
-
-
-def describe_bin(subject: Subject, found: Histogram, place: int) -> str:
-    """Say what a bin holds: "0.012 to 0.013: 1,204 weights; kept 1,000; step 1: ... 204"."""
-    counts = dict(zip(found.codes, found.counts[:, place].tolist(), strict=True))
-    parts = [f"{subject.title(code)} {count:,}" for code, count in counts.items() if count]
-    low, high = found.edges[place], found.edges[place + 1]
-    return "; ".join([f"{low:.4g} to {high:.4g}: {sum(counts.values()):,} weights", *parts])
-
-
-def odd_weights(found: Histogram) -> str:
-    """Say how many weights lie in no bin; "" if all do."""
-    parts = [(found.nan, "NaN"), (found.infinite, "infinite")]
-    said = " and ".join(f"{count:,} {what}" for count, what in parts if count)
-    return f"⚠ {said} (in no bin)" if said else ""

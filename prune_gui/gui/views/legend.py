@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Protocol
 
 from PySide6.QtWidgets import QLabel
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
-from prune_gui.gui.views.subject import Subject
 
 MOST = 12
 """Colours that are named; the others are only counted."""
 
 
-def legend(subject: Subject, colours: Colours) -> str:
+class Counted(Protocol):
+    """What a legend can be of."""
+
+    @property
+    def draft(self) -> int | None:
+        """The number that the draft has as a step; None without a draft."""
+
+    def counts(self) -> dict[int, int]:
+        """Return how many entries each step pruned, by code."""
+
+    def title(self, code: int) -> str:
+        """Return what to call entries of a code."""
+
+
+def legend(subject: Counted, colours: Colours) -> str:
     """Return the legend of a picture as rich text: one part per colour that occurs."""
     counts = list(subject.counts().items())
+    total = sum(count for _, count in counts)
     parts = [
         (colours.of(code, subject.draft), subject.title(code), count)
         for code, count in counts[:MOST]
@@ -24,13 +39,13 @@ def legend(subject: Subject, colours: Colours) -> str:
     if rest := counts[MOST:]:
         parts.append((colours.grid, f"{len(rest)} more", sum(count for _, count in rest)))
     return " &nbsp; &nbsp; ".join(
-        f'<span style="color: {colour}">■</span>&nbsp;{_unbroken(title, count, subject)}'
+        f'<span style="color: {colour}">■</span>&nbsp;{_unbroken(title, count, total)}'
         for colour, title, count in parts
     )
 
 
-def _unbroken(title: str, count: int, subject: Subject) -> str:
-    text = f"{title} {count:,} ({sparsity(count, subject.info.numel)})"
+def _unbroken(title: str, count: int, total: int) -> str:
+    text = f"{title} {count:,} ({sparsity(count, total)})"
     return escape(text).replace(" ", "&nbsp;")
 
 
@@ -42,6 +57,6 @@ class Legend(QLabel):
         self.setAccessibleName("Legend")
         self.setContentsMargins(8, 0, 8, 4)
 
-    def show_subject(self, subject: Subject, colours: Colours) -> None:
+    def show_subject(self, subject: Counted, colours: Colours) -> None:
         """Show the legend of a subject."""
         self.setText(legend(subject, colours))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.subject import Subject
+from prune_gui.pruning.methods.structured import ChannelMethod
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.norms import Channels
+    from prune_gui.audit.table import Table
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.predicates import ChannelCut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,16 +27,18 @@ class Measured:
     Attributes:
         subject: the parameter, and what is pruned of it.
         dim: the channels lie along it.
-        n: the order of the norm.
-        norms: of each channel, as it is in the file.
+        n: the order of the norm; None: what the draft ranks channels by.
+        norms: of each channel as it is in the file, or its rank in the draft.
         channels: what is pruned of each.
+        cut: up to which rank the draft prunes, 0.0 if nothing; None unless the ranks are its own.
     """
 
     subject: Subject
     dim: int
-    n: float
+    n: float | None
     norms: NDArray[np.float64]
     channels: Channels
+    cut: float | None = None
 
     @property
     def highest(self) -> float:
@@ -45,25 +50,40 @@ class Measured:
         return self.dim == dim and self.subject.same_parameter(subject)
 
 
+def drafted_cut(subject: Subject) -> ChannelCut | None:
+    """Return the draft's cut through the ranks of the channels, if it is such a step."""
+    if subject.draft is None:
+        return None
+    outcome = subject.resolution.outcomes[subject.draft - 1]
+    method = subject.resolution.recipe.steps[subject.draft - 1].method
+    found = outcome.predicates.get(subject.name)
+    return cast("ChannelCut", found) if found and isinstance(method, ChannelMethod) else None
+
+
 def measure(
-    subject: Subject, dim: int, n: float, before: Measured | None, monitor: Monitor
+    subject: Subject, dim: int, n: float | None, before: Measured | None, monitor: Monitor
 ) -> Measured:
     """Measure the channels of a parameter; what is known from `before` is not measured again.
 
     Args:
         subject: the parameter, and what is pruned of it.
         dim: the channels lie along it.
-        n: the order of the norm.
+        n: the order of the norm; None: what the draft ranks by, along `dim`.
         before: about the same channels, or None.
         monitor: told of the work.
 
     Raises:
         Cancelled: the monitor said so.
     """
-    from prune_gui.audit.norms import channels, norms
+    from prune_gui.audit.norms import channels, norms, ranks
 
     resolution, name = subject.resolution, subject.name
-    if before is not None and before.n == n:
+    cut = None
+    if n is None:
+        drafted = drafted_cut(subject)
+        assert drafted is not None
+        found, cut = ranks(drafted.chosen())
+    elif before is not None and before.n == n:
         found = before.norms
     else:
         found = norms(resolution.checkpoint, name, dim, n, monitor)
@@ -71,7 +91,7 @@ def measure(
         pruned = before.channels
     else:
         pruned = channels(resolution, name, dim, monitor)
-    return Measured(subject, dim, n, found, pruned)
+    return Measured(subject, dim, n, found, pruned, cut)
 
 
 def describe_channel(measured: Measured, channel: int) -> str:
@@ -79,8 +99,9 @@ def describe_channel(measured: Measured, channel: int) -> str:
     channels, subject = measured.channels, measured.subject
     counts = dict(zip(channels.codes, channels.counts[:, channel].tolist(), strict=True))
     pruned = channels.size - counts[KEPT]
+    what = "norm" if measured.n is not None else "rank"
     parts = [
-        f"channel {channel:,}: norm {measured.norms[channel]:.5g}",
+        f"channel {channel:,}: {what} {measured.norms[channel]:.5g}",
         f"{pruned:,} of {channels.size:,} pruned ({sparsity(pruned, channels.size)})",
     ]
     parts += [
@@ -91,3 +112,23 @@ def describe_channel(measured: Measured, channel: int) -> str:
     if not channels.alive[channel]:
         parts.append("dead")
     return ", ".join(parts)
+
+
+def table_of(measured: Measured, order: NDArray[np.intp]) -> Table:
+    """Return the channels, in an order, for other programs."""
+    from prune_gui.audit.table import Table
+
+    channels, subject = measured.channels, measured.subject
+    counts = {
+        subject.title(code): row[order]
+        for code, row in zip(channels.codes, channels.counts, strict=True)
+    }
+    return Table(
+        f"{subject.name} norms along dim {measured.dim}",
+        {
+            "channel": order,
+            f"{measured.n:g}-norm": measured.norms[order],
+            **counts,
+            "dead": ~channels.alive[order],
+        },
+    )

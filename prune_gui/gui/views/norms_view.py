@@ -3,89 +3,118 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pyqtgraph as pg
-from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, QTimer
+from PySide6.QtCore import QPointF, QSignalBlocker, QTimer, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 
-from prune_gui.gui.views.axes import IndexAxis, dim_label
-from prune_gui.gui.views.measured import Measured, describe_channel, measure
-from prune_gui.gui.views.plot import Plot
-from prune_gui.gui.views.stacking import ChannelBars, channel_bars, in_order
+from prune_gui.gui.panels.by_hand import drafted_channels
+from prune_gui.gui.views.axes import dim_label
+from prune_gui.gui.views.channel_hand import Chosen
+from prune_gui.gui.views.channel_plot import ChannelPlot, Row, channels_at, where
+from prune_gui.gui.views.chosen_strip import ChosenStrip
+from prune_gui.gui.views.measured import Measured, describe_channel, drafted_cut, measure, table_of
+from prune_gui.gui.views.norm_box import NormBox
+from prune_gui.gui.views.stacking import channel_bars, in_order
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import SETTLE, View
 
 if TYPE_CHECKING:
+    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
 MOST_BARS = 2000
-NORMS = ((1.0, "1: sum of |w|"), (2.0, "2: Euclidean"), (math.inf, "∞: largest |w|"))
-MARGIN = 0.04
-"""How high the strip is that marks dead channels under the bars, as a share of the tallest."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """The channels in the order in which they are shown, and the bars of those in sight."""
-
-    measured: Measured
-    order: NDArray[np.intp]
-    bars: ChannelBars
+"""Bars at once; there is never more than one in a column of pixels, so that none hides another."""
+NARROW: Final = 90
+"""How narrow a box may become, in pixels, before the docks have to make room."""
+HINT: Final = "Click a channel, or drag with Shift, to choose"
 
 
 class NormsView(View):
-    """A bar per channel, as high as its norm, coloured by what is pruned of it."""
+    """A bar per channel, as high as its norm, coloured by what is pruned of it.
+
+    Signals:
+        cut_dragged: (rank) the user wants the draft to prune the channels up to this rank.
+        prune_wanted: (dim, channels) the user wants these channels pruned.
+        protect_wanted: (dim, channels) the user wants the draft to leave these alone.
+    """
 
     lane = "norms"
+    has_table = True
+    cut_dragged = Signal(float)
+    prune_wanted = Signal(int, object)
+    protect_wanted = Signal(int, object)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
         self.setAccessibleName("Norms")
         self._row: Row | None = None
-        self._items: list[pg.BarGraphItem] = []
-        self._plot = Plot({"bottom": IndexAxis("bottom")})
-        self._plot.setAccessibleName("Norm of each channel")
-        self._plot.setMouseEnabled(x=True, y=False)
-        self._dim, self._n = QComboBox(), QComboBox()
+        self._chosen = Chosen()
+        self._protectable = False
+        self._plot = ChannelPlot()
+        self._dim, self._n = QComboBox(), NormBox()
         self._dim.setAccessibleName("Dimension of the channels")
-        self._n.setAccessibleName("Norm")
-        for n, text in NORMS:
-            self._n.addItem(text, n)
-        self._n.setCurrentIndex(1)
-        self._sorted = QCheckBox("&Sorted by norm")
-        self._channel, self._dead = QLabel(), QLabel()
+        for box in (self._dim, self._n):
+            box.setMinimumWidth(NARROW)
+            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._sorted = QCheckBox("&Sorted")
+        self._sorted.setToolTip("Order the channels by norm, the least first")
+        self._strip = ChosenStrip()
+        self._channel, self._dead = QLabel(HINT), QLabel()
+        self._channel.setMinimumWidth(1)
         self._channel.setAccessibleName("Channel under the cursor")
         self._dead.setAccessibleName("Dead channels")
-        self._lay_out([self._dim, self._n, self._sorted], self._plot, [self._channel, self._dead])
+        self._dead.setToolTip("Of a dead channel nothing but zeros is kept")
+        controls = [self._dim, self._n, self._sorted, self._strip]
+        self._lay_out(controls, self._plot, [self._channel, self._dead])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self.refresh)
         self._dim.currentIndexChanged.connect(self.refresh)
-        self._n.currentIndexChanged.connect(self.refresh)
+        self._n.changed.connect(self.refresh)
         self._sorted.toggled.connect(self.refresh)
-        self._plot.view.sigXRangeChanged.connect(self._moved)
-        self._plot.scene().sigMouseMoved.connect(self._point_at)
-        self._plot.left.connect(self._channel.clear)
+        self._strip.banding_changed.connect(self._band_with_every_drag)
+        self._strip.prune_wanted.connect(self._prune)
+        self._strip.protect_wanted.connect(self._protect)
+        self._connect_plot()
         self._recolour()
+
+    def _connect_plot(self) -> None:
+        plot = self._plot
+        plot.view.sigXRangeChanged.connect(self._moved)
+        plot.view.sigResized.connect(self._moved)
+        plot.scene().sigMouseMoved.connect(self._point_at)
+        plot.left.connect(self._say_current)
+        plot.picked.connect(self._pick)
+        plot.banded.connect(self._band)
+        plot.stepped.connect(self._step)
+        plot.toggled.connect(self._toggle)
+        plot.prune_wanted.connect(self._prune)
+        plot.dropped.connect(lambda: self._choose(Chosen(current=self._chosen.current)))
+        plot.cut_dragged.connect(self.cut_dragged)
 
     def _look(self, subject: Subject) -> None:
         self._offer_dims(subject)
-        dim, n, ascending = self._dim.currentData(), self._n.currentData(), self._sorted.isChecked()
+        drafted = drafted_cut(subject)
+        if self._n.offer_ranks(drafted is not None) and drafted is not None:
+            with QSignalBlocker(self._dim):
+                self._dim.setCurrentIndex(drafted.dim)
+        if drafted is not None and self._n.order is None and self._dim.currentData() != drafted.dim:
+            self._n.leave_ranks()  # the draft ranks along another dimension
+        dim, n, ascending = self._dim.currentData(), self._n.order, self._sorted.isChecked()
         shape = subject.info.shape or (1,)
         before = self._row.measured if self._row else None
         if before is not None and not before.is_about(subject, dim):
             before = None
         places = range(shape[dim]) if before is None else self._in_sight(shape[dim])
+        most = max(1, min(MOST_BARS, round(self._plot.view.width())))
 
         def work(monitor: Monitor) -> Row:
             measured = measure(subject, dim, n, before, monitor)
             order = in_order(measured.norms, ascending=ascending)
-            bars = channel_bars(measured.norms, measured.channels, order, places, MOST_BARS)
+            bars = channel_bars(measured.norms, measured.channels, order, places, most)
             return Row(measured, order, bars)
 
         self._picture(subject, work, self._show)
@@ -96,11 +125,10 @@ class NormsView(View):
             f"{dim_label(subject.name, shape, dim)} ({size:,})" for dim, size in enumerate(shape)
         ] or ["the only entry"]
         if labels != [self._dim.itemText(i) for i in range(self._dim.count())]:
-            self._dim.blockSignals(True)
-            self._dim.clear()
-            for dim, label in enumerate(labels):
-                self._dim.addItem(label, dim)
-            self._dim.blockSignals(False)
+            with QSignalBlocker(self._dim):
+                self._dim.clear()
+                for dim, label in enumerate(labels):
+                    self._dim.addItem(label, dim)
 
     def _in_sight(self, channels: int) -> range:
         low, high = self._plot.view.viewRange()[0]
@@ -112,56 +140,89 @@ class NormsView(View):
         subject, dim = row.measured.subject, row.measured.dim
         channels, colours = len(row.order), self.colours()
         if before is None or not before.measured.is_about(subject, dim):
+            self._chosen = Chosen()
             self._plot.view.setLimits(xMin=-0.5, xMax=channels - 0.5, minXRange=min(2, channels))
             self._plot.setXRange(-0.5, channels - 0.5, padding=0)
-        self._draw(row)
+        self._plot.show_row(row, colours)
+        self._protectable = drafted_channels(self._workbench, dim) is not None
+        self._show_chosen()
         along = dim_label(subject.name, subject.info.shape, dim)
         if self._sorted.isChecked():
             along = f"place by norm, least first; {along}"
-        if (most := int(np.diff(row.bars.edges).max())) > 1:
-            along += f" (a bar is as high as the largest of {most:,})"
+        if row.bars.most > 1:
+            along += f" (a bar is as high as the largest of {row.bars.most:,}, the line the least)"
         self._plot.label("bottom", along)
         self._plot.plotItem.getAxis("bottom").end = channels
-        self._plot.label(
-            "left", f"{row.measured.n:g}-norm in the file, coloured by share of entries"
-        )
+        self._plot.label("left", _height(row.measured))
         self._legend.show_subject(subject, colours)
         dead = int(np.count_nonzero(~row.measured.channels.alive))
         mark = f'<span style="color: {colours.warning}">▬</span>'
-        self._dead.setText(f"{mark} {dead:,} dead (nothing but zeros is kept)" if dead else "")
+        self._dead.setText(f"{mark} {dead:,} dead" if dead else "")
 
-    def _draw(self, row: Row) -> None:
-        bars, colours = row.bars, self.colours()
-        gap = 0.1 if len(bars.dead) <= 200 else 0.0
-        left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
-        top = row.measured.highest
-        for item in self._items:
-            self._plot.removeItem(item)
-        self._items = [
-            pg.BarGraphItem(
-                x0=left,
-                x1=right,
-                y0=bars.tops[part],
-                y1=bars.tops[part + 1],
-                pen=None,
-                brush=colours.of(code, row.measured.subject.draft),
-            )
-            for part, code in enumerate(row.measured.channels.codes)
-        ]
-        if bars.dead.any():
-            self._items.append(
-                pg.BarGraphItem(
-                    x0=left[bars.dead],
-                    x1=right[bars.dead],
-                    y0=-MARGIN * top,
-                    y1=-MARGIN * top / 4,
-                    pen=None,
-                    brush=colours.warning,
-                )
-            )
-        for item in self._items:
-            self._plot.addItem(item, ignoreBounds=True)
-        self._plot.setYRange(-MARGIN * top, 1.05 * top, padding=0)
+    def _choose(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+        self._show_chosen()
+        self._say_current()
+
+    def _show_chosen(self) -> None:
+        row, chosen = self._row, self._chosen
+        if row is None:
+            return
+        order = row.order
+        current = None
+        if chosen.current is not None:
+            current = int(np.flatnonzero(order == chosen.current)[0])
+        self._plot.show_chosen(where(chosen.channels, order), current, self.colours())
+        self._strip.show_number(len(chosen.channels), protectable=self._protectable)
+
+    def _pick(self, place: int, beside: bool) -> None:
+        assert self._row is not None
+        channel = int(self._row.order[place])
+        self._choose(self._chosen.toggled(channel) if beside else self._chosen.only(channel))
+
+    def _band(self, first: int, last: int, at_its_end: bool) -> None:
+        assert self._row is not None
+        if at_its_end:
+            some = channels_at(self._row.order, range(first, last + 1))
+            self._choose(self._chosen.widened(some))
+        else:
+            self._channel.setText(f"{last - first + 1:,} channels")
+
+    def _step(self, places: int, choosing: bool) -> None:
+        if self._row is None:
+            return
+        order = self._row.order
+        if self._chosen.current is None:
+            to = self._in_sight(len(order)).start
+        else:
+            at = int(np.flatnonzero(order == self._chosen.current)[0])
+            to = min(max(0, at + places), len(order) - 1)
+        chosen = self._chosen.moved_to(int(order[to]))
+        self._choose(chosen.widened(frozenset([int(order[to])])) if choosing else chosen)
+        self._plot.keep_in_sight(to)
+
+    def _toggle(self) -> None:
+        if self._chosen.current is not None:
+            self._choose(self._chosen.toggled(self._chosen.current))
+
+    def _prune(self) -> None:
+        row, channels = self._row, self._hand_over()
+        if row is not None and channels:
+            self.prune_wanted.emit(row.measured.dim, channels)
+
+    def _protect(self) -> None:
+        row, channels = self._row, self._hand_over()
+        if row is not None and channels:
+            self.protect_wanted.emit(row.measured.dim, channels)
+
+    def _hand_over(self) -> frozenset[int]:
+        """Return the channels that are chosen, and choose them no longer."""
+        channels = self._chosen.channels
+        self._choose(Chosen(current=self._chosen.current))
+        return channels
+
+    def _band_with_every_drag(self, banding: bool) -> None:
+        self._plot.banding = banding
 
     def _moved(self) -> None:
         if not self._settled.isActive():
@@ -174,7 +235,20 @@ class NormsView(View):
         if row is not None and inside and 0 <= place < len(row.order):
             self._channel.setText(describe_channel(row.measured, int(row.order[place])))
         else:
-            self._channel.clear()
+            self._say_current()
+
+    def _say_current(self) -> None:
+        """Say what the keyboard is at, or what can be done."""
+        row, current = self._row, self._chosen.current
+        if row is None or current is None:
+            self._channel.setText(HINT)
+        else:
+            self._channel.setText(describe_channel(row.measured, current))
+
+    def table(self) -> Table | None:
+        """Return the channels in the order in which they are shown."""
+        row = self._row
+        return table_of(row.measured, row.order) if row and self.picture() else None
 
     def _recolour(self) -> None:
         self._plot.recolour(self.colours())
@@ -183,3 +257,10 @@ class NormsView(View):
         """Stop waiting."""
         super().hideEvent(event)
         self._settled.stop()
+
+
+def _height(measured: Measured) -> str:
+    """Say what the height of a bar is."""
+    if measured.n is None:
+        return "what the draft ranks by, coloured by share of entries"
+    return f"{measured.n:g}-norm in the file, coloured by share of entries"

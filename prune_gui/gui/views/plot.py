@@ -13,6 +13,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     Args:
         axes: in place of the usual ones, by side.
+        view: in place of the usual one.
 
     Signals:
         left: the cursor is not over it any more.
@@ -20,14 +21,18 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     left = Signal()
 
-    def __init__(self, axes: dict[str, pg.AxisItem] | None = None) -> None:
-        super().__init__(viewBox=pg.ViewBox(enableMenu=False), axisItems=axes or {})
+    def __init__(
+        self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None
+    ) -> None:
+        super().__init__(viewBox=view or pg.ViewBox(enableMenu=False), axisItems=axes or {})
         self.plotItem.hideButtons()
         self.plotItem.setMenuEnabled(False)
         # The menu is made all the same, and belongs to nobody: it is to go with the plot.
         menu = self.plotItem.ctrlMenu
         menu.setParent(self, menu.windowFlags())
         self.setFrameShape(self.Shape.NoFrame)
+        # The background is one colour. Kept as a pixmap, it would be one in a drawing too.
+        self.setCacheMode(self.CacheModeFlag.CacheNone)
         self.plotItem.layout.setContentsMargins(4, 10, 16, 4)
         for side in ("left", "bottom"):
             self.plotItem.getAxis(side).enableAutoSIPrefix(False)

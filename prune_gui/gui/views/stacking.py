@@ -39,12 +39,29 @@ class ChannelBars:
             ``edges[i]`` up to ``edges[i + 1]``.
         tops: (codes + 1, bars): part i of a bar reaches from row i to row i + 1; the whole bar is
             as high as the largest finite norm in it.
+        least: the least finite norm in each bar; equal to its height if it is of one channel.
         dead: boolean, whether a channel in it is dead.
     """
 
     edges: NDArray[np.int64]
     tops: NDArray[np.float64]
+    least: NDArray[np.float64]
     dead: NDArray[np.bool_]
+
+    @property
+    def most(self) -> int:
+        """How many channels share a bar, at most."""
+        return int(np.diff(self.edges).max())
+
+    def any_of(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Tell of each bar whether one of its channels is marked.
+
+        Args:
+            marked: one per place along the axis.
+        """
+        within = marked[self.edges[0] : self.edges[-1]]
+        found: NDArray[np.bool_] = np.logical_or.reduceat(within, self.edges[:-1] - self.edges[0])
+        return found
 
 
 def channel_bars(
@@ -66,11 +83,14 @@ def channel_bars(
     bars = min(most, len(places))
     starts = np.arange(bars + 1, dtype=np.int64) * len(places) // bars
     shown = order[places.start : places.stop]
-    heights = np.maximum.reduceat(np.nan_to_num(norms[shown], posinf=0.0), starts[:-1])
+    finite = np.isfinite(norms[shown])
+    heights = np.maximum.reduceat(np.where(finite, norms[shown], 0.0), starts[:-1])
+    least = np.minimum.reduceat(np.where(finite, norms[shown], np.inf), starts[:-1])
     counts = np.add.reduceat(channels.counts[:, shown], starts[:-1], axis=1)
     parts = stacked(counts, log=False)
     dead = np.logical_or.reduceat(~channels.alive[shown], starts[:-1])
-    return ChannelBars(starts + places.start, heights * parts / parts[-1], dead)
+    tops = heights * parts / parts[-1]
+    return ChannelBars(starts + places.start, tops, np.minimum(least, heights), dead)
 
 
 def in_order(norms: NDArray[np.floating[Any]], *, ascending: bool) -> NDArray[np.intp]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prune_gui.gui.panels.wording import sparsity
+from prune_gui.gui.views.axes import TIMES
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -32,10 +34,10 @@ class Subject:
         """The name of the parameter."""
         return self.info.name
 
-    def same_parameter(self, other: Subject | None) -> bool:
+    def same_parameter(self, other: object) -> bool:
         """Tell whether both are about one parameter of one open file."""
         return (
-            other is not None
+            isinstance(other, Subject)
             and self.name == other.name
             and self.resolution.checkpoint is other.resolution.checkpoint
         )
@@ -52,12 +54,27 @@ class Subject:
 
     def title(self, code: int) -> str:
         """Return what to call entries of this code: "kept", "step 2: L1 unstructured"."""
-        if code == KEPT:
-            return "kept"
-        if code == IN_FILE:
-            return "pruned in the file"
-        method = self.resolution.recipe.steps[code - 1].method.title
-        return f"the draft: {method}" if code == self.draft else f"step {code}: {method}"
+        return title(self.resolution, self.draft, code)
+
+
+def title(resolution: Resolution, draft: int | None, code: int) -> str:
+    """Return what to call entries of a code, where the draft has a number as a step."""
+    if code == KEPT:
+        return "kept"
+    if code == IN_FILE:
+        return "pruned in the file"
+    method = resolution.recipe.steps[code - 1].method.title
+    return f"the draft: {method}" if code == draft else f"step {code}: {method}"
+
+
+def facts(subject: Subject) -> str:
+    """Say what a parameter is: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
+    pruned, total = subject.resolution.counts[subject.name]
+    shape = f" {TIMES} ".join(map(str, subject.info.shape)) or "a single number"
+    return (
+        f"{shape} · {subject.info.dtype} · "
+        f"{pruned:,} of {total:,} pruned ({sparsity(pruned, total)})"
+    )
 
 
 def subject_of(workbench: Workbench) -> Subject | str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction, QResizeEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.panels.wording import sparsity
-from prune_gui.gui.views.axes import TIMES
 from prune_gui.gui.views.compare_view import CompareView
 from prune_gui.gui.views.distribution_view import DistributionView
+from prune_gui.gui.views.layers_view import LayersView
 from prune_gui.gui.views.mask_view import MaskView
 from prune_gui.gui.views.norms_view import NormsView
-from prune_gui.gui.views.subject import Subject, subject_of
+from prune_gui.gui.views.subject import Subject, facts, subject_of
+from prune_gui.gui.views.view import ViewOf
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -27,8 +28,14 @@ class ViewTabs(QWidget):
         mask_view: which entries are pruned.
         distribution_view: the values; its `cut_dragged` tells that the draft's cut is moved.
         norms_view: the channels.
+        layers_view: all parameters.
         compare_view: what another moment of the stack, or another checkpoint, prunes.
+
+    Signals:
+        changed: another view is in front, or it has another picture.
     """
+
+    changed = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -36,12 +43,14 @@ class ViewTabs(QWidget):
         self.mask_view = MaskView(workbench)
         self.distribution_view = DistributionView(workbench)
         self.norms_view = NormsView(workbench)
+        self.layers_view = LayersView(workbench)
         self.compare_view = CompareView(workbench)
         self._tabs = QTabWidget(documentMode=True)
         self._tabs.setAccessibleName("Views of the parameter")
         self._tabs.addTab(self.mask_view, "&Mask")
         self._tabs.addTab(self.distribution_view, "&Distribution")
         self._tabs.addTab(self.norms_view, "&Norms")
+        self._tabs.addTab(self.layers_view, "&Layers")
         self._tabs.addTab(self.compare_view, "&Compare")
         self._name, self._facts = QLabel(), QLabel()
         self._name.setAccessibleName("Chosen parameter")
@@ -59,7 +68,25 @@ class ViewTabs(QWidget):
         layout.addWidget(self._tabs, 1)
         for signal in (workbench.opened, workbench.chosen_changed, workbench.resolved_changed):
             signal.connect(self._say)
+        self._tabs.currentChanged.connect(lambda _: self.changed.emit())
+        for view in self._views():
+            view.pictured.connect(self.changed)
         self._say()
+
+    @property
+    def current(self) -> ViewOf[Any]:
+        """The view in front."""
+        return self._views()[self._tabs.currentIndex()]
+
+    def offer(self, actions: Sequence[QAction]) -> None:
+        """Offer actions in a menu on every view."""
+        for view in self._views():
+            view.addActions(actions)
+            view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+
+    def _views(self) -> list[ViewOf[Any]]:
+        tabs = (self._tabs.widget(index) for index in range(self._tabs.count()))
+        return [view for view in tabs if isinstance(view, ViewOf)]
 
     def _say(self) -> None:
         found = subject_of(self._workbench)
@@ -83,13 +110,3 @@ class ViewTabs(QWidget):
         """Show as much of the name as there is room for."""
         super().resizeEvent(event)
         self._elide()
-
-
-def facts(subject: Subject) -> str:
-    """Say what a parameter is: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
-    pruned, total = subject.resolution.counts[subject.name]
-    shape = f" {TIMES} ".join(map(str, subject.info.shape)) or "a single number"
-    return (
-        f"{shape} · {subject.info.dtype} · "
-        f"{pruned:,} of {total:,} pruned ({sparsity(pruned, total)})"
-    )

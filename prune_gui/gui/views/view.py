@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
 
-from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
 from shiboken6 import isValid
@@ -14,13 +14,27 @@ from shiboken6 import isValid
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.gui.theme import Colours, colours
 from prune_gui.gui.views.legend import Legend
-from prune_gui.gui.views.subject import Subject, subject_of
+from prune_gui.gui.views.subject import Subject, facts, subject_of
 
 if TYPE_CHECKING:
+    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
+
+class Sight(Protocol):
+    """What a view can look at, as it stood at one moment."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+
+    def same_parameter(self, other: object, /) -> bool:
+        """Tell whether both are about one thing, whatever is pruned of it."""
+
+
 Result = TypeVar("Result")
+Seen = TypeVar("Seen", bound=Sight)
 
 SETTLE = 25
 """Milliseconds in which moves of a picture count as one."""
@@ -28,24 +42,33 @@ PATIENCE = 400
 """Milliseconds for which the picture of the parameter before may stay."""
 
 
-class View(QWidget):
-    """A picture of the chosen parameter, or a sentence where there is none.
+class ViewOf(QWidget, Generic[Seen]):
+    """A picture of something in the open file, or a sentence where there is none.
 
-    It looks only while it is visible. While newer figures of the same parameter are on their way,
-    the picture stays as it is.
+    It looks only while it is visible. While newer figures of the same thing are on their way, the
+    picture stays as it is.
 
     Attributes:
+        has_table: whether `table` returns one while there is a picture.
         subject: what the view looks at now; None if there is nothing to look at.
+        ticket: of the last job that was to make the picture; None if there was none yet.
+
+    Signals:
+        pictured: there is a new picture, or none any more.
     """
 
     lane: ClassVar[str]
+    has_table: ClassVar[bool] = False
+    pictured = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.subject: Subject | None = None
+        self.subject: Seen | None = None
         self._complete = False
         self._workbench = workbench
-        self._pictured: Subject | None = None
+        self._pictured: Seen | None = None
+        self.ticket: int | None = None
+        self._shown: QWidget | None = None
         self._legend = Legend()
         self._message = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._message.setForegroundRole(self._message.palette().ColorRole.PlaceholderText)
@@ -56,8 +79,30 @@ class View(QWidget):
         self._pages.addWidget(self._content)
         self._impatience = QTimer(self, singleShot=True, interval=PATIENCE)
         self._impatience.timeout.connect(self._say_it_takes_time)
-        for signal in (workbench.opened, workbench.chosen_changed, workbench.resolved_changed):
+        for signal in (workbench.opened, workbench.resolved_changed):
             signal.connect(self.refresh)
+
+    @abstractmethod
+    def _find(self) -> Seen | str:
+        """Return what there is to look at, or why there is nothing, for a person."""
+
+    # What can be taken away: see `gui/taking_away.py`.
+
+    def picture(self) -> QWidget | None:
+        """Return the widget that shows the picture; None while there is none."""
+        return self._shown if self._pages.currentWidget() is self._content else None
+
+    def caption(self) -> tuple[str, str]:
+        """Return what the picture is of, and what it shows of it."""
+        return (self.subject.name if self.subject else ""), self.accessibleName()
+
+    def legend(self) -> str:
+        """Return the legend as rich text, in the colours that the picture has."""
+        return self._legend.text()
+
+    def table(self) -> Table | None:
+        """Return what the picture shows as a table; None if that is none."""
+        return None
 
     def _lay_out(
         self, controls: Sequence[QWidget], picture: QWidget, notes: Sequence[QWidget]
@@ -79,6 +124,7 @@ class View(QWidget):
         layout.addWidget(picture, 1)
         layout.addLayout(below)
         layout.addWidget(self._legend)
+        self._shown = picture
         self._complete = True
 
     def colours(self) -> Colours:
@@ -89,7 +135,7 @@ class View(QWidget):
         """Look again."""
         if not self.isVisible():
             return
-        found = subject_of(self._workbench)
+        found = self._find()
         if isinstance(found, str):
             self.subject = self._pictured = None
             self._say(found)
@@ -100,11 +146,11 @@ class View(QWidget):
         self._look(found)
 
     @abstractmethod
-    def _look(self, subject: Subject) -> None:
+    def _look(self, subject: Seen) -> None:
         """Set out to make the picture of `subject`, by way of `_picture`."""
 
     def _picture(
-        self, subject: Subject, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+        self, subject: Seen, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> None:
         """Run `work` on the engine, and `then` with the picture it made if that is still wanted."""
 
@@ -113,17 +159,21 @@ class View(QWidget):
             self._pages.setCurrentWidget(self._content)
             then(result)
             self._pictured = subject
+            self.pictured.emit()
 
-        self._ask(self.lane, subject, work, arrived)
+        self.ticket = self._ask(self.lane, subject, work, arrived)
 
     def _ask(
         self,
         lane: str,
-        subject: Subject,
+        subject: Seen,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
-    ) -> None:
-        """Run `work` on the engine, and `then` if the view still looks at the same parameter."""
+    ) -> int:
+        """Run `work` on the engine, and `then` if the view still looks at the same parameter.
+
+        Returns the ticket of the job.
+        """
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
@@ -143,12 +193,13 @@ class View(QWidget):
             else:
                 then(result)
 
-        self._workbench.look(lane, guarded, arrived)
+        return self._workbench.look(lane, guarded, arrived)
 
     def _say(self, message: str) -> None:
         self._impatience.stop()
         self._message.setText(message)
         self._pages.setCurrentWidget(self._message)
+        self.pictured.emit()
 
     def _say_it_takes_time(self) -> None:
         if self.subject is not None:
@@ -174,3 +225,19 @@ class View(QWidget):
         if event.type() == QEvent.Type.PaletteChange and self._complete:
             self._recolour()
             self.refresh()
+
+
+class View(ViewOf[Subject]):
+    """A picture of the chosen parameter, or a sentence where there is none."""
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(workbench, parent)
+        workbench.chosen_changed.connect(self.refresh)
+
+    def _find(self) -> Subject | str:
+        return subject_of(self._workbench)
+
+    def caption(self) -> tuple[str, str]:
+        """Return the name of the parameter, and what the picture shows of it."""
+        name, what = super().caption()
+        return name, f"{what}: {facts(self.subject)}" if self.subject else what

@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
 
 from prune_gui.gui.theme import LIGHT
@@ -37,8 +39,30 @@ def test_each_dimension_can_be_chosen_by_name(norms, bench):
     assert norms._plot.view.viewRange()[0] == pytest.approx([-0.5, 5.5])
 
 
-@pytest.mark.parametrize(("index", "n"), [(0, 1), (1, 2), (2, float("inf"))])
-def test_each_norm_can_be_chosen(norms, bench, index, n):
+@pytest.mark.parametrize("typed", ["0", "0.5", "1", "3", "inf", "-inf", "2.5", "-1"])
+def test_any_norm_can_be_typed(norms, bench, typed, qtbot):
+    _, orders = _combos(norms)
+    orders.lineEdit().selectAll()
+    qtbot.keyClicks(orders.lineEdit(), typed)
+    qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
+    bench.until_idle()
+    n = float(typed)
+    weights = bench.session.checkpoint.read("fc.weight")
+    expected = np.linalg.norm(weights.double().numpy(), n, axis=1)
+    assert norms._row.measured.norms == pytest.approx(expected)
+
+
+def test_what_is_no_norm_is_not_taken(norms, bench, qtbot):
+    _, orders = _combos(norms)
+    orders.lineEdit().selectAll()
+    qtbot.keyClicks(orders.lineEdit(), "nan")
+    qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
+    assert orders.currentText().startswith("2:")
+    assert norms._row.measured.n == 2
+
+
+@pytest.mark.parametrize(("index", "n"), [(2, 1), (5, float("inf"))])
+def test_a_usual_norm_can_be_chosen(norms, bench, index, n):
     _, orders = _combos(norms)
     orders.setCurrentIndex(index)
     bench.until_idle()

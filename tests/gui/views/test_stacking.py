@@ -54,6 +54,10 @@ def test_bars_of_channels_are_the_largest_norm_and_the_summed_counts(
         share = counts[:, group].sum(1) / counts[:, group].sum()
         np.testing.assert_allclose(np.diff(bars.tops[:, i]), height * share, atol=1e-9 * height)
         assert dead == (not alive[group].all())
+        assert bars.least[i] == finite.min(initial=height)
+    marked = data.draw(arrays(np.bool_, channels))
+    groups = zip(bars.edges[:-1], bars.edges[1:], strict=True)
+    assert bars.any_of(marked).tolist() == [marked[slice(*ends)].any() for ends in groups]
 
 
 def test_order_by_norm_puts_the_least_first_and_nan_last():

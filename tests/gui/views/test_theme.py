@@ -65,6 +65,16 @@ def test_codes_have_the_colours_of_what_they_stand_for(theme):
     assert theme.of(2, draft=3) == theme.steps[1]
 
 
+@THEMES
+def test_shares_are_told_apart_by_lightness_alone(theme):
+    shades = [theme.share(step / 20) for step in range(21)]
+    lightness = [_luminance(shade) for shade in shades]
+    assert lightness in (sorted(lightness), sorted(lightness, reverse=True))
+    assert len(set(lightness)) == 21
+    assert _contrast(shades[0], shades[-1]) > 9
+    assert (theme.share(-1), theme.share(2)) == (theme.scale[0], theme.scale[-1])
+
+
 def test_a_theme_sets_the_palette_that_its_colours_go_with(app):
     theme = Theme(app, "dark")
     assert colours(app.palette()) is DARK

@@ -1,0 +1,158 @@
+"""All parameters side by side: what is pruned of each, and how much of its energy that leaves.
+
+What needs no weight is known at once; the rest is read bit by bit, and kept across edits as far as
+they leave it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.audit import kernels, values
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.predicates import Predicate
+from prune_gui.recipe import Resolution, stack
+
+MEASURES: Final = np.dtype(
+    [
+        ("known", np.bool_),  # `energy`, `nan`, `infinite` and `dead_in_file`, which steps leave
+        ("weighed", np.bool_),  # and `kept` and `dead`, which are of the steps there are
+        ("energy", np.float64),
+        ("kept", np.float64),
+        ("nan", np.int64),
+        ("infinite", np.int64),
+        ("dead", np.int64),
+        ("dead_in_file", np.int64),
+    ]
+)
+"""What is found out about a parameter by reading it; see `Rows`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Survey:
+    """What is known of every parameter that can be pruned. The arrays are read-only.
+
+    Attributes:
+        resolution: what is pruned.
+        infos: the parameters, in file order.
+        sizes: int64, the bytes of each.
+        measures: of `MEASURES`, one per parameter; zeros where nothing is known yet.
+    """
+
+    resolution: Resolution
+    infos: tuple[TensorInfo, ...]
+    sizes: NDArray[np.int64]
+    measures: NDArray[np.void]
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The open file."""
+        return self.resolution.checkpoint
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every parameter is weighed."""
+        return bool(self.measures["weighed"].all())
+
+    @property
+    def progress(self) -> float:
+        """Which share of the bytes is read, in [0, 1]."""
+        return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
+
+
+def begin(resolution: Resolution, before: Survey | None = None) -> Survey:
+    """Return what is known of the parameters without reading any.
+
+    Args:
+        resolution: what is pruned.
+        before: an earlier survey. What it found out about the same file still holds, and what is
+            kept of a parameter does as long as the same is pruned of it.
+    """
+    if before is None or before.checkpoint is not resolution.checkpoint:
+        infos = tuple(resolution.checkpoint.tensors[name] for name in resolution.counts)
+        measures = np.zeros(len(infos), MEASURES)
+        measures.flags.writeable = False
+        sizes = np.array([info.nbytes for info in infos], np.int64)
+        return Survey(resolution, infos, sizes, measures)
+    measures = before.measures.copy()
+    for place, info in enumerate(before.infos):
+        pruned_by = _predicates(resolution, info.name)
+        if pruned_by == _predicates(before.resolution, info.name):
+            continue
+        found = measures[place]
+        found["weighed"] = found["known"] and not pruned_by
+        if found["weighed"]:
+            found["kept"], found["dead"] = found["energy"], found["dead_in_file"]
+    measures.flags.writeable = False
+    return replace(before, resolution=resolution, measures=measures)
+
+
+def weigh(survey: Survey, wanted: Callable[[TensorInfo], bool], monitor: Monitor) -> Survey:
+    """Read parameters that are not weighed yet, small ones first.
+
+    Args:
+        survey: what is known.
+        wanted: asked about each before it is read; a no is the end.
+        monitor: told of the bytes read.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    waiting = np.flatnonzero(~survey.measures["weighed"])
+    sizes = survey.sizes[waiting]
+    measures = survey.measures.copy()
+    with monitor.plan(int(sizes.sum())):
+        for place in waiting[np.argsort(sizes, stable=True)]:
+            info = survey.infos[place]
+            if not wanted(info):
+                break
+            measures[place] = _weigh_one(survey.resolution, info, monitor)
+    measures.flags.writeable = False
+    return replace(survey, measures=measures)
+
+
+def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
+    return [layer.predicate for layer in resolution.layers.get(name, ())]
+
+
+_Part = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
+"""Of a stretch: its first channel, and the sums, odd values and channels of `add_squares`."""
+
+
+def _weigh_one(resolution: Resolution, info: TensorInfo, monitor: Monitor) -> tuple[object, ...]:
+    """Return the `MEASURES` of one parameter."""
+    layers = resolution.layers.get(info.name, ())
+    read = values.reader(resolution.checkpoint, info.name)
+    channels = channels_of(info)
+    inner = info.numel // max(channels, 1)
+
+    def look(stretch: tuple[int, int]) -> _Part:
+        start, stop = stretch
+        monitor.advance((stop - start) * info.nbytes // info.numel)
+        first = start // inner
+        sums, odd = np.zeros(2), np.zeros(2, np.int64)
+        alive = np.zeros((2, (stop - 1) // inner - first + 1), np.bool_)
+        kept = stack.kept(layers, start, stop) if layers else None
+        kernels.add_squares(read(start, stop), kept, inner, start % inner, sums, odd, alive)
+        return first, sums, odd, alive
+
+    sums, odd = np.zeros(2), np.zeros(2, np.int64)
+    alive = np.zeros((2, max(channels, 1)), np.bool_)
+    for first, more, more_odd, more_alive in run(look, chunks(info.numel)):
+        sums += more
+        odd += more_odd
+        alive[:, first : first + more_alive.shape[1]] |= more_alive
+    dead_in_file, dead = (~alive).sum(1) if channels else (0, 0)
+    return True, True, *sums, *odd, dead, dead_in_file
+
+
+def channels_of(info: TensorInfo) -> int:
+    """Return how many channels a parameter has along dim 0; 0 if it is a vector or a number."""
+    return info.shape[0] if len(info.shape) > 1 else 0

@@ -1,0 +1,233 @@
+"""The columns of the table of all parameters, and how to say what is in a row. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.gui.panels.wording import plural, sparsity
+from prune_gui.gui.views.axes import TIMES
+from prune_gui.recipe.codes import IN_FILE
+
+if TYPE_CHECKING:
+    from prune_gui.audit.layer_rows import Rows
+    from prune_gui.audit.table import Table
+    from prune_gui.checkpoint import ModuleNode, TensorInfo
+    from prune_gui.recipe import Resolution
+
+NOT_KNOWN: Final = "…"
+NOTHING: Final = "–"  # noqa: RUF001
+NAME, SPARSITY, ENERGY, PARAMETERS, WARNINGS = range(5)
+"""The columns that there always are, before those of the steps."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        title: its heading.
+        tip: what it tells.
+        values: what its rows are sorted by.
+        text: what stands in a row.
+        is_number: whether that is a number.
+    """
+
+    title: str
+    tip: str
+    values: Sequence[Any] | NDArray[Any]
+    text: Callable[[int], str]
+    is_number: bool = True
+
+
+def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
+    """Return the columns of a table of rows, where the draft has a number as a step."""
+    pruned, share, kept = rows.pruned, rows.share, rows.kept_share
+    return (
+        Column(
+            "Name",
+            "The parameter, or module",
+            rows.names,
+            rows.names.__getitem__,
+            is_number=False,
+        ),
+        Column(
+            "Sparsity",
+            "Share of the entries that is pruned",
+            share,
+            lambda row: sparsity(int(pruned[row]), int(rows.total[row])),
+        ),
+        Column(
+            "Kept energy",
+            "Sum of the squares of the weights that are kept, of that of all",
+            kept,
+            lambda row: energy(rows, row, float(kept[row])),
+        ),
+        _counts("Parameters", "Entries", rows.total),
+        Column(
+            "Warnings",
+            "What a person should look at: nearly empty layers, dead channels, NaN, tied weights",
+            _severity(rows),
+            lambda row: "; ".join(warnings(rows, row)),
+            is_number=False,
+        ),
+        Column(
+            "Shape",
+            "Of a parameter; of a module, how many parameters it has",
+            [info.shape for info in rows.infos],
+            lambda row: shape(rows, row),
+            is_number=False,
+        ),
+        _counts("Pruned", "Pruned entries", pruned),
+        *(
+            _counts(_heading(code, draft), "Entries that it pruned", counts)
+            for code, counts in zip(rows.codes, rows.counts, strict=True)
+        ),
+    )
+
+
+def energy(rows: Rows, row: int, share: float) -> str:
+    """Say which share of the energy of a row is kept."""
+    if np.isfinite(share):
+        return "100 %" if share == 1 else f"{100 * share:.2f} %"
+    return NOT_KNOWN if np.isnan(rows.energy[row]) else NOTHING
+
+
+def warnings(rows: Rows, row: int) -> list[str]:
+    """Say what a person should look at in a row."""
+    left = int(rows.total[row] - rows.pruned[row])
+    return [text for text in (_nearly_empty(rows, row, left), *_odd(rows, row)) if text]
+
+
+def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
+    """Say what there is to know of a row, where a code is called as `title` says."""
+    pruned, total = int(rows.pruned[row]), int(rows.total[row])
+    head = f"{rows.names[row]} ({shape(rows, row)}): {pruned:,} of {total:,} pruned"
+    parts = [
+        f"{head} ({sparsity(pruned, total)})",
+        *(
+            f"{'all' if counts[row] == pruned else f'{counts[row]:,}'} by {title(code)}"
+            for code, counts in zip(rows.codes, rows.counts, strict=True)
+            if counts[row] and code != IN_FILE
+        ),
+    ]
+    if np.isfinite(share := float(rows.kept_share[row])):
+        parts.append(f"keeps {energy(rows, row, share)} of the energy")
+    return "; ".join([*parts, *warnings(rows, row)])
+
+
+def describe_node(node: ModuleNode, resolution: Resolution) -> str:
+    """Say how much of a parameter, or of the parameters of a module, is pruned."""
+    counts = [resolution.counts[tensor.name] for tensor in node.tensors]
+    pruned, total = (sum(numbers) for numbers in zip(*counts, strict=True))
+    what = f"{len(counts):,} parameters" if node.below else _sides(node.tensors[0])
+    return f"{node.path} ({what}): {pruned:,} of {total:,} pruned ({sparsity(pruned, total)})"
+
+
+def shape(rows: Rows, row: int) -> str:
+    """Return the shape of the only parameter of a row, or how many parameters it has."""
+    if rows.size[row] > 1:
+        return f"{rows.size[row]:,} parameters"
+    return _sides(rows.infos[row])
+
+
+def table_of(rows: Rows, order: NDArray[np.intp], title: str) -> Table:
+    """Return everything that is known of the rows, in an order, for other programs."""
+    from prune_gui.audit.table import Table
+
+    energies = [(rows.energy, "energy in the file"), (rows.kept, "energy kept")]
+    return Table(
+        title,
+        {
+            "name": [rows.names[row] for row in order],
+            "parameters": rows.size[order],
+            "shape": [_plain_shape(rows, int(row)) for row in order],
+            "entries": rows.total[order],
+            "pruned": rows.pruned[order],
+            "sparsity": rows.share[order],
+            "kept energy": _known(rows.kept_share[order]),
+            **{name: _known(values[order]) for values, name in energies},
+            **{
+                "pruned in the file" if code == IN_FILE else f"pruned by step {code}": counts[order]
+                for code, counts in zip(rows.codes, rows.counts, strict=True)
+            },
+            "NaN": rows.nan[order],
+            "infinite": rows.infinite[order],
+            "channels": rows.channels[order],
+            "dead channels": rows.dead[order],
+            "dead channels in the file": rows.dead_in_file[order],
+            "warnings": ["; ".join(warnings(rows, int(row))) for row in order],
+        },
+    )
+
+
+def in_order(column: Column, *, descending: bool) -> NDArray[np.intp]:
+    """Return the rows sorted by a column; rows of one value stay as they are, NaN comes last."""
+    values = column.values
+    if isinstance(values, np.ndarray):
+        return np.argsort(-values if descending else values, kind="stable")
+    found = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
+    return np.array(found, np.intp)
+
+
+def _counts(title: str, tip: str, counts: NDArray[np.int64]) -> Column:
+    return Column(title, tip, counts, lambda row: f"{counts[row]:,}")
+
+
+def _heading(code: int, draft: int | None) -> str:
+    if code == IN_FILE:
+        return "In the file"
+    return "Draft" if code == draft else f"Step {code}"
+
+
+def _sides(info: TensorInfo) -> str:
+    return f" {TIMES} ".join(f"{side:,}" for side in info.shape) or "a single number"
+
+
+def _plain_shape(rows: Rows, row: int) -> str:
+    """Return the shape of the only parameter of a row, "512 x 384"; "" if there are more."""
+    return " x ".join(map(str, rows.infos[row].shape)) if rows.size[row] == 1 else ""
+
+
+def _known(values: NDArray[np.float64]) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in values.tolist()]
+
+
+def _severity(rows: Rows) -> NDArray[np.int64]:
+    """Rank rows by what there is to warn of, worst last."""
+    tied = np.array([bool(info.aliases) for info in rows.infos]) & (rows.size == 1)
+    odd, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
+    ranked: NDArray[np.int64] = (
+        16 * (rows.nearly_empty > 0) + 8 * odd + 4 * pruned_dead + 2 * (rows.dead > 0) + tied
+    )
+    return ranked
+
+
+def _nearly_empty(rows: Rows, row: int, left: int) -> str:
+    number = int(rows.nearly_empty[row])
+    if not number:
+        return ""
+    if rows.size[row] > 1:
+        return f"{number:,} {plural('parameter', number)} nearly empty"
+    return f"only {left:,} of {rows.total[row]:,} left" if left else "nothing is left"
+
+
+def _odd(rows: Rows, row: int) -> list[str]:
+    texts = [
+        f"{count[row]:,} {what}"
+        for count, what in ((rows.nan, "NaN"), (rows.infinite, "infinite"))
+        if count[row]
+    ]
+    if dead := int(rows.dead[row]):
+        before = int(rows.dead_in_file[row])
+        text = f"{dead:,} of {rows.channels[row]:,} channels dead"
+        if before:
+            text += f" ({'all' if before == dead else f'{before:,}'} in the file)"
+        texts.append(text)
+    if rows.size[row] == 1 and rows.infos[row].aliases:
+        texts.append(f"tied with {', '.join(rows.infos[row].aliases)}")
+    return texts

@@ -1,0 +1,319 @@
+"""All parameters in one picture, beside a table of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer
+from PySide6.QtGui import QHideEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QComboBox,
+    QLabel,
+    QSplitter,
+    QStackedWidget,
+    QTableView,
+    QWidget,
+)
+
+from prune_gui.gui.views.layer_bars import MOST_BARS, LayerBars
+from prune_gui.gui.views.layers_columns import (
+    ENERGY,
+    NAME,
+    PARAMETERS,
+    SPARSITY,
+    WARNINGS,
+    Column,
+    columns_of,
+    describe_node,
+    describe_row,
+    table_of,
+)
+from prune_gui.gui.views.layers_model import LayersModel
+from prune_gui.gui.views.treemap_picture import Map, TreemapPicture, make_map
+from prune_gui.gui.views.view import SETTLE, ViewOf
+from prune_gui.gui.views.whole import Whole, whole_of
+
+if TYPE_CHECKING:
+    from prune_gui.audit.layer_rows import Rows
+    from prune_gui.audit.layers import Survey
+    from prune_gui.audit.table import Table
+    from prune_gui.checkpoint import ModuleNode, TensorInfo
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
+
+TURN: Final = 0.15
+"""Seconds of reading before the picture is brought up to date, and others have their turn."""
+SMALL: Final = 1 << 24
+"""Bytes of the largest parameter that may be read before the counts are shown."""
+WIDTHS: Final = {NAME: 280, SPARSITY: 72, ENERGY: 96, PARAMETERS: 92, WARNINGS: 180}
+"""In pixels."""
+FITTING: Final[Literal["fitting"]] = "fitting"
+"""In place of a depth: the deepest at which there is a bar for every row."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Found:
+    """What is shown.
+
+    Attributes:
+        survey: what is known of the parameters.
+        rows: the same as rows.
+        columns: of the table.
+        treemap: None if it is not looked at.
+        depths: how deep the modules go.
+    """
+
+    survey: Survey
+    rows: Rows
+    columns: tuple[Column, ...]
+    treemap: Map | None
+    depths: int
+
+
+class LayersView(ViewOf[Whole]):
+    """What is pruned of every parameter, or module: as bars or as a treemap, over a table.
+
+    What is counted shows at once; what has to be read follows bit by bit.
+    """
+
+    lane = "layers"
+    has_table = True
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(workbench, parent)
+        self.setAccessibleName("Layers")
+        self._found: Found | None = None
+        self._under: ModuleNode | int | None = None
+        self._by, self._kind = QComboBox(), QComboBox()
+        self._by.setAccessibleName("What a row is")
+        self._kind.setAccessibleName("Kind of picture")
+        self._by.addItem("By parameter", None)
+        self._kind.addItems(["Bars", "Treemap"])
+        self._bars, self._treemap = LayerBars(), TreemapPicture()
+        self._pictures = QStackedWidget()
+        self._pictures.addWidget(self._bars)
+        self._pictures.addWidget(self._treemap)
+        self._model = LayersModel(self)
+        self._table = self._make_table()
+        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter.addWidget(self._pictures)
+        splitter.addWidget(self._table)
+        splitter.setSizes([400, 240])
+        splitter.setChildrenCollapsible(False)
+        self._pointed, self._progress = QLabel(wordWrap=False), QLabel()
+        self._pointed.setAccessibleName("Row under the cursor")
+        self._pointed.setMinimumWidth(1)
+        self._progress.setAccessibleName("How much has been read")
+        self._progress.setContentsMargins(12, 0, 0, 0)
+        self._lay_out([self._by, self._kind], splitter, [self._pointed, self._progress])
+        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settled.timeout.connect(self.refresh)
+        self._connect()
+        self._recolour()
+
+    def picture(self) -> QWidget | None:
+        """Return the bars or the treemap, without the table; None while there is nothing."""
+        shown = super().picture()
+        return self._pictures.currentWidget() if shown else None
+
+    def caption(self) -> tuple[str, str]:
+        """Return the name of the file, and what the picture shows of it."""
+        name, what = super().caption()
+        return name, f"{what}: {self.subject.facts()}" if self.subject else what
+
+    def table(self) -> Table | None:
+        """Return the rows in the order in which they are shown."""
+        if self._found is None or self.picture() is None or self.subject is None:
+            return None
+        return table_of(self._found.rows, self._model.order, f"{self.subject.name} layers")
+
+    def _make_table(self) -> QTableView:
+        table = QTableView()
+        table.setModel(self._model)
+        table.setAccessibleName("Parameters")
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        table.setAlternatingRowColors(True)
+        table.setShowGrid(False)
+        table.setWordWrap(False)
+        table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setTabKeyNavigation(False)
+        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 6)
+        header = table.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSortIndicatorClearable(True)
+        header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
+        table.setSortingEnabled(True)
+        return table
+
+    def _connect(self) -> None:
+        self._by.currentIndexChanged.connect(self.refresh)
+        self._kind.currentIndexChanged.connect(self._pictures.setCurrentIndex)
+        self._kind.currentIndexChanged.connect(self.refresh)
+        self._model.layoutChanged.connect(self._show_order)
+        self._table.selectionModel().currentRowChanged.connect(self._choose_row)
+        self._bars.pointed.connect(self._point_at)
+        self._bars.clicked.connect(self._table.selectRow)
+        self._treemap.pointed.connect(self._point_at)
+        self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
+        self._treemap.resized.connect(self._settled.start)
+        self._workbench.chosen_changed.connect(self._mark_chosen)
+        self.pictured.connect(self._go_on)
+
+    def _find(self) -> Whole | str:
+        return whole_of(self._workbench)
+
+    def _look(self, subject: Whole) -> None:
+        before = self._found
+        if before is not None and before.survey.checkpoint is not subject.resolution.checkpoint:
+            before = None
+        depth = FITTING if before is None else self._by.currentData()
+        room = self._treemap.room if self._pictures.currentWidget() is self._treemap else None
+        self._picture(
+            subject,
+            lambda monitor: find(subject, before, depth, room, monitor),
+            lambda found: self._show(subject, found),
+        )
+
+    def _show(self, subject: Whole, found: Found) -> None:
+        before, self._found = self._found, found
+        if before is None or before.survey.checkpoint is not found.survey.checkpoint:
+            self._offer_depths(found)
+            self._under = None
+        self._model.show(found.rows.names, found.columns)
+        if before is None:
+            for column, width in WIDTHS.items():
+                self._table.setColumnWidth(column, width)
+        self._show_order()
+        if found.treemap is not None:
+            self._treemap.show_map(found.treemap, self.colours())
+        self._legend.show_subject(subject, self.colours())
+        self._point_at(self._under)
+        known = "" if found.survey.is_complete else f"{100 * found.survey.progress:.0f} %"
+        self._progress.setText(known and f"kept energy: {known} of the weights read")
+
+    def _go_on(self) -> None:
+        """Have more of the weights read."""
+        found = self._found
+        if self.picture() is not None and found is not None and not found.survey.is_complete:
+            self.refresh()
+
+    def _offer_depths(self, found: Found) -> None:
+        with QSignalBlocker(self._by):
+            while self._by.count() > 1:
+                self._by.removeItem(1)
+            for depth in range(1, found.depths + 1):
+                self._by.addItem(f"By module, depth {depth}", depth)
+            self._by.setCurrentIndex(self._by.findData(found.rows.grouping.depth))
+
+    def _show_order(self) -> None:
+        """Bring the bars into the order of the table."""
+        if self._found is not None and self.subject is not None:
+            self._bars.show_rows(
+                self._found.rows, self._model.order, self.subject.draft, self.colours()
+            )
+            self._mark_chosen()
+
+    def _mark_chosen(self) -> None:
+        """Show in the table and in the pictures which parameter the other views show."""
+        row = self._chosen_row()
+        self._treemap.choose(self._workbench.chosen)
+        self._bars.choose(None if row is None else self._model.place_of(row))
+        if row is not None:
+            self._table.selectRow(self._model.place_of(row))
+
+    def _chosen_row(self) -> int | None:
+        found, name = self._found, self._workbench.chosen
+        if found is None or name is None or name not in found.survey.resolution.counts:
+            return None
+        place = list(found.survey.resolution.counts).index(name)
+        return int(found.rows.grouping.places[place])
+
+    def _choose_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
+        if self._found is None or not current.isValid():
+            return
+        row = int(self._model.order[current.row()])
+        if row != self._chosen_row():
+            self._workbench.choose(self._found.rows.infos[row].name)
+
+    def _point_at(self, under: ModuleNode | int | None) -> None:
+        """Tell of what is under the cursor: a cell of the treemap, a place among the bars."""
+        self._under = under
+        found, subject = self._found, self.subject
+        if found is None or subject is None or under is None:
+            self._pointed.clear()
+        elif not isinstance(under, int):
+            self._pointed.setText(describe_node(under, subject.resolution))
+        elif 0 <= under < len(self._model.order):
+            row = int(self._model.order[under])
+            self._pointed.setText(describe_row(found.rows, row, subject.title))
+        else:
+            self._pointed.clear()
+
+    def _recolour(self) -> None:
+        self._bars.recolour(self.colours())
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Stop waiting."""
+        super().hideEvent(event)
+        self._settled.stop()
+
+
+def a_turn(*, counted: bool) -> Callable[[TensorInfo], bool]:
+    """Return what tells whether there is time to read a parameter; for one at least, if `counted`.
+
+    Args:
+        counted: whether what is counted is shown already; it is not to wait for a large parameter.
+    """
+    end = time.monotonic() + TURN
+    return lambda info: time.monotonic() < end and (counted or info.nbytes <= SMALL)
+
+
+def find(
+    subject: Whole,
+    before: Found | None,
+    depth: int | Literal["fitting"] | None,
+    room: tuple[float, float] | None,
+    monitor: Monitor,
+) -> Found:
+    """Find out what there is to show, as far as a while of reading goes.
+
+    Args:
+        subject: what is pruned.
+        before: about the same file, or None.
+        depth: of the modules that are rows; see `grouping`.
+        room: for a treemap; None to make none.
+        monitor: told of the bytes read.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    from prune_gui.audit.layer_rows import deepest, fitting, grouping, rows_of
+    from prune_gui.audit.layers import begin, weigh
+
+    resolution = subject.resolution
+    known = before.survey if before else None
+    counted = known is not None and known.resolution is resolution
+    survey = known if known is not None and counted else begin(resolution, known)
+    if not survey.is_complete:
+        survey = weigh(survey, a_turn(counted=counted), monitor)
+    if depth == FITTING:
+        depth = fitting(survey.infos, MOST_BARS)
+    groups = before.rows.grouping if before else None
+    if groups is None or groups.depth != depth:
+        groups = grouping(survey.infos, depth)
+    rows = rows_of(survey, groups)
+    return Found(
+        survey,
+        rows,
+        columns_of(rows, subject.draft),
+        make_map(survey.infos, resolution, room, before.treemap if before else None)
+        if room
+        else None,
+        before.depths if before else deepest(survey.infos),
+    )

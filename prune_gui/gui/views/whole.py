@@ -1,0 +1,73 @@
+"""What a view of all parameters together is looking at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prune_gui.gui.panels.wording import sparsity
+from prune_gui.gui.views.subject import title
+from prune_gui.recipe.codes import IN_FILE, KEPT
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Resolution
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """All parameters that can be pruned, and what is pruned of them, as it stood at one moment.
+
+    Attributes:
+        resolution: of the stack, and of the draft if there is one.
+        draft: the number that the draft has as a step; None without a draft.
+    """
+
+    resolution: Resolution
+    draft: int | None
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.resolution.checkpoint.path.name
+
+    def same_parameter(self, other: object) -> bool:
+        """Tell whether both are about one open file."""
+        return (
+            isinstance(other, Whole) and self.resolution.checkpoint is other.resolution.checkpoint
+        )
+
+    def counts(self) -> dict[int, int]:
+        """Return how many entries each step pruned, by code, kept ones first; none is zero."""
+        pruned, total = self.resolution.total
+        steps = {
+            number: sum(outcome.pruned.values())
+            for number, outcome in enumerate(self.resolution.outcomes, start=1)
+        }
+        every = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
+        return {code: count for code, count in every.items() if count}
+
+    def title(self, code: int) -> str:
+        """Return what to call entries of this code: "kept", "step 2: L1 unstructured"."""
+        return title(self.resolution, self.draft, code)
+
+    def facts(self) -> str:
+        """Say how much it is: "78 parameters · 294,912 of 589,824 entries pruned (50.0 %)"."""
+        pruned, total = self.resolution.total
+        number = len(self.resolution.counts)
+        return (
+            f"{number:,} parameter{'' if number == 1 else 's'} · "
+            f"{pruned:,} of {total:,} entries pruned ({sparsity(pruned, total)})"
+        )
+
+
+def whole_of(workbench: Workbench) -> Whole | str:
+    """Return what there is to look at, or why there is nothing, for a person."""
+    session, shown = workbench.session, workbench.shown
+    if session is None:
+        return "Nothing is open.\nOpen a checkpoint to look at its parameters."
+    if shown is None or shown.checkpoint is not session.checkpoint:
+        return "Working out what is pruned…"
+    if not shown.counts:
+        return f"Nothing in {session.checkpoint.path.name} can be pruned."
+    return Whole(shown, workbench.draft_number)

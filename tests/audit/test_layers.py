@@ -1,0 +1,224 @@
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.audit import layers
+from prune_gui.audit.layer_rows import deepest, fitting, grouping, rows_of
+from prune_gui.audit.layers import begin, weigh
+from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.recipe.codes import IN_FILE
+
+HALF = {"method": "l1_unstructured", "amount": 0.5}
+ROWS = {"method": "ln_structured", "amount": 0.4, "dim": 0}
+SHAPES = st.lists(st.integers(1, 5), max_size=4).map(tuple)
+
+
+def every(_):
+    return True
+
+
+def first():
+    left = iter([True])
+    return lambda _: next(left, False)
+
+
+def weighed(resolution, before=None):
+    return weigh(begin(resolution, before), every, Monitor())
+
+
+def rows(survey, depth=None):
+    return rows_of(survey, grouping(survey.infos, depth))
+
+
+def made(shape, seed, dtype=torch.float32):
+    weights = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    flat = weights.view(-1)
+    flat[:: seed % 3 + 2] = 0
+    if seed % 4 == 1:
+        flat[-1] = float("nan")
+        flat[0] = float("-inf")
+    return weights
+
+
+@given(
+    shapes=st.lists(SHAPES, min_size=1, max_size=3),
+    seed=st.integers(0, 50),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]),
+    steps=st.lists(st.sampled_from([HALF, ROWS]), max_size=2),
+    chunk=st.sampled_from([1, 7, 1 << 20]),
+)
+def test_every_figure_is_what_the_full_mask_says(resolved, shapes, seed, dtype, steps, chunk):
+    tensors = {f"m{i}__w": made(shape, seed + i, dtype) for i, shape in enumerate(shapes)}
+    if any(len(shape) < 2 for shape in shapes):
+        steps = [step for step in steps if step is not ROWS]
+    resolution = resolved(*steps, **tensors)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK", chunk)
+        found = rows(weighed(resolution))
+    for row, name in enumerate(found.names):
+        values = resolution.checkpoint.read(name).double().numpy()
+        codes = resolution.pruned_by(name).numpy()
+        finite, kept = np.isfinite(values), codes == 0
+        squares = np.where(finite, values, 0) ** 2
+        assert found.total[row] == values.size
+        assert found.pruned[row] == (~kept).sum()
+        assert found.energy[row] == pytest.approx(squares.sum(), rel=1e-12)
+        assert found.kept[row] == pytest.approx(squares[kept].sum(), rel=1e-12)
+        assert found.nan[row] == np.isnan(values).sum()
+        assert found.infinite[row] == np.isinf(values).sum()
+        for code, counts in zip(found.codes, found.counts, strict=True):
+            assert counts[row] == (codes == code).sum()
+        if values.ndim > 1:
+            lined_up = values.reshape(len(values), -1)
+            assert found.channels[row] == len(values)
+            assert found.dead_in_file[row] == (lined_up == 0).all(1).sum()
+            left = (lined_up != 0) & kept.reshape(lined_up.shape)
+            assert found.dead[row] == (~left.any(1)).sum()
+        else:
+            assert found.channels[row] == found.dead[row] == found.dead_in_file[row] == 0
+
+
+def test_counts_need_no_weight_and_the_rest_follows_bit_by_bit(resolved, monkeypatch):
+    resolution = resolved(HALF, a=torch.randn(4, 4), b=torch.randn(1, 2), c=torch.randn(9, 9))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(resolution.checkpoint), "read_key", None)
+        survey = begin(resolution)
+        assert rows(survey).pruned.tolist() == [8, 1, 40]
+        assert np.isnan(rows(survey).kept_share).all()
+    assert survey.progress == 0
+    one = weigh(survey, first(), Monitor())
+    assert np.isnan(rows(one).kept_share).tolist() == [True, False, True]
+    assert one.progress == 8 / 396
+    assert weigh(one, every, Monitor()).is_complete
+
+
+def test_an_edit_has_only_those_parameters_read_that_it_changes(resolved, monkeypatch):
+    tensors = {"a__w": torch.randn(4, 4), "b__w": torch.randn(4, 4), "c__w": torch.randn(4, 4)}
+    before = resolved({**HALF, "targets": ["a.*", "b.*"]}, **tensors)
+    surveyed = weighed(before)
+    step = before.recipe.steps[0].model_copy(update={"targets": ("c.*",)})
+    after = before.then(step, Monitor())
+    known = begin(after, surveyed)
+    assert known.measures["weighed"].tolist() == [True, True, False]
+    assert known.progress == pytest.approx(2 / 3)
+    read = []
+    look = layers._weigh_one
+    monkeypatch.setattr(layers, "_weigh_one", lambda *of: read.append(of[1].name) or look(*of))
+    again = weigh(known, every, Monitor())
+    assert read == ["c.w"]
+    np.testing.assert_array_equal(again.measures, weighed(after).measures)
+
+
+def test_what_no_step_touches_any_more_needs_not_be_read_again(resolved):
+    after = resolved(ROWS, w=torch.randn(4, 4))
+    nothing = resolved(w=torch.randn(4, 4))
+    before = weighed(after)
+    object.__setattr__(nothing, "checkpoint", after.checkpoint)
+    found = begin(nothing, before)
+    assert found.is_complete
+    np.testing.assert_array_equal(found.measures, weighed(nothing).measures)
+    assert rows(found).kept_share.tolist() == [1.0]
+
+
+def test_another_file_is_surveyed_from_the_start(resolved):
+    before = weighed(resolved(w=torch.ones(2, 2)))
+    other = resolved(w=torch.zeros(2, 2))
+    assert not begin(other, before).measures["known"].any()
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e200])
+def test_energy_that_is_nothing_or_no_number_has_no_share(resolved, weight):
+    weights = torch.full((2, 2), weight, dtype=torch.float64)
+    found = rows(weighed(resolved(HALF, w=weights)))
+    assert np.isnan(found.kept_share).all()
+
+
+def test_work_is_told_in_bytes_and_can_be_stopped(resolved):
+    resolution = resolved(a=torch.ones(3, 3), b=torch.ones(5, dtype=torch.bfloat16))
+    told = []
+    weigh(begin(resolution), every, Monitor(lambda *of: told.append(of)))
+    assert told[-1] == (46, 46)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        weigh(begin(resolution), every, Monitor(cancel=stop))
+
+
+TENSORS = {
+    "encoder__layer__10__w": torch.ones(2, 2),
+    "encoder__layer__2__w": torch.full((2, 2), 2.0),
+    "encoder__layer__2__b": torch.zeros(3),
+    "head__w": torch.ones(1, 4),
+    "scale": torch.ones(()),
+}
+
+
+@pytest.mark.parametrize(
+    ("depth", "names"),
+    [
+        (None, [name.replace("__", ".") for name in TENSORS]),
+        (1, ["encoder", "head", "scale"]),
+        (2, ["encoder.layer", "head.w", "scale"]),
+        (3, ["encoder.layer.2", "encoder.layer.10", "head.w", "scale"]),
+    ],
+)
+def test_a_module_is_the_sum_of_its_parameters(resolved, depth, names):
+    survey = weighed(resolved({**HALF, "targets": ["*.w"]}, **TENSORS))
+    alone, found = rows(survey), rows(survey, depth)
+    assert list(found.names) == names
+    assert found.codes == alone.codes == (1,)
+    for row, name in enumerate(names):
+        here = [i for i, n in enumerate(alone.names) if n == name or n.startswith(f"{name}.")]
+        assert found.size[row] == len(here)
+        assert found.infos[row].name == alone.names[here[0]]
+        for part in ("total", "pruned", "nan", "channels", "dead", "energy", "kept"):
+            assert getattr(found, part)[row] == getattr(alone, part)[here].sum()
+
+
+def test_depths_go_down_to_the_last_modules(resolved):
+    assert deepest(begin(resolved(**TENSORS)).infos) == 3
+    assert deepest(begin(resolved(w=torch.ones(1))).infos) == 0
+
+
+@pytest.mark.parametrize(("most", "depth"), [(5, None), (4, 3), (3, 2), (2, None)])
+def test_the_deepest_modules_that_are_few_enough_are_found(resolved, most, depth):
+    assert fitting(begin(resolved(**TENSORS)).infos, most) == depth
+
+
+def test_one_module_alone_is_no_row_for_everything(resolved):
+    infos = begin(resolved(m__a=torch.ones(1), m__b=torch.ones(1), m__c=torch.ones(1))).infos
+    assert fitting(infos, 2) is None
+
+
+def test_a_module_is_not_known_before_all_its_parameters_are(resolved):
+    survey = begin(resolved(**TENSORS))
+    while not survey.is_complete:
+        found = rows(survey, 1)
+        expected = [survey.measures["weighed"][of].all() for of in ([0, 1, 2], [3], [4])]
+        assert (~np.isnan(found.energy)).tolist() == expected
+        survey = weigh(survey, first(), Monitor())
+
+
+def test_what_was_pruned_in_the_file_is_counted_apart(resolved):
+    survey = begin(resolved(HALF, start="zeros", w=torch.tensor([0.0, 1, 2, 0, 3])))
+    found = rows(survey)
+    assert found.codes == (1, IN_FILE)
+    assert found.counts.T.tolist() == [[2, 2]]
+
+
+def test_next_to_nothing_is_from_99_percent_on(resolved):
+    prune = partial(dict, method="l1_unstructured")
+    resolution = resolved(
+        prune(amount=99, targets=["a"]),
+        prune(amount=98, targets=["b"]),
+        a=torch.arange(100.0),
+        b=torch.arange(100.0),
+    )
+    assert rows(begin(resolution)).nearly_empty.tolist() == [1, 0]

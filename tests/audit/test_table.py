@@ -1,0 +1,35 @@
+import csv
+import io
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.audit.table import Table
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+@given(
+    st.lists(st.tuples(TEXTS, st.integers(), st.floats(allow_nan=False))),
+    st.sampled_from([",", "\t"]),
+)
+def test_a_table_comes_back_from_its_text_to_the_last_bit(rows, separator):
+    names, whole, real = zip(*rows, strict=True) if rows else ((), (), ())
+    table = Table("any", {"a name": names, "a,b": list(whole), 'say "x"': list(real)})
+    text = table.to_csv(separator)
+    headers, *found = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    assert headers == ["a name", "a,b", 'say "x"']
+    assert [(name, int(i), float(x)) for name, i, x in found] == rows
+
+
+def test_arrays_become_plain_numbers_and_nothing_stays_empty():
+    columns = {"x": np.array([0.1, math.nan]), "n": np.array([1 << 60, 2]), "m": [None, "é"]}
+    assert Table("any", columns).to_csv() == f"x,n,m\r\n0.1,{1 << 60},\r\nnan,2,é\r\n"
+
+
+def test_columns_of_different_lengths_are_a_mistake():
+    with pytest.raises(ValueError, match="argument 2"):
+        Table("any", {"a": [1], "b": [1, 2]}).to_csv()

@@ -1,0 +1,241 @@
+"""Channels chosen on the Norms view, and what becomes of them in the form."""
+
+import pytest
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
+
+from prune_gui.gui.panels.draft_panel import DraftPanel
+from prune_gui.gui.views import NormsView
+
+SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
+PLAIN, LEFT = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def norms(bench, checkpoint, shown):
+    made = shown(NormsView(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+@pytest.fixture
+def draft(bench, norms, qtbot):
+    made = DraftPanel(bench)
+    qtbot.addWidget(made)
+    norms.prune_wanted.connect(made.prune_channels)
+    norms.protect_wanted.connect(made.protect_channels)
+    norms.cut_dragged.connect(made.cut_at_rank)
+    made.targets.show_patterns(["fc.weight"])
+    return made
+
+
+def _mouse(norms, kind, at, modifiers, buttons=LEFT):
+    viewport = norms._plot.viewport()
+    everywhere = viewport.mapToGlobal(at)
+    QApplication.sendEvent(viewport, QMouseEvent(kind, at, everywhere, LEFT, buttons, modifiers))
+
+
+def _at(norms, x):
+    height = norms._row.measured.highest / 100
+    return QPointF(norms._plot.mapFromScene(norms._plot.view.mapViewToScene(QPointF(x, height))))
+
+
+def click(norms, x, modifiers=PLAIN):
+    _mouse(norms, QEvent.Type.MouseButtonPress, _at(norms, x), modifiers)
+    _mouse(norms, QEvent.Type.MouseButtonRelease, _at(norms, x), modifiers, Qt.MouseButton.NoButton)
+
+
+def drag(norms, hand, first, last, modifiers=PLAIN):
+    start, stop = _at(norms, first), _at(norms, last)
+    hand.hover(norms._plot, start)
+    _mouse(norms, QEvent.Type.MouseButtonPress, start, modifiers)
+    for part in (0.3, 0.7, 1.0):
+        _mouse(norms, QEvent.Type.MouseMove, start + (stop - start) * part, modifiers)
+        QApplication.processEvents()
+    _mouse(norms, QEvent.Type.MouseButtonRelease, stop, modifiers, Qt.MouseButton.NoButton)
+
+
+def button(norms, text):
+    return next(b for b in norms.findChildren(QPushButton) if b.text().startswith(text))
+
+
+def drafted(bench):
+    method = bench.draft.step.method
+    return method.name, getattr(method, "channels", None), bench.draft.step.targets
+
+
+def test_a_click_chooses_a_channel_and_control_adds_one(norms):
+    click(norms, 3)
+    assert norms._chosen.channels == {3}
+    click(norms, 5, CONTROL)
+    assert norms._chosen.channels == {3, 5}
+    click(norms, 5, CONTROL)
+    click(norms, 2)
+    assert norms._chosen.channels == {2}
+    click(norms, 2)
+    assert norms._chosen.channels == frozenset()
+
+
+def test_a_drag_with_shift_chooses_a_range_and_one_without_pans(norms, hand):
+    drag(norms, hand, 1, 4, SHIFT)
+    assert norms._chosen.channels == {1, 2, 3, 4}
+    norms._plot.setXRange(2, 5, padding=0)
+    drag(norms, hand, 4, 3)
+    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._plot.view.viewRange()[0] == pytest.approx([3, 6], abs=0.2)
+
+
+def test_a_switch_makes_every_drag_choose(norms, hand):
+    norms.findChild(QToolButton).click()
+    drag(norms, hand, 6, 4)
+    assert norms._chosen.channels == {4, 5, 6}
+
+
+def test_in_sorted_order_a_range_is_of_the_least(norms, bench, hand):
+    norms._sorted.click()
+    bench.until_idle()
+    drag(norms, hand, 0, 2, SHIFT)
+    assert norms._chosen.channels == set(norms._row.measured.norms.argsort()[:3].tolist())
+
+
+def test_chosen_channels_become_a_step_and_more_join_it(norms, draft, bench):
+    assert not button(norms, "Prune").isEnabled()
+    click(norms, 3)
+    click(norms, 5, CONTROL)
+    assert button(norms, "Prune").text() == "Prune 2"
+    button(norms, "Prune").click()
+    assert drafted(bench) == ("channels", (3, 5), ("fc.weight",))
+    assert norms._chosen.channels == frozenset()
+    click(norms, 0)
+    button(norms, "Prune").click()
+    bench.until_idle()
+    assert drafted(bench) == ("channels", (0, 3, 5), ("fc.weight",))
+    assert norms._row.measured.channels.whole.tolist() == [1, 0, 0, 1, 0, 1, 0, 0]
+    draft.add()
+    bench.until_idle()
+    assert bench.session.steps[0].method.channels == (0, 3, 5)
+
+
+def test_channels_of_another_dimension_make_a_step_of_its_own(norms, draft, bench):
+    click(norms, 3)
+    button(norms, "Prune").click()
+    bench.until_idle()
+    norms._dim.setCurrentIndex(1)
+    bench.until_idle()
+    click(norms, 4)
+    button(norms, "Prune").click()
+    assert drafted(bench) == ("channels", (4,), ("fc.weight",))
+    assert bench.draft.step.method.dim == 1
+
+
+def test_protected_channels_leave_the_list_and_the_last_ends_the_draft(norms, draft, bench):
+    click(norms, 1)
+    click(norms, 2, CONTROL)
+    assert not button(norms, "Protect").isEnabled()
+    button(norms, "Prune").click()
+    bench.until_idle()
+    click(norms, 2)
+    button(norms, "Protect").click()
+    assert drafted(bench)[1] == (1,)
+    bench.until_idle()
+    click(norms, 1)
+    button(norms, "Protect").click()
+    assert bench.draft is None
+    assert not draft.preview.isChecked()
+
+
+def draft_l2(draft, bench, **parameters):
+    step = bench.step("ln_structured", amount=0.5, **parameters)
+    draft._show_step(step)
+    draft._turn_preview(on=True)
+    bench.until_idle()
+
+
+def test_a_structured_draft_becomes_the_list_without_what_is_protected(norms, draft, bench):
+    draft_l2(draft, bench)
+    least = norms._row.measured.norms.argsort()[:4].tolist()
+    click(norms, least[0])
+    button(norms, "Protect").click()
+    assert drafted(bench) == ("channels", tuple(sorted(least[1:])), ("fc.weight",))
+
+
+def test_a_draft_of_several_parameters_is_not_taken_apart(norms, draft, bench):
+    draft_l2(draft, bench, targets=["fc.weight", "other.weight"])
+    click(norms, 0)
+    assert not button(norms, "Protect").isEnabled()
+    assert "of this parameter alone" in button(norms, "Protect").toolTip()
+
+
+def test_the_keyboard_walks_chooses_and_prunes(norms, draft, bench, qtbot):
+    plot = norms._plot
+    qtbot.keyClick(plot, Qt.Key.Key_Right)
+    qtbot.keyClick(plot, Qt.Key.Key_Right)
+    assert norms._channel.text().startswith("channel 1:")
+    qtbot.keyClick(plot, Qt.Key.Key_Space)
+    qtbot.keyClick(plot, Qt.Key.Key_End)
+    qtbot.keyClick(plot, Qt.Key.Key_Left, SHIFT)
+    assert norms._chosen.channels == {1, 6}
+    qtbot.keyClick(plot, Qt.Key.Key_Delete)
+    assert drafted(bench)[1] == (1, 6)
+    qtbot.keyClick(plot, Qt.Key.Key_Space)
+    qtbot.keyClick(plot, Qt.Key.Key_Escape)
+    assert norms._chosen.channels == frozenset()
+
+
+def test_the_current_channel_stays_in_sight(norms, qtbot):
+    norms._plot.setXRange(-0.5, 2.5, padding=0)
+    for _ in range(5):
+        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
+    low, high = norms._plot.view.viewRange()[0]
+    assert low <= norms._chosen.current <= high
+
+
+def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
+    draft_l2(draft, bench)
+    ranks = sorted(norms._row.measured.norms)
+    assert norms._row.measured.n is None
+    assert norms._plot._cut.value() == pytest.approx(ranks[3])
+    middle = (ranks[5] + ranks[6]) / 2
+    hand.drag(
+        norms._plot,
+        hand.point(norms._plot, 4, ranks[3]),
+        hand.point(norms._plot, 4, middle),
+    )
+    bench.until_idle()
+    assert bench.draft.step.method.amount == 6 / 8
+    bench.until_idle()
+    assert norms._row.measured.channels.whole.tolist().count(1) == 6
+
+
+def test_a_number_of_channels_stays_a_number(norms, draft, bench):
+    draft_l2(draft, bench)
+    draft.form.set_value("amount", 2)
+    bench.until_idle()
+    norms.cut_dragged.emit(sorted(norms._row.measured.norms)[4] * 1.0001)
+    bench.until_idle()
+    assert (bench.draft.step.method.amount, type(bench.draft.step.method.amount)) == (5, int)
+
+
+def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
+    draft_l2(draft, bench, targets=["fc.weight", "other.weight"], scope="global")
+    resolution = bench.found().resolution
+    every = [p.chosen().ranks for p in resolution.outcomes[0].predicates.values()]
+    rank = float(sorted(norms._row.measured.norms)[2]) * 1.0001
+    norms.cut_dragged.emit(rank)
+    bench.until_idle()
+    assert bench.draft.step.method.amount == sum(int((r <= rank).sum()) for r in every) / 16
+
+
+def test_what_the_draft_ranks_by_is_offered_while_it_is_there(norms, draft, bench):
+    draft_l2(draft, bench, dim=1, n=1)
+    assert norms._dim.currentData() == 1
+    assert norms._n.currentText().startswith("draft")
+    weights = bench.session.checkpoint.read("fc.weight")
+    assert norms._row.measured.norms == pytest.approx(weights.abs().sum(0).numpy())
+    norms._dim.setCurrentIndex(0)
+    bench.until_idle()
+    assert norms._n.currentText().startswith("2:")
+    draft._turn_preview(on=False)
+    bench.until_idle()
+    assert not any(norms._n.itemText(i).startswith("draft") for i in range(norms._n.count()))

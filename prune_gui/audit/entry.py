@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prune_gui.audit.plane import Layout
+from prune_gui.audit.ranked import standings_of
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.codes import IN_FILE, KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +18,40 @@ class Weight:
         index: along every dimension.
         value: in the file.
         code: which step pruned it; 0 kept, 255 in the file.
+        score: by which the step that pruned it ranked it, or, if it is kept, the last one that
+            did; None if none did.
+        cut: the score of the last that goes in that step; None if none goes.
     """
 
     index: tuple[int, ...]
     value: float
     code: int
+    score: float | None = None
+    cut: float | None = None
+
+    @property
+    def margin(self) -> float | None:
+        """How far the score lies above the cut; at most 0 where pruned."""
+        return None if self.score is None or self.cut is None else self.score - self.cut
 
 
-def weight_at(resolution: Resolution, name: str, index: tuple[int, ...], flat: int) -> Weight:
-    """Return one entry, given its index along every dimension and its flat (row-major) one."""
+def weight_at(resolution: Resolution, name: str, layout: Layout, row: int, column: int) -> Weight:
+    """Return the entry at a place of a parameter's picture."""
+    flat, index = layout.flat(row, column), layout.index(row, column)
     value = float(resolution.checkpoint.view(name)[index])
-    return Weight(index, value, int(resolution.pruned_by_within(name, flat, flat + 1)[0]))
+    code = int(resolution.pruned_by_within(name, flat, flat + 1)[0])
+    return Weight(index, value, code, *_standing(resolution, name, flat, code))
+
+
+def _standing(
+    resolution: Resolution, name: str, flat: int, code: int
+) -> tuple[float | None, float | None]:
+    """Return the score and the cut that decided about an entry."""
+    for layer in reversed(resolution.layers.get(name, ())):
+        look = standings_of(layer.predicate)
+        if look is None or layer.step == IN_FILE or code not in (KEPT, layer.step):
+            continue
+        found = look(flat, flat + 1)
+        if found.ranked[0]:
+            return float(found.scores[0]), float(found.cuts[0]) if found.cut[0] else None
+    return None, None

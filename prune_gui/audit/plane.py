@@ -5,6 +5,52 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+GAP = -1
+"""In the place of an offset: no entry of the parameter lies on this line."""
+
+
+class Layout(Protocol):
+    """Where the entries of a parameter lie in a picture.
+
+    The entry at (row, column) has the flat (row-major) index
+    ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the parameter."""
+
+    @property
+    def rows(self) -> int:
+        """How many lines lie below each other."""
+
+    @property
+    def columns(self) -> int:
+        """How many lines lie side by side."""
+
+    def row_offsets(self, rows: range) -> NDArray[np.int64]:
+        """Return the offset of each of some rows, or `GAP`."""
+
+    def column_offsets(self, columns: range) -> NDArray[np.int64]:
+        """Return the offset of each of some columns, or `GAP`."""
+
+    def holds(self, row: int, column: int) -> bool:
+        """Tell whether there is an entry at a place of the picture."""
+
+    def flat(self, row: int, column: int) -> int:
+        """Return the flat index of an entry."""
+
+    def index(self, row: int, column: int) -> tuple[int, ...]:
+        """Return the index of an entry along every dimension of the parameter."""
+
+
+WRAPPED_FROM = 256
+"""Entries from which on a single row is too fine to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +81,21 @@ class Plane:
         rows = shape[0] if len(shape) > 1 else 1
         columns = math.prod(shape[1:] if len(shape) > 1 else shape)
         return cls(shape, rows, columns, columns)
+
+    @classmethod
+    def wrapped(cls, shape: tuple[int, ...]) -> Plane | None:
+        """Wrap one long row into a block about as high as it is wide, without a rest.
+
+        Returns:
+            None if the parameter is short, has not one dimension, or no width comes near that.
+        """
+        size = math.prod(shape)
+        if len(shape) != 1 or size < WRAPPED_FROM:
+            return None
+        side = math.isqrt(size)
+        widths = (width for width in range(side, 4 * side) if size % width == 0)
+        width = next(widths, None)
+        return None if width is None else cls(shape, size // width, width, width)
 
     @classmethod
     def section(
@@ -78,14 +139,31 @@ class Plane:
             column_stride=self.row_stride,
         )
 
+    def row_offsets(self, rows: range) -> NDArray[np.int64]:
+        """Return the offset of each of some rows; there is no gap."""
+        return self.first + np.arange(rows.start, rows.stop, dtype=np.int64) * self.row_stride
+
+    def column_offsets(self, columns: range) -> NDArray[np.int64]:
+        """Return the offset of each of some columns; there is no gap."""
+        return np.arange(columns.start, columns.stop, dtype=np.int64) * self.column_stride
+
+    def holds(self, row: int, column: int) -> bool:
+        """Tell whether there is an entry at a place."""
+        return 0 <= row < self.rows and 0 <= column < self.columns
+
     def flat(self, row: int, column: int) -> int:
         """Return the flat index of an entry."""
         return self.first + row * self.row_stride + column * self.column_stride
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
         """Return the index of an entry along every dimension of the parameter."""
-        left, found = self.flat(row, column), []
-        for size in reversed(self.shape):
-            left, place = divmod(left, size)
-            found.append(place)
-        return tuple(reversed(found))
+        return unravelled(self.flat(row, column), self.shape)
+
+
+def unravelled(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the index along every dimension of the entry of a flat (row-major) index."""
+    left, found = flat, []
+    for size in reversed(shape):
+        left, place = divmod(left, size)
+        found.append(place)
+    return tuple(reversed(found))

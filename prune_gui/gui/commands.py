@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.atomic import replacing
@@ -16,9 +17,13 @@ from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.gui.theme import Mode, Theme
 from prune_gui.gui.workbench import Workbench
 from prune_gui.recipe import Recipe
+from prune_gui.recipe.command import command_line
 from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.worker import Dropped, Event, Failed, Finished
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
 
 RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
 
@@ -136,6 +141,39 @@ class Commands:
                 shard_size=dialog.shard_size,
             )
         dialog.deleteLater()
+
+    def copy_recipe(self) -> None:
+        """Put the recipe on the clipboard."""
+        session = self._workbench.session
+        if session is not None:
+            self._copy("recipe", session.recipe.to_yaml())
+
+    def copy_command(self) -> None:
+        """Put a command line that does the same on the clipboard."""
+        session = self._workbench.session
+        if session is None:
+            return
+        saved = None if session.unsaved else session.recipe_path
+        out = pruned_path(session.checkpoint.path)
+        self._copy("command line", command_line(session.recipe, session.checkpoint, out, saved))
+
+    def copy_script(self) -> None:
+        """Put a Python program that makes the same masks on the clipboard, once it is made."""
+        session = self._workbench.session
+        if session is None:
+            return
+        recipe, out = session.recipe, session.checkpoint.path.with_suffix(".pruned.safetensors")
+
+        def work(monitor: Monitor) -> str:
+            from prune_gui.recipe.script import python_script
+
+            return python_script(session.resolver.resolve(recipe, monitor), out)
+
+        self._workbench.look("script", work, lambda text: self._copy("Python script", text))
+
+    def _copy(self, what: str, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self._workbench.copied.emit(what)
 
     def may_close(self) -> bool:
         """Ask about whatever closing would break off or lose; tell whether to close."""

@@ -106,7 +106,8 @@ class StatusBar(QStatusBar):
         self._title.setText(f"{job.title} …")
         self._progress.setRange(0, 0)
         self._progress.reset()
-        self._patience.start()
+        if not job.idle:  # of which the user need not know
+            self._patience.start()
 
     def _show_job(self) -> None:
         self._cancel.setIcon(icon("cancel"))

@@ -233,6 +233,7 @@ class MainWindow(QMainWindow):
         self.workbench.opened.connect(self._opened)
         self.workbench.edited.connect(self._refresh)
         self.workbench.saved.connect(lambda path: self.status.say(f"Saved {path}"))
+        self.workbench.copied.connect(lambda what: self.status.say(f"Copied the {what}"))
         self.workbench.methods_loaded.connect(self._say_loaded)
         self.workbench.failed.connect(self._failed)
 

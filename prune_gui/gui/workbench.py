@@ -15,6 +15,7 @@ from prune_gui.worker.jobs import (
     Draft,
     Resolved,
     compare_job,
+    compile_jobs,
     export_job,
     methods_job,
     open_job,
@@ -58,6 +59,7 @@ class Workbench(QObject):
         chosen_changed: another parameter is shown.
         other_changed: `other` is another one.
         saved: (path) a file was written.
+        copied: (what) something is on the clipboard.
         failed: (what was tried, error) something could not be done.
     """
 
@@ -70,6 +72,7 @@ class Workbench(QObject):
     chosen_changed = Signal()
     other_changed = Signal()
     saved = Signal(object)
+    copied = Signal(str)
     failed = Signal(str, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -153,6 +156,19 @@ class Workbench(QObject):
             self.chosen = name
             self.chosen_changed.emit()
 
+    def choose_beside(self, by: int) -> None:
+        """Show the next parameter of the file that can be pruned, or with -1 the one before."""
+        if self.session is None or self.chosen is None:
+            return
+        tensors = self.session.checkpoint.tensors
+        names = list(tensors)
+        place = names.index(self.chosen) + by
+        while 0 <= place < len(names):
+            if tensors[names[place]].not_prunable is None:
+                self.choose(names[place])
+                return
+            place += by
+
     def compare_with(self, path: Path) -> None:
         """Open another checkpoint to compare with, in place of the one there is."""
         self._run(compare_job(path), self._set_other)
@@ -210,6 +226,8 @@ class Workbench(QObject):
 
     def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
         self.ready.emit()
+        for job in compile_jobs():
+            self._run(job, lambda _: None)
         for problem in problems:
             self.failed.emit("Loading installed methods", problem)
 

@@ -34,12 +34,14 @@ class Job:
         lane: a newer job of the same lane takes the place of an older one that waits, and after
             some patience stops one that runs: the latest wins. None: every job counts.
         urgent: goes ahead of waiting jobs that are not.
+        idle: stays behind all that are not, whenever they come.
     """
 
     title: str
     work: Callable[[Monitor], object]
     lane: str | None = None
     urgent: bool = False
+    idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,11 @@ class _Run:
         return self.cancelled or late
 
 
+def _turn(job: Job) -> int:
+    """Return which turn it is in: lower ones go first."""
+    return 0 if job.urgent else 2 if job.idle else 1
+
+
 def _step_back() -> None:
     """Let the window go first where it and the engine both want the processor.
 
@@ -138,8 +145,8 @@ class Engine:
                     self._waiting.remove(other)
                 if self._running and self._running.job.lane == job.lane:
                     self._running.superseded = True
-            urgent = sum(other.job.urgent for other in self._waiting)
-            self._waiting.insert(urgent if job.urgent else len(self._waiting), run)
+            ahead = sum(_turn(other.job) <= _turn(job) for other in self._waiting)
+            self._waiting.insert(ahead, run)
             self._changed.notify()
         for other in dropped:
             self._notify(Dropped(other.ticket, other.job))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -170,6 +171,19 @@ def warm_up_job() -> Job:
         return use_installed()
 
     return Job("Starting the engine", work)
+
+
+def compile_jobs() -> list[Job]:
+    """Return jobs that compile, or load from the cache, what the others would have to wait for.
+
+    To be asked for after `warm_up_job`, as they need its libraries.
+    """
+    from prune_gui.worker.warm_up import loops
+
+    def job(compile_some: Callable[[], object]) -> Job:
+        return Job("Preparing", lambda _: compile_some(), idle=True)
+
+    return [job(compile_some) for compile_some in loops()]
 
 
 def methods_job(path: Path) -> Job:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +20,10 @@ LATER: Final = (
     "prune_gui.audit.histogram",
     "prune_gui.audit.layers",
     "prune_gui.audit.norms",
+    "prune_gui.audit.profiles",
+    "prune_gui.audit.readings",
     "prune_gui.audit.scores",
+    "prune_gui.audit.sheet_density",
     "prune_gui.audit.treemap",
     "prune_gui.checkpoint.writing",
     "prune_gui.pruning.plugins.loading",
@@ -29,21 +34,29 @@ LATER: Final = (
 
 
 def warm_up() -> None:
-    """Import torch and compile, or load from the cache, every loop over bits."""
+    """Import torch, and all that is imported later on otherwise."""
     if sys.platform != "win32":
         _load_without_the_lock("torch", "lib/libtorch_cpu.*")
         _load_without_the_lock("llvmlite", "binding/libllvmlite.*")
     for name in LATER:
         import_module(name)
+
+
+def loops() -> Iterator[Callable[[], object]]:
+    """Yield what compiles the loops over weights, or loads them from the cache, a few at a time."""
     import torch
 
-    from prune_gui.audit import kernels, spectrum_kernels
+    from prune_gui.audit import kernels, spectrum_kernels, value_kernels
+    from prune_gui.pruning.norms import channel_norms
     from prune_gui.pruning.selection import smallest
 
+    yield kernels.warm_up
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
-        smallest(torch.ones(2, dtype=dtype), 1)
-    kernels.warm_up()
-    spectrum_kernels.warm_up()
+        yield partial(smallest, torch.ones(2, dtype=dtype), 1)
+    yield value_kernels.warm_up
+    yield spectrum_kernels.warm_up
+    for dtype in (torch.float32, torch.bfloat16):
+        yield partial(channel_norms, torch.ones(2, dtype=dtype), 2, 0)
 
 
 def _load_without_the_lock(package: str, pattern: str) -> None:

@@ -42,3 +42,36 @@ def test_a_plane_without_dimensions_is_one_entry():
 def test_a_section_that_does_not_exist_is_refused(dims, at):
     with pytest.raises(ValueError, match=r"section|outside"):
         Plane.section((2, 3, 4), *dims, at)
+
+
+@given(SHAPES, st.data())
+def test_offsets_say_the_same_as_flat_indices(shape, data):
+    kinds = [Plane.flattened(shape)]
+    if len(shape) > 1:
+        dims = data.draw(st.permutations(range(len(shape))))[:2]
+        kinds.append(Plane.section(shape, *dims, [size - 1 for size in shape]))
+    plane = data.draw(st.sampled_from(kinds))
+    down = plane.row_offsets(range(plane.rows))
+    across = plane.column_offsets(range(plane.columns))
+    for place in product(range(plane.rows), range(plane.columns)):
+        assert plane.holds(*place)
+        assert down[place[0]] + across[place[1]] == plane.flat(*place)
+    assert not plane.holds(plane.rows, 0)
+    assert not plane.holds(0, -1)
+
+
+@given(st.integers(1, 20_000))
+def test_a_wrapped_row_shows_every_entry_once_in_order(size):
+    plane = Plane.wrapped((size,))
+    if plane is not None:
+        assert plane.rows * plane.columns == size
+        assert plane.row_stride == plane.columns <= 16 * plane.rows
+        assert plane.index(1, 0) == (plane.columns,)
+
+
+@pytest.mark.parametrize(
+    ("size", "block"), [(1024, (32, 32)), (768, (24, 32)), (100, None), (10_007, None)]
+)
+def test_a_row_is_wrapped_where_that_gives_a_block(size, block):
+    plane = Plane.wrapped((size,))
+    assert (plane and (plane.rows, plane.columns)) == block

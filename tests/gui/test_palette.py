@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 
-from prune_gui.gui.actions import TABLE
+from prune_gui.gui.action_table import TABLE
 from prune_gui.gui.palette import IN_PICTURES, Palette, Shortcuts, keys, listed
 
 

@@ -324,6 +324,21 @@ def test_the_theme_is_kept_for_the_next_time(window, qtbot):
     assert not window.acts["theme_system"].isChecked()
 
 
+def test_the_next_and_the_previous_parameter_are_a_key_away(demo_window, workbench):
+    tensors = workbench.session.checkpoint.tensors
+    names = [name for name, info in tensors.items() if info.not_prunable is None]
+    workbench.choose(names[0])
+    demo_window.acts["previous_parameter"].trigger()
+    assert workbench.chosen == names[0]
+    for name in names[1:]:
+        demo_window.acts["next_parameter"].trigger()
+        assert workbench.chosen == name
+    demo_window.acts["next_parameter"].trigger()
+    assert workbench.chosen == names[-1]
+    demo_window.acts["previous_parameter"].trigger()
+    assert workbench.chosen == names[-2]
+
+
 def test_every_action_is_in_a_menu_once_and_no_two_share_a_key(window):
     listed = [name for names in actions.MENUS.values() for name in own(names)]
     assert sorted(listed) == sorted(act.name for act in actions.TABLE)

@@ -166,3 +166,14 @@ def test_closing_gives_up_on_a_job_that_never_looks_whether_it_should_stop(
     assert "Asking a plug-in did not stop" in caplog.text
     let_through.set()
     assert worker.close()
+
+
+def test_what_is_idle_stays_behind_whatever_comes_later(running, told):
+    gate, done = Gate(), []
+    first = running.submit(Job("first", gate))
+    told.until(Started, first)
+    for name, kind in (("idle", {"idle": True}), ("plain", {}), ("urgent", {"urgent": True})):
+        last = running.submit(Job(name, lambda _, name=name: done.append(name), **kind))
+    gate.open.set()
+    told.until(Finished, last - 2)
+    assert done == ["urgent", "plain", "idle"]

@@ -6,6 +6,7 @@ from prune_gui.gui.views.layers_view import LayersView
 from prune_gui.gui.views.mask_view import MaskView
 from prune_gui.gui.views.norms_view import NormsView
 from prune_gui.gui.views.tabs import ViewTabs
+from prune_gui.gui.views.weights_view import WeightsView
 
 __all__ = [
     "CompareView",
@@ -14,4 +15,5 @@ __all__ = [
     "MaskView",
     "NormsView",
     "ViewTabs",
+    "WeightsView",
 ]

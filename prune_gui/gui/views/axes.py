@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyqtgraph as pg
+
+from prune_gui.audit.sheet import Sheet
+
+if TYPE_CHECKING:
+    from prune_gui.audit.plane import Layout
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
@@ -21,25 +26,82 @@ def dim_label(name: str, shape: tuple[int, ...], dim: int) -> str:
     return f"dim {dim}: {'output' if dim == 0 else 'input'} channel"
 
 
-def plane_labels(
-    name: str, shape: tuple[int, ...], dims: tuple[int, int] | None
-) -> tuple[str, str]:
-    """Return what runs down and what runs across a plane.
+KERNEL_DIMS: Final = {
+    "1d": ("kernel position",),
+    "2d": ("kernel row", "kernel column"),
+    "3d": ("kernel plane", "kernel row", "kernel column"),
+}
+
+
+def dim_names(kind: str, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Return what runs along each dimension of a parameter.
 
     Args:
+        kind: of its module, as `kinds.kind_of` tells; "" if that is not known.
         name: of the parameter.
         shape: of the parameter.
-        dims: of a section; None for the flattened plane.
+    """
+    dims = tuple(f"dim {dim}" for dim in range(len(shape)))
+    kernel = KERNEL_DIMS.get(kind[-2:], ())
+    if kernel and len(shape) == 2 + len(kernel):
+        ends = ("input channel", "output channel")
+        return (*(ends if "Transpose" in kind else ends[::-1]), *kernel)
+    if len(shape) == 2:
+        return _matrix(kind, name) or dims
+    if len(shape) == 1 and (kind == "Linear" or kernel):
+        return ("output channel",)
+    if len(shape) == 1 and kind.endswith("Norm"):
+        return ("feature",) if kind in ("LayerNorm", "RMSNorm") else ("channel",)
+    return dims if len(shape) > 1 else ("entry",) * len(shape)
+
+
+def _matrix(kind: str, name: str) -> tuple[str, str] | None:
+    """Return what runs down and across a matrix; None if nobody can tell."""
+    last = name.rpartition(".")[2]
+    if kind == "Embedding":
+        return "position" if "pos" in name.lower() else "token", "feature"
+    if kind == "Conv1D":
+        return "input channel", "output channel"
+    if kind.startswith(("LSTM", "GRU", "RNN")):
+        down = "hidden unit" if kind.startswith("RNN") else f"gate {TIMES} hidden unit"
+        return down, "input" if "_ih" in last else "hidden unit"
+    if "embed" in name.lower():
+        return None
+    return "output channel", "input channel"
+
+
+def layout_labels(
+    names: tuple[str, ...], layout: Layout, dims: tuple[int, int] | None
+) -> tuple[str, str]:
+    """Return what runs down and what runs across a picture.
+
+    Args:
+        names: of the dimensions.
+        layout: of the picture.
+        dims: of a section; None where all entries are shown.
     """
     if dims is not None:
-        return dim_label(name, shape, dims[0]), dim_label(name, shape, dims[1])
-    if len(shape) < 2:
-        return "", "entry"
-    if len(shape) == 2:
-        return dim_label(name, shape, 0), dim_label(name, shape, 1)
-    if "embed" in name.lower():
-        return "dim 0", "dims 1 and up, flattened"
-    return "dim 0: output channel", f"input channel {TIMES} kernel, flattened"
+        return names[dims[0]], names[dims[1]]
+    if isinstance(layout, Sheet):
+        if layout.across != layout.shape[1]:
+            return names[0], f"{names[0]} within a row of {layout.across}"
+        return f"{names[0]}, a kernel each", f"{names[1]}, a kernel each"
+    if len(names) < 2:
+        what = names[0] if names else "entry"
+        return ("", what) if layout.rows == 1 else (f"row of {layout.columns:,}", what)
+    return names[0], f" {TIMES} ".join(names[1:])
+
+
+def axis_scales(layout: Layout) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Return for both axes what a line counts, and the number after the last.
+
+    Of a sheet it is channels that are counted, of which rows may have several.
+    """
+    if isinstance(layout, Sheet):
+        per_row = layout.shape[0] // layout.down
+        down = per_row / layout.pitch[0], layout.shape[0]
+        return down, (1 / layout.pitch[1], layout.across)
+    return (1.0, layout.rows), (1.0, layout.columns)
 
 
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]
@@ -61,7 +123,8 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         """Return the text of each tick; there is none where there is no entry."""
         end = math.inf if self.end is None else self.end
-        return [f"{round(value):,}" if 0 <= value < end else "" for value in values]
+        counted = [value * scale for value in values]
+        return [f"{round(value):,}" if 0 <= value < end else "" for value in counted]
 
 
 class CountAxis(IndexAxis):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.plane import Plane
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.mask_picture import FAINTEST, Frame
@@ -67,6 +68,7 @@ def draw_pair(
     """
     from prune_gui.audit.comparison import overlaps, shares
 
+    assert isinstance(chosen.plane, Plane)  # nothing else is offered
     found = shares(
         left, right, name, chosen.plane, chosen.rows, chosen.columns, chosen.cells, monitor
     )

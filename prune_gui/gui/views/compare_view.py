@@ -18,14 +18,14 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.dialogs import ask_checkpoint
-from prune_gui.gui.views.axes import plane_labels
+from prune_gui.gui.views.axes import dim_names, layout_labels
 from prune_gui.gui.views.compare_picture import Pair, draw_pair, in_total, legend
 from prune_gui.gui.views.mask_picture import Frame
 from prune_gui.gui.views.moment_chooser import Chosen, MomentChooser
 from prune_gui.gui.views.overlap_table import OverlapTable
 from prune_gui.gui.views.plane_chooser import PlaneChooser
 from prune_gui.gui.views.plane_plot import ZOOM_KEYS, PlanePlot, shortcut
-from prune_gui.gui.views.subject import Subject
+from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.view import View
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
@@ -76,7 +76,7 @@ class CompareView(View):
         self._tabulated: Compared | None = None
         self._cursor: tuple[int, int] | None = None
         self._moments = MomentChooser(workbench, ask_checkpoint)
-        self._planes = PlaneChooser()
+        self._planes = PlaneChooser(sheets=False)
         self._left, self._right = PlanePlot(), PlanePlot()
         self._title = QLabel()
         self._table = OverlapTable()
@@ -94,6 +94,7 @@ class CompareView(View):
         halves.setStretchFactor(0, 1)
         halves.setSizes([3 * TABLE, TABLE])
         self._lay_out([self._planes, *self._buttons()], halves, [self._total])
+        self._beside.addWidget(self._planes.sliders, 3, 0, 1, -1)
         self._beside.addWidget(self._legend, 2, 0, 1, -1)  # it is about the pictures alone
         self._calm = QTimer(self, singleShot=True, interval=CALM)
         self._calm.timeout.connect(self._tabulate)
@@ -193,7 +194,7 @@ class CompareView(View):
             self._say(problem)
             return
         self._planes.set_shape(subject.info.shape)
-        chosen = self._left.frame_of(self._planes.plane)
+        chosen = self._left.frame_of(self._planes.layout_chosen)
         if self._shows(subject, compared, chosen):
             return
         colours = self.colours()
@@ -220,9 +221,11 @@ class CompareView(View):
             and subject.same_parameter(self._pictured)
             and compared.same_as(self._drawn[0])
         )
-        if drawn.plane != self._left.plane:
+        if drawn.plane != self._left.layout_shown:
             self._set_cursor(None)
-            labels = plane_labels(subject.name, subject.info.shape, self._planes.dims)
+            kind = kind_around(self._workbench, subject)
+            names = dim_names(kind, subject.name, subject.info.shape)
+            labels = layout_labels(names, drawn.plane, self._planes.dims)
             for plot in (self._right, self._left):
                 plot.show_plane(drawn.plane, labels)
         for plot, pixels in ((self._left, pair.left), (self._right, pair.right)):
@@ -276,11 +279,11 @@ class CompareView(View):
         if cell != self._cursor:
             self._cursor = cell
             for plot in (self._left, self._right):
-                plot.mark(cell)
+                plot.pin(cell)
             self._ask_about_entry()
 
     def _ask_about_entry(self) -> None:
-        subject, plane, cursor = self.subject, self._left.plane, self._cursor
+        subject, plane, cursor = self.subject, self._left.layout_shown, self._cursor
         left = self._moments.chosen
         if (
             subject is None
@@ -295,9 +298,8 @@ class CompareView(View):
         def read(_: Monitor) -> tuple[Weight, Weight]:
             from prune_gui.audit.entry import weight_at
 
-            index, flat = plane.index(*cursor), plane.flat(*cursor)
-            before = weight_at(left.resolution(), subject.name, index, flat)
-            return before, weight_at(subject.resolution, subject.name, index, flat)
+            before = weight_at(left.resolution(), subject.name, plane, *cursor)
+            return before, weight_at(subject.resolution, subject.name, plane, *cursor)
 
         self._ask("compare.entry", subject, read, lambda found: self._tell(subject, found, cursor))
 

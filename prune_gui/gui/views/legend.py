@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLabel
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
+from prune_gui.recipe.codes import KEPT
 
 MOST = 12
 """Colours that are named; the others are only counted."""
@@ -28,20 +29,36 @@ class Counted(Protocol):
         """Return what to call entries of a code."""
 
 
-def legend(subject: Counted, colours: Colours) -> str:
-    """Return the legend of a picture as rich text: one part per colour that occurs."""
+def legend(subject: Counted, colours: Colours, *, plain: bool = False, marks: int = 0) -> str:
+    """Return the legend of a picture as rich text: one part per colour that occurs.
+
+    Args:
+        subject: what is pruned.
+        colours: of the theme.
+        plain: all steps have the colour of the first.
+        marks: how many cells have a ring around them.
+    """
     counts = list(subject.counts().items())
     total = sum(count for _, count in counts)
-    parts = [
-        (colours.of(code, subject.draft), subject.title(code), count)
-        for code, count in counts[:MOST]
-    ]
-    if rest := counts[MOST:]:
+    if plain:
+        kept = subject.counts().get(KEPT, 0)
+        parts = [(colours.kept, "kept", kept), (colours.steps[0], "pruned", total - kept)]
+        rest = []
+    else:
+        parts = [
+            (colours.of(code, subject.draft), subject.title(code), count)
+            for code, count in counts[:MOST]
+        ]
+        rest = counts[MOST:]
+    if rest:
         parts.append((colours.grid, f"{len(rest)} more", sum(count for _, count in rest)))
-    return " &nbsp; &nbsp; ".join(
+    shown = [
         f'<span style="color: {colour}">■</span>&nbsp;{_unbroken(title, count, total)}'
         for colour, title, count in parts
-    )
+    ]
+    if marks:
+        shown.append(f"○&nbsp;{marks:,}&nbsp;lone&nbsp;{'cell' if marks == 1 else 'cells'}")
+    return " &nbsp; &nbsp; ".join(shown)
 
 
 def _unbroken(title: str, count: int, total: int) -> str:
@@ -57,6 +74,8 @@ class Legend(QLabel):
         self.setAccessibleName("Legend")
         self.setContentsMargins(8, 0, 8, 4)
 
-    def show_subject(self, subject: Counted, colours: Colours) -> None:
+    def show_subject(
+        self, subject: Counted, colours: Colours, *, plain: bool = False, marks: int = 0
+    ) -> None:
         """Show the legend of a subject."""
-        self.setText(legend(subject, colours))
+        self.setText(legend(subject, colours, plain=plain, marks=marks))

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.plane import Plane
+from prune_gui.audit.plane import Layout
 from prune_gui.gui.theme import Colours
 
 if TYPE_CHECKING:
     from prune_gui.audit.density import Density
-    from prune_gui.gui.views.subject import Subject
-    from prune_gui.monitor import Monitor
 
 MAX_PIXELS = 2_000_000
 FAINTEST = 0.22
@@ -27,20 +25,20 @@ class Frame:
     """Which part of a plane to draw, and how finely.
 
     Attributes:
-        plane: how the parameter is laid flat.
+        plane: where the entries of the parameter lie.
         rows: of the plane.
         columns: of the plane.
         cells: how many down and across, at most.
     """
 
-    plane: Plane
+    plane: Layout
     rows: range
     columns: range
     cells: tuple[int, int]
 
 
 def frame(
-    plane: Plane, x: tuple[float, float], y: tuple[float, float], pixel: tuple[float, float]
+    plane: Layout, x: tuple[float, float], y: tuple[float, float], pixel: tuple[float, float]
 ) -> Frame:
     """Return what to draw so that a stretch of a plane is covered, a cell for each pixel.
 
@@ -83,34 +81,30 @@ def grid(
     )
 
 
-def draw(subject: Subject, chosen: Frame, colours: Colours, monitor: Monitor) -> NDArray[np.uint8]:
-    """Return the picture of a frame: (cells down, cells across, 4), red, green, blue, opaque."""
-    from prune_gui.audit.density import density
+def colour(
+    found: Density, colours: Colours, draft: int | None, *, plain: bool = False
+) -> NDArray[np.uint8]:
+    """Return the pixels of a density: from the colour of kept entries to that of the step.
 
-    found = density(
-        subject.resolution,
-        subject.name,
-        chosen.plane,
-        chosen.rows,
-        chosen.columns,
-        chosen.cells,
-        monitor,
-    )
-    return colour(found, colours, subject.draft)
-
-
-def colour(found: Density, colours: Colours, draft: int | None) -> NDArray[np.uint8]:
-    """Return the pixels of a density: from the colour of kept entries to that of the step."""
+    Args:
+        found: where there are no entries, the share is NaN.
+        colours: of the theme.
+        draft: the number that is the draft's, if there is a draft.
+        plain: give all steps the colour of the first.
+    """
     levels = np.linspace(0.0, 1.0, 256)
     levels[1:-1] = FAINTEST + levels[1:-1] * (1 - 2 * FAINTEST)
     kept = _rgb(colours.kept)
     table = np.full((256, 256, 4), 255, np.uint8)
     for code in np.unique(found.step):
-        shade = _rgb(colours.of(int(code), draft))
+        shade = _rgb(colours.steps[0] if plain and code else colours.of(int(code), draft))
         table[code, :, :3] = np.rint(kept + levels[:, None] * (shade - kept))
-    level = np.clip(np.rint(found.share * 255), found.share > 0, 255 - (found.share < 1))
+    share = np.nan_to_num(found.share)
+    level = np.clip(np.rint(share * 255), share > 0, 255 - (share < 1))
     pixels: NDArray[np.uint8] = table.view(np.uint32)[found.step, level.astype(np.uint8), 0]
-    return pixels.view(np.uint8).reshape(*found.step.shape, 4)
+    pixels = pixels.view(np.uint8).reshape(*found.step.shape, 4)
+    pixels[np.isnan(found.share), :3] = _rgb(colours.background)
+    return pixels
 
 
 def _entries(stretch: tuple[float, float], size: int) -> tuple[int, int]:

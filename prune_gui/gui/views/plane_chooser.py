@@ -1,4 +1,4 @@
-"""Choosing how a parameter of three or more dimensions is laid flat."""
+"""Choosing how the entries of a parameter are laid out in a picture."""
 
 from __future__ import annotations
 
@@ -7,47 +7,65 @@ from itertools import combinations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSlider, QWidget
 
-from prune_gui.audit.plane import Plane
+from prune_gui.audit.plane import Layout, Plane
+from prune_gui.audit.sheet import Sheet
 from prune_gui.gui.views.axes import TIMES
 
 FLAT = "flattened"
+SHEET = "contact sheet of kernels"
+WRAPPED = "wrapped into a block"
 
 
 class PlaneChooser(QWidget):
     """Offers the flattened plane and sections along two dimensions, with a slider for each other.
 
-    Hidden where there is nothing to choose.
+    First come, where they are possible, a sheet of all kernels, or one long row wrapped into a
+    block. Hidden where there is nothing to choose.
+
+    Args:
+        sheets: whether to offer sheets, which are no planes.
+
+    Attributes:
+        sliders: for whoever shows the chooser to give them a place; hidden if there are none.
 
     Signals:
-        changed: `plane` is another one.
+        changed: `layout_chosen` is another one.
     """
 
     changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, sheets: bool = True) -> None:
         super().__init__(parent)
+        self._sheets = sheets
         self._shape: tuple[int, ...] = ()
         self._planes = QComboBox()
+        self._planes.setObjectName("layout")
+        self._planes.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._planes.setAccessibleName("How the parameter is laid flat")
         self._planes.setToolTip("Lay all entries flat, or cut along two dimensions")
         self._sliders: dict[int, QSlider] = {}
-        self._rest = QHBoxLayout()
+        self.sliders = QWidget(self)
+        self.sliders.hide()
+        self._rest = QHBoxLayout(self.sliders)
+        self._rest.setContentsMargins(8, 0, 8, 6)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._planes)
-        layout.addLayout(self._rest)
         self._planes.currentIndexChanged.connect(self._choose)
         self.hide()
 
     @property
     def dims(self) -> tuple[int, int] | None:
-        """The dimensions that run down and across; None where all are laid flat."""
-        dims: tuple[int, int] | None = self._planes.currentData()
-        return dims
+        """The dimensions that run down and across; None where all are shown."""
+        chosen = self._planes.currentData()
+        return chosen if isinstance(chosen, tuple) else None
 
     @property
-    def plane(self) -> Plane:
-        """The plane that is chosen."""
+    def layout_chosen(self) -> Layout:
+        """Where the entries lie, as chosen."""
+        chosen = self._planes.currentData()
+        if isinstance(chosen, Plane | Sheet):
+            return chosen
         if self.dims is None:
             return Plane.flattened(self._shape)
         at = [
@@ -62,11 +80,15 @@ class PlaneChooser(QWidget):
         self._shape = shape
         self._planes.blockSignals(True)
         self._planes.clear()
-        self._planes.addItem(FLAT, None)
+        sheet = Sheet.of(shape) if self._sheets else None
+        for text, layout in ((SHEET, sheet), (WRAPPED, Plane.wrapped(shape))):
+            if layout is not None:
+                self._planes.addItem(text, layout)
+        self._planes.addItem(FLAT if len(shape) > 1 else "one row", None)
         for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
             self._planes.addItem(f"dim {pair[0]} {TIMES} dim {pair[1]}", pair)
         self._planes.blockSignals(False)
-        self.setVisible(len(shape) > 2)
+        self.setVisible(self._planes.count() > 1 and len(shape) != 2)
         self._make_sliders()
 
     def _choose(self) -> None:
@@ -98,3 +120,4 @@ class PlaneChooser(QWidget):
             self._sliders[dim] = slider
             self._rest.addWidget(label)
             self._rest.addWidget(slider, 1)
+        self.sliders.setVisible(bool(self._sliders))

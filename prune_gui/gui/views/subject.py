@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,12 @@ class Subject:
     def name(self) -> str:
         """The name of the parameter."""
         return self.info.name
+
+    @property
+    def mask_key(self) -> tuple[Hashable, ...]:
+        """Equal to that of another subject if both are one parameter and their masks are equal."""
+        resolution = self.resolution
+        return resolution.checkpoint, self.name, resolution.layers.get(self.name, ())
 
     def same_parameter(self, other: object) -> bool:
         """Tell whether both are about one parameter of one open file."""
@@ -90,3 +97,11 @@ def subject_of(workbench: Workbench) -> Subject | str:
     if shown is None or shown.checkpoint is not session.checkpoint:
         return "Working out what is pruned…"
     return Subject(shown, info, workbench.draft_number)
+
+
+def kind_around(workbench: Workbench, subject: Subject) -> str:
+    """Return the kind of module that a parameter belongs to; "" if that is not known."""
+    module = subject.name.rpartition(".")[0]
+    session = workbench.session
+    branch = session.outline.find(module) if session is not None and module else None
+    return branch.node.kind if branch is not None else ""

@@ -16,6 +16,7 @@ from prune_gui.gui.views.mask_view import MaskView
 from prune_gui.gui.views.norms_view import NormsView
 from prune_gui.gui.views.subject import Subject, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
+from prune_gui.gui.views.weights_view import WeightsView
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -26,6 +27,7 @@ class ViewTabs(QWidget):
 
     Attributes:
         mask_view: which entries are pruned.
+        weights_view: the numbers, entry by entry.
         distribution_view: the values; its `cut_dragged` tells that the draft's cut is moved.
         norms_view: the channels.
         layers_view: all parameters.
@@ -41,6 +43,7 @@ class ViewTabs(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self.mask_view = MaskView(workbench)
+        self.weights_view = WeightsView(workbench)
         self.distribution_view = DistributionView(workbench)
         self.norms_view = NormsView(workbench)
         self.layers_view = LayersView(workbench)
@@ -48,10 +51,11 @@ class ViewTabs(QWidget):
         self._tabs = QTabWidget(documentMode=True)
         self._tabs.setAccessibleName("Views of the parameter")
         self._tabs.addTab(self.mask_view, "&Mask")
+        self._tabs.addTab(self.weights_view, "Wei&ghts")
         self._tabs.addTab(self.distribution_view, "&Distribution")
         self._tabs.addTab(self.norms_view, "&Norms")
         self._tabs.addTab(self.layers_view, "&Layers")
-        self._tabs.addTab(self.compare_view, "&Compare")
+        self._tabs.addTab(self.compare_view, "Compa&re")
         self._name, self._facts = QLabel(), QLabel()
         self._name.setAccessibleName("Chosen parameter")
         self._facts.setAccessibleName("Shape, type and sparsity")

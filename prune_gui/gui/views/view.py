@@ -153,15 +153,17 @@ class ViewOf(QWidget, Generic[Seen]):
         self, subject: Seen, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> None:
         """Run `work` on the engine, and `then` with the picture it made if that is still wanted."""
+        self.ticket = self._ask(
+            self.lane, subject, work, lambda result: self._arrive(subject, result, then)
+        )
 
-        def arrived(result: Result) -> None:
-            self._impatience.stop()
-            self._pages.setCurrentWidget(self._content)
-            then(result)
-            self._pictured = subject
-            self.pictured.emit()
-
-        self.ticket = self._ask(self.lane, subject, work, arrived)
+    def _arrive(self, subject: Seen, result: Result, then: Callable[[Result], None]) -> None:
+        """Show a picture that is made."""
+        self._impatience.stop()
+        self._pages.setCurrentWidget(self._content)
+        then(result)
+        self._pictured = subject
+        self.pictured.emit()
 
     def _ask(
         self,

@@ -1,27 +1,81 @@
 import pytest
 
-from prune_gui.gui.views.axes import CountAxis, IndexAxis, dim_label, plane_labels
+from prune_gui.audit.plane import Plane
+from prune_gui.audit.sheet import Sheet
+from prune_gui.gui.views.axes import (
+    TIMES,
+    CountAxis,
+    IndexAxis,
+    axis_scales,
+    dim_label,
+    dim_names,
+    layout_labels,
+)
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "dims", "expected"),
+    ("kind", "name", "shape", "expected"),
     [
-        ("fc.weight", (4, 3), None, ("dim 0: output channel", "dim 1: input channel")),
-        ("fc.bias", (4,), None, ("", "entry")),
-        ("scale", (), None, ("", "entry")),
-        ("word_embeddings.weight", (9, 4), None, ("dim 0", "dim 1")),
-        ("conv.weight", (4, 3, 2, 2), (1, 3), ("dim 1: input channel", "dim 3")),
+        ("Linear", "fc.weight", (4, 3), ("output channel", "input channel")),
+        ("Linear", "fc.bias", (4,), ("output channel",)),
+        ("Conv1D", "c_attn.weight", (3, 4), ("input channel", "output channel")),
+        ("Embedding", "wte.weight", (9, 4), ("token", "feature")),
+        ("Embedding", "position_embeddings.weight", (9, 4), ("position", "feature")),
+        ("LayerNorm", "norm.weight", (4,), ("feature",)),
+        ("", "scale", (), ()),
+        ("", "word_embeddings.weight", (9, 4), ("dim 0", "dim 1")),
+        ("", "odd", (2, 3, 4), ("dim 0", "dim 1", "dim 2")),
+        (
+            "Conv2d",
+            "conv.weight",
+            (4, 3, 2, 2),
+            ("output channel", "input channel", "kernel row", "kernel column"),
+        ),
+        (
+            "ConvTranspose1d",
+            "up.weight",
+            (4, 3, 2),
+            ("input channel", "output channel", "kernel position"),
+        ),
+        ("LSTM", "rnn.weight_ih_l0", (16, 3), (f"gate {TIMES} hidden unit", "input")),
+        ("LSTM", "rnn.weight_hh_l0", (16, 4), (f"gate {TIMES} hidden unit", "hidden unit")),
     ],
 )
-def test_axes_are_called_what_they_are(name, shape, dims, expected):
-    assert plane_labels(name, shape, dims) == expected
+def test_dimensions_are_called_what_they_are(kind, name, shape, expected):
+    assert dim_names(kind, name, shape) == expected
+
+
+CONV = ("output channel", "input channel", "kernel row", "kernel column")
+
+
+@pytest.mark.parametrize(
+    ("names", "layout", "dims", "expected"),
+    [
+        (CONV[:2], Plane.flattened((4, 3)), None, CONV[:2]),
+        (CONV, Plane.section((4, 3, 2, 2), 1, 3, [0] * 4), (1, 3), (CONV[1], CONV[3])),
+        ((), Plane.flattened(()), None, ("", "entry")),
+        (("feature",), Plane.flattened((4,)), None, ("", "feature")),
+        (("feature",), Plane.wrapped((1024,)), None, ("row of 32", "feature")),
+        (CONV, Sheet.of((4, 3, 2, 2)), None, tuple(f"{name}, a kernel each" for name in CONV[:2])),
+    ],
+)
+def test_axes_are_called_what_runs_along_them(names, layout, dims, expected):
+    assert layout_labels(names, layout, dims) == expected
 
 
 def test_a_flattened_convolution_says_what_lies_side_by_side():
-    down, across = plane_labels("conv.weight", (4, 3, 2, 2), None)
-    assert down == "dim 0: output channel"
-    assert across.startswith("input channel")
-    assert "kernel" in across
+    down, across = layout_labels(CONV, Plane.flattened((4, 3, 2, 2)), None)
+    assert down == "output channel"
+    assert across == f"input channel {TIMES} kernel row {TIMES} kernel column"
+
+
+def test_the_axes_of_a_sheet_count_kernels():
+    sheet = Sheet.of((4, 3, 2, 2))
+    assert axis_scales(sheet) == ((1 / 3, 4), (1 / 3, 3))
+
+
+def test_of_kernels_in_a_block_the_first_channel_of_each_row_is_counted():
+    assert axis_scales(Sheet.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
 
 
 def test_a_dimension_beyond_the_second_has_a_number_only():

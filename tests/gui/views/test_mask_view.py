@@ -1,10 +1,14 @@
+import numpy as np
 import pytest
+import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QPushButton
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
+from safetensors.torch import save_file
 
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import MaskView
 from prune_gui.gui.views.axes import TIMES
+from prune_gui.monitor import Monitor
 
 
 @pytest.fixture
@@ -26,13 +30,34 @@ def _entry(mask):
     return label.text()
 
 
+@pytest.fixture
+def large(tmp_path):
+    path = tmp_path / "large.safetensors"
+    weights = torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0))
+    save_file({"fc.weight": weights}, path)
+    return path
+
+
+def _click(mask, hand, qtbot, x, y):
+    at = hand.point(mask._plot, x, y).toPoint()
+    qtbot.mouseClick(mask._plot.viewport(), Qt.MouseButton.LeftButton, pos=at)
+
+
+def _pinned(mask):
+    [label] = [
+        label for label in mask.findChildren(QLabel) if label.accessibleName() == "Pinned entry"
+    ]
+    return label.text() if label.isVisible() else None
+
+
 def test_a_new_parameter_is_shown_whole(mask, bench):
     left, right, top, bottom = _sight(mask)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
     bench.choose("conv.weight")
     bench.until_idle()
-    assert _sight(mask)[1] > 29.5
+    assert _sight(mask)[1] > 7.5
+    assert _sight(mask)[3] > 22.5
 
 
 def test_the_share_of_each_colour_is_that_of_the_mask(mask, bench, share_of):
@@ -46,7 +71,9 @@ def test_the_cursor_tells_index_value_and_fate(mask, bench, hand):
     hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    assert _entry(mask) == f"[2, 3]   {value:.6g}   pruned by step 1: L1 unstructured"
+    told = f"[2, 3]   {value:.6g}   pruned by step 1: L1 unstructured   score {abs(value):.4g}, "
+    assert _entry(mask).startswith(told)
+    assert "margin -" in _entry(mask)
     bench.edit(lambda session: session.undo())
     bench.until_idle()
     assert _entry(mask).endswith("kept")
@@ -63,6 +90,13 @@ def test_outside_the_parameter_the_cursor_tells_nothing(mask, bench, hand):
 
 def test_the_index_has_every_dimension(mask, bench, hand):
     bench.choose("conv.weight")
+    bench.until_idle()
+    hand.hover(mask._plot, hand.point(mask._plot, 4, 21))
+    bench.until_idle()
+    assert _entry(mask).startswith("[3, 1, 3, 1]")
+    hand.hover(mask._plot, hand.point(mask._plot, 5, 21))
+    assert _entry(mask) == ""  # between kernels
+    mask.findChild(QComboBox, "layout").setCurrentText("flattened")
     bench.until_idle()
     hand.hover(mask._plot, hand.point(mask._plot, 17, 3))
     bench.until_idle()
@@ -105,13 +139,118 @@ def test_buttons_fit_and_show_an_entry_per_pixel(mask, bench, qtbot):
     bench.until_idle()
 
 
-def test_only_what_is_in_sight_is_drawn(mask, bench):
-    for _ in range(6):
+def test_only_tiles_in_sight_are_drawn_and_then_the_whole_beneath(mask, bench, large, shown):
+    bench.open_and_choose(large, "fc.weight")
+    assert mask._whole_of == (mask._drawn.key, mask._layout)
+    assert mask._drawn.mosaic.is_whole
+    for _ in range(12):
         mask.zoom(0.7)
     bench.until_idle()
-    assert len(mask._drawn.rows) < 8
-    assert len(mask._drawn.columns) < 6
-    assert mask._drawn.cells == (len(mask._drawn.rows), len(mask._drawn.columns))
+    mosaic = mask._drawn.mosaic
+    assert mosaic.cell == (1, 1)
+    assert not mosaic.is_whole
+    assert len(mosaic.rows) <= 256
+    assert mask._plot.part.isVisible()
+    assert mask._plot.whole.isVisible()
+
+
+def test_panning_back_takes_nothing_from_the_engine(mask, bench, large, monkeypatch):
+    bench.open_and_choose(large, "fc.weight")
+    for _ in range(12):
+        mask.zoom(0.7)
+    bench.until_idle()
+    first = mask._drawn.mosaic
+    mask.pan(5.0, 0.0)
+    bench.until_idle()
+    assert mask._drawn.mosaic != first
+    lanes = []
+    look = bench.look
+    monkeypatch.setattr(bench, "look", lambda lane, *rest: (lanes.append(lane), look(lane, *rest)))
+    mask.pan(-5.0, 0.0)
+    bench.until_idle()
+    assert mask._drawn.mosaic == first
+    assert "mask" not in lanes
+
+
+def test_what_comes_late_does_not_take_the_place_of_what_is_wanted(mask, bench, monkeypatch):
+    held = []
+    look = bench.look
+
+    def hold(lane, work, then):
+        held.append((work, then)) if lane == "mask" else look(lane, work, then)
+
+    bench.add(bench.step(amount=12))
+    one = mask._drawn
+    monkeypatch.setattr(bench, "look", hold)
+    bench.draft_step(bench.step(amount=12))
+    bench.draft_step(None)
+    [(work, then)] = held
+    then(work(Monitor()))
+    assert mask._drawn is one
+
+
+def test_a_lone_pruned_entry_has_a_mark_and_so_has_a_lone_kept_one(mask, bench, large):
+    bench.open_and_choose(large, "fc.weight")
+    for amount in (1, 1_000_000 - 2):
+        bench.add(bench.step(amount=amount))
+        [place] = mask._plot._marks.points()
+        pruned = ~bench.shown.mask("fc.weight").numpy()
+        row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
+        high, wide = mask._drawn.mosaic.cell
+        assert abs(place.pos().y() - row) <= high
+        assert abs(place.pos().x() - column) <= wide
+    mask._plot.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
+    bench.until_idle()
+    assert len(mask._plot._marks.points()) == 0  # it is large enough by itself
+
+
+def test_large_entries_carry_their_values(mask, bench):
+    mask._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    bench.until_idle()
+    written = mask._plot._texts._written
+    values = bench.session.checkpoint.read("fc.weight")
+    assert written.texts.shape == (8, 6)
+    assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
+    mask.one_to_one()
+    bench.until_idle()
+    assert mask._plot._texts._written is None
+
+
+def test_a_click_pins_an_entry_and_escape_lets_go(mask, bench, hand, qtbot):
+    bench.add(bench.step(amount=24))
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    found = bench.shown.explain("fc.weight", (2, 3))
+    rank = found.standings[1].rank
+    assert f"{rank + 1} of 48 in order of score" in _pinned(mask)
+    assert f"the cut at {found.standings[1].cut:.6g}" in _pinned(mask)
+    assert _pinned(mask).startswith("Pinned [2, 3]")
+    bench.choose("other.weight")
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("other.weight")[2, 3])
+    assert f"{value:.6g}   kept" in _pinned(mask)
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Escape)
+    assert _pinned(mask) is None
+
+
+def test_profiles_stand_at_the_margins(mask, bench):
+    bench.add(bench.step("channels", dim=0, channels=[2]))
+    _, heights = mask._plot.margins._columns.getData()
+    assert heights.max() == pytest.approx(1 / 8)
+    widths, _ = mask._plot.margins._rows.getData()
+    assert sorted(set(widths)) == [0, 1]
+    mask.findChild(QCheckBox).click()
+    bench.until_idle()
+    assert not mask._plot.margins._above.isVisible()
+
+
+def test_all_steps_can_look_alike(mask, bench, share_of):
+    bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
+    assert share_of(mask._plot, LIGHT.steps[1]) > 0.01
+    mask._colour_by.setCurrentIndex(1)
+    bench.until_idle()
+    assert share_of(mask._plot, LIGHT.steps[1]) == 0
+    assert share_of(mask._plot, LIGHT.steps[0]) > 0.01
 
 
 def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
@@ -124,21 +263,21 @@ def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
 
 
 def test_large_entries_are_told_apart_by_lines_and_small_ones_not(mask, bench):
-    assert len(mask._grid.getData()[0]) == 2 * (7 + 9)
+    assert len(mask._plot._grid.getData()[0]) == 2 * (7 + 9)
     mask.one_to_one()
     bench.until_idle()
-    assert len(mask._grid.getData()[0]) == 0
+    assert len(mask._plot._grid.getData()[0]) == 0
 
 
 def test_a_section_shows_its_two_dimensions(mask, bench):
     bench.choose("conv.weight")
     bench.until_idle()
-    combo = mask.findChild(QComboBox)
+    combo = mask.findChild(QComboBox, "layout")
     combo.setCurrentText(f"dim 1 {TIMES} dim 2")
     bench.until_idle()
-    assert (len(mask._drawn.rows), len(mask._drawn.columns)) == (3, 5)
-    assert mask._plot.plotItem.getAxis("left").labelText == "dim 1: input channel"
-    assert mask._plot.plotItem.getAxis("bottom").labelText == "dim 2"
+    assert (mask._layout.rows, mask._layout.columns) == (3, 5)
+    assert mask._plot.plotItem.getAxis("left").labelText == "input channel"
+    assert mask._plot.plotItem.getAxis("bottom").labelText == "kernel row"
 
 
 def test_an_unchanged_view_is_not_drawn_again(mask, bench, monkeypatch):

@@ -2,6 +2,8 @@ import pytest
 from PySide6.QtWidgets import QComboBox, QSlider
 
 from prune_gui.audit.plane import Plane
+from prune_gui.audit.sheet import Sheet
+from prune_gui.gui.views.axes import TIMES
 from prune_gui.gui.views.plane_chooser import PlaneChooser
 
 
@@ -24,7 +26,7 @@ def _pick(chooser, text):
 def test_there_is_nothing_to_choose_below_three_dimensions(chooser, shape):
     chooser.set_shape(shape)
     assert chooser.isHidden()
-    assert chooser.plane == Plane.flattened(shape)
+    assert chooser.layout_chosen == Plane.flattened(shape)
 
 
 def test_a_section_follows_its_sliders(chooser, qtbot):
@@ -37,13 +39,19 @@ def test_a_section_follows_its_sliders(chooser, qtbot):
     with qtbot.waitSignal(chooser.changed):
         sliders["Index along dim 3"].setValue(1)
     sliders["Index along dim 0"].setValue(2)
-    assert chooser.plane == Plane.section((4, 3, 5, 2), 1, 2, (2, 0, 0, 1))
+    assert chooser.layout_chosen == Plane.section((4, 3, 5, 2), 1, 2, (2, 0, 0, 1))
 
 
 def test_dimensions_of_one_entry_are_no_choice(chooser):
     chooser.set_shape((4, 3, 5, 1))
     combo = chooser.findChild(QComboBox)
-    assert combo.count() == 4
+    assert [combo.itemText(i) for i in range(combo.count())] == [
+        "contact sheet of kernels",
+        "flattened",
+        f"dim 0 {TIMES} dim 1",
+        f"dim 0 {TIMES} dim 2",
+        f"dim 1 {TIMES} dim 2",
+    ]
     _pick(chooser, "dim 0")
     assert len(chooser.findChildren(QSlider)) == 1
 
@@ -55,3 +63,18 @@ def test_the_choice_stays_with_the_shape(chooser):
     assert chooser.dims == (0, 1)
     chooser.set_shape((4, 3, 6))
     assert chooser.dims is None
+
+
+def test_kernels_are_laid_out_as_a_sheet_unless_another_layout_is_chosen(chooser):
+    chooser.set_shape((4, 3, 5, 5))
+    assert chooser.layout_chosen == Sheet.of((4, 3, 5, 5))
+    _pick(chooser, "flattened")
+    assert chooser.layout_chosen == Plane.flattened((4, 3, 5, 5))
+
+
+def test_a_long_row_is_wrapped_unless_another_layout_is_chosen(chooser):
+    chooser.set_shape((1024,))
+    assert not chooser.isHidden()
+    assert chooser.layout_chosen == Plane.wrapped((1024,))
+    _pick(chooser, "one row")
+    assert chooser.layout_chosen == Plane.flattened((1024,))

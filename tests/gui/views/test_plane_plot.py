@@ -108,8 +108,8 @@ def test_the_entry_under_the_cursor_is_told_and_none_outside(plot, hand, qtbot):
 
 
 def test_a_marked_entry_has_a_frame(plot, share_of):
-    before = share_of(plot, LIGHT.foreground)
-    plot.mark((2, 3))
-    assert share_of(plot, LIGHT.foreground) > before
-    plot.mark(None)
-    assert share_of(plot, LIGHT.foreground) == before
+    before = share_of(plot, LIGHT.draft)
+    plot.pin((2, 3))
+    assert share_of(plot, LIGHT.draft) > before
+    plot.pin(None)
+    assert share_of(plot, LIGHT.draft) == before

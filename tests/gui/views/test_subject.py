@@ -49,6 +49,16 @@ def test_a_legend_names_each_colour_and_its_share(bench, checkpoint):
     assert "step 1: L1 unstructured 12 (25.0 %)" in text
 
 
+def test_a_legend_may_only_tell_pruned_from_kept_and_names_marks(bench, checkpoint):
+    bench.open_and_choose(checkpoint, "fc.weight")
+    bench.add(*[bench.step(amount=12)] * 2)
+    text = legend(bench.found(), LIGHT, plain=True, marks=2).replace("&nbsp;", " ")
+    assert "kept 24 (50.0 %)" in text
+    assert "pruned 24 (50.0 %)" in text
+    assert "step" not in text
+    assert "○ 2 lone cells" in text
+
+
 def test_a_legend_of_many_steps_stays_short(bench, checkpoint, monkeypatch):
     monkeypatch.setattr(legend_module, "MOST", 2)
     bench.open_and_choose(checkpoint, "fc.weight")

@@ -43,12 +43,16 @@ def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, checkpoint, s
     bench.add(bench.step(amount=0.5))
     bar = tabs.findChild(QTabWidget)
     names = [bar.tabText(i).replace("&", "") for i in range(bar.count())]
-    assert names == ["Mask", "Distribution", "Norms", "Layers", "Compare"]
+    assert names == ["Mask", "Weights", "Distribution", "Norms", "Layers", "Compare"]
     for index, name in enumerate(names):
         bar.setCurrentIndex(index)
         bench.until_idle()
         pruned = Shades.of(LIGHT).right if name == "Compare" else LIGHT.steps[0]
-        assert share_of(bar.currentWidget(), pruned) > 0.005
+        if name != "Weights":
+            assert share_of(bar.currentWidget(), pruned) > 0.005
+    bar.setCurrentWidget(tabs.weights_view)
+    bench.until_idle()
+    assert tabs.weights_view._drawn is not None
 
 
 def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(bench, checkpoint, shown):

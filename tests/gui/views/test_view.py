@@ -4,9 +4,10 @@ from shiboken6 import delete
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.theme import DARK, LIGHT, Theme
-from prune_gui.gui.views import DistributionView, MaskView, NormsView
+from prune_gui.gui.views import DistributionView, MaskView, NormsView, WeightsView
 
-VIEWS = pytest.mark.parametrize("kind", [MaskView, DistributionView, NormsView])
+VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [MaskView, DistributionView, NormsView])
+VIEWS = pytest.mark.parametrize("kind", [MaskView, WeightsView, DistributionView, NormsView])
 
 
 def _text(widget):
@@ -21,7 +22,7 @@ def test_a_view_says_why_there_is_nothing_to_see(kind, bench, checkpoint, shown)
     assert any("cannot be pruned: integer" in text for text in _text(made))
 
 
-@VIEWS
+@VIEWS_OF_STEPS
 def test_a_view_shows_the_stack_and_the_draft_live(kind, bench, checkpoint, shown, share_of):
     made = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -35,7 +36,7 @@ def test_a_view_shows_the_stack_and_the_draft_live(kind, bench, checkpoint, show
     assert share_of(made, LIGHT.draft) < 0.001
 
 
-@VIEWS
+@VIEWS_OF_STEPS
 @pytest.mark.parametrize("name", ["fc.weight", "fc.bias", "scale", "conv.weight", "odd.weight"])
 def test_parameters_of_every_shape_can_be_looked_at(kind, name, bench, checkpoint, shown, share_of):
     made = shown(kind(bench))
@@ -58,7 +59,7 @@ def test_a_view_that_nobody_sees_does_no_work(kind, bench, checkpoint, shown, mo
     assert len(looks) == 1
 
 
-@VIEWS
+@VIEWS_OF_STEPS
 def test_a_picture_that_comes_too_late_is_not_shown(
     kind, bench, checkpoint, shown, monkeypatch, share_of
 ):
@@ -85,7 +86,7 @@ def test_a_picture_for_a_window_that_is_gone_does_no_harm(
     bench.open_and_choose(checkpoint, "fc.weight")
     looks = []
     monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
-    bench.add(bench.step(amount=0.5))
+    bench.choose("other.weight")
     delete(made)
     _, _, then = looks[0]
     then(None)
@@ -101,7 +102,8 @@ def test_what_cannot_be_read_is_said_in_place_of_the_picture(
     def fail(*arguments):
         raise CheckpointError("The file is gone.")
 
-    monkeypatch.setattr(type(bench.session.checkpoint), "read_key", fail)
+    for name in ("read_key", "view_key"):
+        monkeypatch.setattr(type(bench.session.checkpoint), name, fail)
     monkeypatch.setattr(type(bench.resolved.resolution), "pruned_by_within", fail)
     bench.add(
         bench.step("random_unstructured", targets=["*.bias"]), bench.step("random_unstructured")
@@ -123,7 +125,7 @@ def test_long_work_is_announced_and_short_work_does_not_flicker(
     qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(made)))
 
 
-@VIEWS
+@VIEWS_OF_STEPS
 def test_while_new_figures_come_the_old_picture_stays(
     kind, bench, checkpoint, shown, monkeypatch, qtbot, share_of
 ):
@@ -137,7 +139,7 @@ def test_while_new_figures_come_the_old_picture_stays(
     assert share_of(made, LIGHT.kept) == pytest.approx(before, rel=0.1)
 
 
-@VIEWS
+@VIEWS_OF_STEPS
 def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share_of):
     palette, style = qapp.palette(), qapp.style().objectName()
     theme = Theme(qapp, "light")

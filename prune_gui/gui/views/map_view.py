@@ -1,0 +1,412 @@
+"""A view of a parameter of any size that pans and zooms like a map."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from PySide6.QtCore import QSize, Qt, QTimer
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+
+from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
+from prune_gui.gui.views.map_canvas import MapCanvas, Written, extent
+from prune_gui.gui.views.map_wording import describe, describe_pinned
+from prune_gui.gui.views.plane_chooser import PlaneChooser
+from prune_gui.gui.views.subject import Subject, kind_around
+from prune_gui.gui.views.tiles import Mosaic, Painted, Painting, Part, Tiles
+from prune_gui.gui.views.view import SETTLE, View
+from prune_gui.gui.views.written import Texts
+
+if TYPE_CHECKING:
+    from prune_gui.audit.entry import Weight
+    from prune_gui.audit.plane import Layout
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe.explanation import Explanation
+
+ZOOM = 1.3
+PAN = 0.2
+QUIET = 200
+"""Milliseconds without a change after which the whole picture is made beside the part in sight."""
+COARSE = 700
+"""Cells along each side of that, at most."""
+ROOM = 24
+"""Pixels beside the text of a button."""
+BRIGHT = 140
+"""Lightness of a colour from which text on it is black."""
+
+
+class Painter(Protocol):
+    """Makes pictures of a parameter, on the engine's thread.
+
+    Attributes:
+        key: equal if all its pictures are.
+    """
+
+    @property
+    def key(self) -> Hashable:
+        """See above."""
+
+    def paint(self, layout: Layout, part: Part, monitor: Monitor) -> Painting:
+        """Paint a rectangle."""
+
+    def texts(self, layout: Layout, rows: range, columns: range) -> Texts:
+        """Return what to write into the entries of a rectangle."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """A picture, and of what it is.
+
+    Attributes:
+        key: of the painter.
+        mosaic: the tiles.
+        painted: all of them together.
+    """
+
+    key: Hashable
+    mosaic: Mosaic
+    painted: Painted
+
+    def shows(self, key: Hashable, mosaic: Mosaic) -> bool:
+        """Tell whether it is what this painter makes of these tiles."""
+        return (self.key, self.mosaic) == (key, mosaic)
+
+
+class MapView(View):
+    """Looks at a parameter through a painter.
+
+    The wheel zooms at the cursor, dragging moves. F fits, 1 shows an entry per pixel, plus and
+    minus zoom, the arrows move. A click pins an entry, Escape lets go of it.
+    """
+
+    def __init__(
+        self,
+        workbench: Workbench,
+        controls: Sequence[QWidget],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(workbench, parent)
+        self._tiles = Tiles()
+        self._layout: Layout | None = None
+        self._wanted: tuple[Hashable, Mosaic] | None = None
+        self._drawn: Drawn | None = None
+        self._written: tuple[Hashable, range, range] | None = None
+        self._whole_of: tuple[Hashable, Layout] | None = None
+        self._cursor: tuple[int, int] | None = None
+        self._pinned: tuple[int, int] | None = None
+        self._chooser = PlaneChooser()
+        self._chooser.changed.connect(self.refresh)
+        self._plot = MapCanvas()
+        self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
+        self._reason.setMargin(24)
+        self._picture_or_reason = QStackedWidget()
+        self._picture_or_reason.addWidget(self._plot)
+        self._picture_or_reason.addWidget(self._reason)
+        self._entry, self._pin = (
+            _Line(name, wrapped=wrapped)
+            for name, wrapped in (("Entry under the cursor", False), ("Pinned entry", True))
+        )
+        self._pin.setContentsMargins(8, 4, 8, 0)
+        self._pin.hide()
+        self._lay_out(
+            [self._chooser, *controls, *self._buttons()],
+            self._picture_or_reason,
+            [self._entry],
+        )
+        below = self._content.layout()
+        assert isinstance(below, QVBoxLayout)
+        place = below.indexOf(self._picture_or_reason)
+        below.insertWidget(place + 1, self._pin)
+        below.insertWidget(place, self._chooser.sliders)
+        self._set_shortcuts()
+        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settled.timeout.connect(self.refresh)
+        self._quiet = QTimer(self, singleShot=True, interval=QUIET)
+        self._quiet.timeout.connect(self._complete_picture)
+        self._plot.view.sigRangeChanged.connect(self._moved)
+        self._plot.view.sigResized.connect(self._moved)
+        self._plot.pointed.connect(self._set_cursor)
+        self._plot.clicked.connect(self._set_pin)
+        self._plot.escaped.connect(lambda: self._set_pin(None))
+        workbench.opened.connect(self._tiles.clear)
+        self._recolour()
+
+    @abstractmethod
+    def _painter(self, subject: Subject) -> Painter:
+        """Return what paints the chosen parameter as the controls say."""
+
+    @abstractmethod
+    def _describe_colours(self, subject: Subject, drawn: Drawn) -> None:
+        """Show the legend of a picture."""
+
+    def _buttons(self) -> list[QPushButton]:
+        made = []
+        for text, tip, key, act in (
+            ("Fit", "Show the whole parameter (F)", "F", self.fit),
+            ("1:1", "Show one entry per pixel (1)", "1", self.one_to_one),
+        ):
+            made.append(button := QPushButton(text))
+            button.setToolTip(tip)
+            button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + ROOM)
+            button.clicked.connect(act)
+            self._shortcut(key, act, self)
+        return made
+
+    def fit(self) -> None:
+        """Show the whole picture."""
+        self._plot.fit()
+
+    def one_to_one(self) -> None:
+        """Show one entry per pixel, around the same middle."""
+        self._plot.one_to_one()
+
+    def zoom(self, factor: float) -> None:
+        """Show more entries (a factor above 1) or fewer, around the same middle."""
+        self._plot.zoom(factor)
+
+    def pan(self, across: float, down: float) -> None:
+        """Move by shares of what is in sight."""
+        self._plot.pan(across, down)
+
+    def _set_shortcuts(self) -> None:
+        for key, factor in (("+", 1 / ZOOM), ("=", 1 / ZOOM), ("-", ZOOM)):
+            self._shortcut(key, partial(self.zoom, factor), self)
+        for key, across, down in (
+            ("Left", -PAN, 0.0),
+            ("Right", PAN, 0.0),
+            ("Up", 0.0, -PAN),
+            ("Down", 0.0, PAN),
+        ):
+            self._shortcut(key, partial(self.pan, across, down), self._plot)
+
+    def _shortcut(self, key: str, act: Callable[[], None], where: QWidget) -> None:
+        shortcut = QShortcut(QKeySequence(key), where)
+        shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        shortcut.activated.connect(act)
+
+    def _look(self, subject: Subject) -> None:
+        self._chooser.set_shape(subject.info.shape)
+        layout, painter = self._chooser.layout_chosen, self._painter(subject)
+        mosaic = Mosaic.over(self._plot.frame_of(layout))
+        self._wanted = (painter.key, mosaic)
+        if self._drawn is not None and self._drawn.shows(*self._wanted):
+            self._pictured = subject
+            self._write(subject, self._drawn)
+            return
+        keys = mosaic.keys(painter.key)
+        known = self._tiles.get(keys.values())
+        if len(known) == len(keys):
+            painted = mosaic.join({place: known[key] for place, key in keys.items()})
+            self._arrive(
+                subject,
+                Drawn(painter.key, mosaic, painted),
+                lambda drawn: self._show(subject, drawn),
+            )
+            return
+        self._picture(
+            subject,
+            lambda monitor: self._paint(painter, mosaic, monitor),
+            lambda drawn: self._show_unless_late(subject, drawn),
+        )
+
+    def _show_unless_late(self, subject: Subject, drawn: Drawn | str) -> None:
+        """Show what the engine made, unless what is wanted by now is shown already."""
+        shown, wanted = self._drawn, self._wanted
+        if shown is None or wanted is None or not shown.shows(*wanted):
+            self._show(subject, drawn)
+
+    def _paint(self, painter: Painter, mosaic: Mosaic, monitor: Monitor) -> Drawn | str:
+        """Make the tiles that are not known; return all together, or why there is no picture."""
+        keys = mosaic.keys(painter.key)
+        known = self._tiles.get(keys.values())
+        tiles = {place: known[key] for place, key in keys.items() if key in known}
+        missing = [place for place in keys if place not in tiles]
+        try:
+            made = mosaic.paint(missing, lambda part: painter.paint(mosaic.layout, part, monitor))
+        except Cancelled:
+            raise
+        except PruneGuiError as error:
+            return str(error)
+        self._tiles.put({keys[place]: tile for place, tile in made.items()})
+        return Drawn(painter.key, mosaic, mosaic.join(tiles | made))
+
+    def _show(self, subject: Subject, drawn: Drawn | str) -> None:
+        if isinstance(drawn, str):
+            self._drawn = None
+            self._reason.setText(drawn)
+            self._picture_or_reason.setCurrentWidget(self._reason)
+            self._legend.clear()
+            return
+        self._picture_or_reason.setCurrentWidget(self._plot)
+        mosaic, painted = drawn.mosaic, drawn.painted
+        if self._whole_of != (drawn.key, mosaic.layout):
+            self._plot.whole.hide()
+        if mosaic.layout != self._layout or not subject.same_parameter(self._pictured):
+            self._take(subject, mosaic.layout)
+        if mosaic.is_whole:
+            self._plot.show_whole(painted.pixels)
+            self._plot.part.hide()
+            self._whole_of = (drawn.key, mosaic.layout)
+        else:
+            self._plot.show_part(painted.pixels, mosaic.rows, mosaic.columns)
+        self._drawn = drawn
+        self._plot.show_marks(painted.marks)
+        self._describe_colours(subject, drawn)
+        self._write(subject, drawn)
+        self._ask_about_entry()
+        self._ask_about_pin()
+        self._quiet.start()
+
+    def _take(self, subject: Subject, layout: Layout) -> None:
+        """Put another parameter, or another layout of it, on the screen."""
+        if self._layout is None or extent(layout) != extent(self._layout):
+            self._cursor = self._pinned = None
+            self._plot.pin(None)
+        self._layout = layout
+        self._plot.take(layout)
+        names = dim_names(kind_around(self._workbench, subject), subject.name, subject.info.shape)
+        labels = layout_labels(names, layout, self._chooser.dims)
+        for side, text, (scale, end) in zip(
+            ("left", "bottom"), labels, axis_scales(layout), strict=True
+        ):
+            axis = self._plot.plotItem.getAxis(side)
+            assert isinstance(axis, IndexAxis)
+            axis.end = end
+            axis.setScale(scale)
+            self._plot.label(side, text)
+
+    def _complete_picture(self) -> None:
+        """Make the whole picture too, so that there is something wherever one moves."""
+        subject, layout = self.subject, self._layout
+        if subject is None or layout is None or self._drawn is None:
+            return
+        self._look_beside(subject, layout)
+        painter, whole = self._painter(subject), Mosaic.whole(self._drawn.mosaic, COARSE)
+        if self._whole_of == (painter.key, layout):
+            return
+
+        def show(drawn: Drawn | str) -> None:
+            if isinstance(drawn, Drawn) and self._drawn and self._drawn.key == drawn.key:
+                self._plot.show_whole(drawn.painted.pixels)
+                self._whole_of = (drawn.key, layout)
+
+        self._ask(
+            f"{self.lane}.whole",
+            subject,
+            lambda monitor: self._paint(painter, whole, monitor),
+            show,
+        )
+
+    def _look_beside(self, subject: Subject, layout: Layout) -> None:
+        """Set out to make what goes with the picture, if anything does."""
+
+    def _write(self, subject: Subject, drawn: Drawn) -> None:
+        """Write into the entries in sight if they are large enough."""
+        mosaic = drawn.mosaic
+        if not self._plot.readable or mosaic.cell != (1, 1):
+            self._written = None
+            self._plot.write(None)
+            return
+        sight = self._plot.frame_of(mosaic.layout)
+        rows, columns, painter = sight.rows, sight.columns, self._painter(subject)
+        wanted = (drawn.key, rows, columns)
+        if wanted == self._written:
+            return
+        self._written = wanted
+        top, left = rows.start - mosaic.rows.start, columns.start - mosaic.columns.start
+        pixels = drawn.painted.pixels[top : top + len(rows), left : left + len(columns), :3]
+        bright = pixels @ np.array([0.299, 0.587, 0.114]) > BRIGHT
+
+        def show(texts: Texts) -> None:
+            if self._written == wanted:
+                self._plot.write(Written(rows, columns, texts, bright))
+
+        def read(_: Monitor) -> Texts:
+            return painter.texts(mosaic.layout, rows, columns)
+
+        self._ask(f"{self.lane}.texts", subject, read, show)
+
+    def _moved(self) -> None:
+        if not self._settled.isActive():
+            self._settled.start()
+
+    def _set_cursor(self, cursor: tuple[int, int] | None) -> None:
+        if cursor != self._cursor:
+            self._cursor = cursor
+            self._ask_about_entry()
+
+    def _ask_about_entry(self) -> None:
+        subject, layout, cursor = self.subject, self._layout, self._cursor
+        if subject is None or layout is None or cursor is None or not _about(layout, subject):
+            self._entry.setText("")
+            return
+
+        def read(_: Monitor) -> Weight:
+            from prune_gui.audit.entry import weight_at
+
+            return weight_at(subject.resolution, subject.name, layout, *cursor)
+
+        def tell(weight: Weight) -> None:
+            if cursor == self._cursor:
+                self._entry.setText(describe(subject, weight))
+
+        self._ask(f"{self.lane}.entry", subject, read, tell)
+
+    def _set_pin(self, place: tuple[int, int] | None) -> None:
+        self._pinned = None if place == self._pinned else place
+        self._plot.pin(self._pinned)
+        self._ask_about_pin()
+
+    def _ask_about_pin(self) -> None:
+        subject, layout, pinned = self.subject, self._layout, self._pinned
+        self._pin.setVisible(pinned is not None)
+        if subject is None or layout is None or pinned is None or not _about(layout, subject):
+            return
+        index = layout.index(*pinned)
+
+        def tell(found: Explanation) -> None:
+            if pinned == self._pinned:
+                self._pin.setText(describe_pinned(subject, found))
+
+        self._ask(
+            f"{self.lane}.pin",
+            subject,
+            lambda _: subject.resolution.explain(subject.name, index),
+            tell,
+        )
+
+    def _recolour(self) -> None:
+        self._plot.recolour(self.colours())
+        self._drawn = self._whole_of = self._written = None
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """Stop waiting."""
+        super().hideEvent(event)
+        self._settled.stop()
+        self._quiet.stop()
+
+
+class _Line(QLabel):
+    """A text about an entry, that can be copied; what does not fit is cut, not made room for."""
+
+    def __init__(self, name: str, *, wrapped: bool) -> None:
+        super().__init__(
+            textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse, wordWrap=wrapped
+        )
+        self.setAccessibleName(name)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Ask for one line: the window is not to grow for a text."""
+        return QSize(1, self.fontMetrics().height())
+
+
+def _about(layout: Layout, subject: Subject) -> bool:
+    return layout.shape == subject.info.shape

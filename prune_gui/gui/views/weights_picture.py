@@ -1,0 +1,159 @@
+"""From the numbers of a parameter to the pixels of a picture. No Qt: it is done on the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.ramps import Ramp, parts, ramp
+from prune_gui.gui.views.subject import Subject
+from prune_gui.gui.views.tiles import Painting, Part
+from prune_gui.gui.views.written import Texts, texts
+
+if TYPE_CHECKING:
+    from prune_gui.audit.measures import Measure
+    from prune_gui.audit.plane import Layout
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe.companions import Companions
+
+Quantity = Literal["value", "size", "score", "margin", "difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a quantity is shown.
+
+    Attributes:
+        title: what to call it.
+        signed: whether it lies on both sides of zero.
+        averaged: whether a cell of many entries shows their mean; else the number that lies
+            farthest from zero, which a mean would hide.
+        of_step: whether it is about a step.
+    """
+
+    title: str
+    signed: bool
+    averaged: bool
+    of_step: bool = False
+
+    @property
+    def reduced(self) -> str:
+        """What a cell of many entries shows."""
+        return "the mean of its entries" if self.averaged else "its entry farthest from zero"
+
+
+KINDS: Final[dict[Quantity, Kind]] = {
+    "value": Kind("Value", signed=True, averaged=False),
+    "size": Kind("Size |w|", signed=False, averaged=True),
+    "score": Kind("Score", signed=False, averaged=True, of_step=True),
+    "margin": Kind("Margin to the cut", signed=True, averaged=True, of_step=True),
+    "difference": Kind("Difference to a file", signed=True, averaged=False),
+}
+
+
+@dataclass(slots=True)
+class Ends:
+    """How far the numbers of some pictures reach from zero, found by going through all of them."""
+
+    known: dict[Hashable, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightsPainter:
+    """Paints a number per entry.
+
+    Attributes:
+        subject: the parameter, and what is pruned of it.
+        colours: of the theme.
+        quantity: which number.
+        step: of which it is the score or the margin; 0 for other quantities.
+        path: of the other file, if it is a difference.
+        files: opens that.
+        ends: of the numbers of this painter and others.
+    """
+
+    subject: Subject
+    colours: Colours
+    quantity: Quantity
+    step: int
+    path: str
+    files: Companions
+    ends: Ends
+
+    @property
+    def kind(self) -> Kind:
+        """How the quantity is shown."""
+        return KINDS[self.quantity]
+
+    @property
+    def ramp(self) -> Ramp:
+        """Its colours."""
+        return ramp(self.colours, signed=self.kind.signed)
+
+    @property
+    def numbers_key(self) -> Hashable:
+        """What the numbers follow from."""
+        checkpoint, name, layers = self.subject.mask_key
+        of_step = (layers, self.step) if self.kind.of_step else ()
+        return checkpoint, name, self.quantity, of_step, self.path
+
+    @property
+    def key(self) -> Hashable:
+        """What the pictures follow from."""
+        return self.numbers_key, self.colours
+
+    def paint(self, layout: Layout, part: Part, monitor: Monitor) -> Painting:
+        """Paint a rectangle; rare are cells in which a number is NaN or infinite."""
+        from prune_gui.audit.readings import readings
+
+        measure, reach = self._measure(), self._reach(monitor)
+        found = readings(measure, layout, part.rows, part.columns, part.cells, monitor)
+        numbers = found.mean if self.kind.averaged else found.farthest
+        pixels = self.ramp.table()[self.ramp.places(numbers, reach)]
+        pixels[np.isnan(numbers), :3] = parts(self.colours.grid)
+        pixels[found.odd, :3] = parts(self.colours.warning)
+        return Painting(pixels, (found.odd,))
+
+    def texts(self, layout: Layout, rows: range, columns: range) -> Texts:
+        """Return the numbers."""
+        return texts(self._measure(), layout, rows, columns)
+
+    def _measure(self) -> Measure:
+        from prune_gui.audit import measures
+
+        resolution, name = self.subject.resolution, self.subject.name
+        if self.kind.of_step and not self.step:
+            raise PruneGuiError(f"No step ranks {name} by a score.\nAdd or preview one that does.")
+        if self.quantity == "difference" and not self.path:
+            raise PruneGuiError("Choose a checkpoint to compare with.")
+        if self.quantity == "score":
+            return measures.scores(resolution, name, self.step)
+        if self.quantity == "margin":
+            return measures.margins(resolution, name, self.step)
+        if self.quantity == "difference":
+            return measures.difference(resolution, name, self.files, self.path)
+        return (
+            measures.sizes(resolution, name)
+            if self.quantity == "size"
+            else measures.weights(resolution, name)
+        )
+
+    def _reach(self, monitor: Monitor) -> float:
+        """Return how far the numbers of the whole parameter reach from zero."""
+        from prune_gui.audit.readings import reach_of
+
+        known = self.ends.known
+        if self.numbers_key not in known:
+            reach = reach_of(self._measure(), self.subject.info.numel, monitor)
+            while len(known) >= MOST_KNOWN:
+                known.pop(next(iter(known)))
+            known[self.numbers_key] = reach
+        return known[self.numbers_key]
+
+
+MOST_KNOWN: Final = 64

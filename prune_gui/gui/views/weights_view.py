@@ -1,0 +1,140 @@
+"""The numbers of a parameter of any size: its values, scores, or what lies between two files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+
+from prune_gui.gui.dialogs import ask_checkpoint
+from prune_gui.gui.views.map_view import Drawn, MapView
+from prune_gui.gui.views.ramp_bar import RampBar
+from prune_gui.gui.views.subject import Subject
+from prune_gui.gui.views.weights_picture import KINDS, Ends, Quantity, WeightsPainter
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe.companions import Companions
+
+
+class WeightsView(MapView):
+    """A number per entry as a colour: the value, its size, a score, a margin, or a difference."""
+
+    lane = "weights"
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        self._quantity, self._step = QComboBox(), QComboBox()
+        self._quantity.setAccessibleName("Colour by")
+        self._quantity.setToolTip("What the colours stand for")
+        self._step.setAccessibleName("Step")
+        self._step.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self._step.setToolTip("Whose score it is")
+        for quantity, kind in KINDS.items():
+            self._quantity.addItem(
+                f"{kind.title}…" if quantity == "difference" else kind.title, quantity
+            )
+        self._choose_file = QPushButton("File…")
+        self._choose_file.setToolTip("Choose the checkpoint to compare with")
+        self._other = ""
+        self._files: Companions | None = None
+        self._ends = Ends()
+        self._bar = RampBar()
+        super().__init__(workbench, [self._quantity, self._step, self._choose_file], parent)
+        self.setAccessibleName("Weights")
+        legend = QHBoxLayout()
+        legend.setContentsMargins(8, 0, 0, 4)
+        legend.addWidget(self._bar)
+        legend.addWidget(self._legend, 1)
+        below = self._content.layout()
+        assert isinstance(below, QVBoxLayout)
+        below.addLayout(legend)
+        self._plot.setAccessibleName("Picture of the weights")
+        self._step.hide()
+        self._choose_file.hide()
+        self._quantity.activated.connect(self._choose)
+        self._step.currentIndexChanged.connect(self.refresh)
+        self._choose_file.clicked.connect(self._ask_for_file)
+        workbench.opened.connect(self._forget)
+
+    def compare_with(self, path: Path) -> None:
+        """Show the difference to another checkpoint."""
+        self._other = str(path.absolute())
+        self._choose_file.setText(path.name.replace("&", "&&"))
+        self._quantity.setCurrentIndex(self._quantity.findData("difference"))
+        self.refresh()
+
+    def _choose(self) -> None:
+        if self._quantity.currentData() == "difference" and not self._other:
+            self._ask_for_file()
+        self.refresh()
+
+    def _ask_for_file(self) -> None:
+        session = self._workbench.session
+        assert session is not None
+        path = ask_checkpoint(self, session.checkpoint.path.parent)
+        if path is not None:
+            self.compare_with(path)
+
+    def _painter(self, subject: Subject) -> WeightsPainter:
+        quantity: Quantity = self._quantity.currentData()
+        self._offer_steps(subject)
+        return WeightsPainter(
+            subject,
+            self.colours(),
+            quantity,
+            self._step.currentData() or 0 if KINDS[quantity].of_step else 0,
+            self._other if quantity == "difference" else "",
+            self._companions(),
+            self._ends,
+        )
+
+    def _companions(self) -> Companions:
+        """Return what keeps the other file open, for as long as this file is."""
+        from prune_gui.recipe.companions import Companions
+
+        if self._files is None:
+            self._files = Companions()
+        return self._files
+
+    def _offer_steps(self, subject: Subject) -> None:
+        """Offer the steps that rank the parameter; the last one, unless another was chosen."""
+        from prune_gui.audit.measures import ranking_steps
+
+        quantity: Quantity = self._quantity.currentData()
+        self._choose_file.setVisible(quantity == "difference")
+        steps = ranking_steps(subject.resolution, subject.name) if KINDS[quantity].of_step else ()
+        self._step.setVisible(bool(steps))
+        offered = [(subject.title(step), step) for step in steps]
+        before = self._step.currentData()
+        if offered != [
+            (self._step.itemText(i), self._step.itemData(i)) for i in range(self._step.count())
+        ]:
+            self._step.blockSignals(True)
+            self._step.clear()
+            for title, step in offered:
+                self._step.addItem(title, step)
+            place = self._step.findData(before)
+            self._step.setCurrentIndex(place if place >= 0 else len(offered) - 1)
+            self._step.blockSignals(False)
+
+    def _describe_colours(self, subject: Subject, drawn: Drawn) -> None:
+        painter = self._painter(subject)
+        kind, colours = painter.kind, painter.colours
+        single = drawn.mosaic.cell == (1, 1)
+        said = [kind.title + (" of each entry" if single else f": a cell shows {kind.reduced}")]
+        [odd] = drawn.painted.rare
+        if odd is None or len(odd):
+            said.append(
+                f'<span style="color: {colours.warning}">■</span>&nbsp;NaN&nbsp;or&nbsp;infinite'
+            )
+        if len(drawn.painted.marks):
+            said.append("○&nbsp;marks&nbsp;lone&nbsp;cells&nbsp;of&nbsp;these")
+        if kind.of_step:
+            said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;not&nbsp;ranked')
+        self._legend.setText(" &nbsp; &nbsp; ".join(said))
+        self._bar.show_ramp(painter.ramp, self._ends.known.get(painter.numbers_key, 0.0))
+
+    def _forget(self) -> None:
+        self._ends.known.clear()
+        self._files = None

@@ -1,0 +1,51 @@
+"""The stack on the clipboard: as a recipe, a command line, and a program."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+from PySide6.QtGui import QGuiApplication
+from safetensors.torch import load_file
+
+from prune_gui.recipe import Recipe, export
+
+
+@pytest.fixture
+def copied(demo_window, workbench, make_step, settle, qtbot):
+    """Add a step; return what runs an action and gives what it copied."""
+    workbench.edit(lambda session: session.add(make_step(amount=0.25)))
+    settle()
+
+    def copy(action: str) -> str:
+        with qtbot.waitSignal(workbench.copied):
+            demo_window.acts[action].trigger()
+        return QGuiApplication.clipboard().text()
+
+    return copy
+
+
+def test_as_a_recipe(copied, workbench):
+    assert Recipe.from_yaml(copied("copy_recipe")).steps == workbench.session.steps
+
+
+def test_as_a_command_line_that_names_the_recipe_file_if_that_is_up_to_date(
+    copied, workbench, tmp_path
+):
+    assert "apply - " in copied("copy_command")
+    path = tmp_path / "recipe.yaml"
+    workbench.session.mark_saved(workbench.session.recipe, path)
+    assert f"apply {path} " in copied("copy_command")
+
+
+def test_as_a_program_that_makes_the_same_tensors(copied, workbench, tmp_path, demo_checkpoint):
+    script = copied("copy_script")
+    ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
+    out = str(demo_checkpoint.with_suffix(".pruned.safetensors"))
+    assert out in script
+    program = tmp_path / "script.py"
+    program.write_text(script.replace(out, str(theirs)))
+    runpy.run_path(str(program))
+    export(workbench.resolved.resolution, ours)
+    found, wanted = load_file(theirs), load_file(ours)
+    assert all(found[name].equal(wanted[name]) for name in wanted)

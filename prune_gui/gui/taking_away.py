@@ -126,9 +126,13 @@ class InLight(QObject):
         self._use = use
         self._workbench = workbench
         self._drawn = False
-        view.setPalette(light_palette())  # the view sees the change, and looks again
         view.pictured.connect(self._pictured)
         workbench.bridge.happened.connect(self._follow)
+        before = view.ticket
+        view.setPalette(light_palette())  # the view sees the change, and looks again
+        if view.ticket == before:  # it had this picture at hand
+            self._drawn = True
+            self._pictured()
 
     def _follow(self, event: Event) -> None:
         """Notice what becomes of the last look; one before it may still bring a dark picture."""

@@ -16,8 +16,17 @@ from prune_gui.pruning.keys import Alive, raw_bits
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.sources import Scores, TensorScores, wide_dtype
 
+LONG: Final = 256
+"""Entries of a channel side by side from which on torch adds them up as fast as memory gives them.
+"""
+ROWS_OF: Final = 1 << 26
+"""Entries that torch is given at once."""
 PIECE: Final = 1 << 21
-"""Entries looked at together. Sums are rounded the same whatever `parallel.CHUNK` is."""
+PIECES: Final = 8
+"""Entries looked at together, at least; more, but no more than `PIECES` times as many, if there are
+more than so many pieces, each of which costs time. Sums are rounded the same whatever
+`parallel.CHUNK` is.
+"""
 
 
 def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = None) -> Tensor:
@@ -92,6 +101,10 @@ def _norms(scores: Scores, alive: Alive | None, n: Order, dim: int, monitor: Mon
     """Return the norms of the channels of scores, from pieces that are joined in order."""
     norm, shape = norm_of_order(n), scores.shape
     outer, channels, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    if alive is None and outer == 1 and channels and inner >= LONG and n in (2, "fro"):
+        plain = _row_norms(scores, channels, inner, monitor)
+        if plain is not None:
+            return plain
 
     def look(piece: _Piece) -> tuple[slice, Found]:
         stop = piece.start + math.prod(piece.layout)
@@ -100,14 +113,29 @@ def _norms(scores: Scores, alive: Alive | None, n: Order, dim: int, monitor: Mon
         monitor.advance((stop - piece.start) * scores.nbytes // math.prod(shape))
         return slice(piece.channel, piece.channel + len(found)), found
 
-    pieces = list(_pieces(outer, channels, inner))
-    per_task = -(-len(pieces) // (4 * torch.get_num_threads())) or 1  # a task by itself costs time
-    tasks = [pieces[i : i + per_task] for i in range(0, len(pieces), per_task)]
     norms = np.full(channels, norm.start)
-    for looked in run(lambda task: [look(piece) for piece in task], tasks):
-        for where, found in looked:
-            norms[where] = norm.join(norms[where], found)
+    for where, found in run(look, _pieces(outer, channels, inner)):
+        norms[where] = norm.join(norms[where], found)
     return norm.root(norms).to(wide_dtype(scores.dtype))
+
+
+def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> Tensor | None:
+    """Return the 2-norms of rows, where torch is as fast as memory and as exact as is needed.
+
+    None if it is not: it squares in the type of the entries, which float32 alone (and float64)
+    stands, if no sum overflows.
+    """
+    if scores.dtype not in (torch.float32, torch.float64):
+        return None
+    norms, together = [], max(1, ROWS_OF // inner)
+    for first in range(0, channels, together):
+        last = min(first + together, channels)
+        rows = scores.part(first * inner, last * inner).view(-1, inner)
+        norms.append(torch.linalg.vector_norm(rows, 2, dim=1))
+        if bool(norms[-1].isinf().any()):
+            return None
+        monitor.advance(rows.nbytes)
+    return torch.cat(norms)
 
 
 class _Piece(NamedTuple):
@@ -119,16 +147,18 @@ class _Piece(NamedTuple):
 
 
 def _pieces(outer: int, channels: int, inner: int) -> Iterator[_Piece]:
-    """Cut entries of shape (outer, channels, inner), in this order, into at most `PIECE` each."""
-    if outer * channels * inner == 0:
+    """Cut entries of shape (outer, channels, inner), in this order, into few pieces."""
+    size = outer * channels * inner
+    if size == 0:
         return
-    slabs, many = max(1, PIECE // (channels * inner)), max(1, PIECE // inner)
+    most = min(max(PIECE, -(-size // PIECES)), PIECE * PIECES)
+    slabs, many = max(1, most // (channels * inner)), max(1, most // inner)
     for slab in range(0, outer, slabs):
         for channel in range(0, channels, many):
-            for place in range(0, inner, PIECE):
+            for place in range(0, inner, most):
                 start = (slab * channels + channel) * inner + place
                 sides = min(outer - slab, slabs), min(channels - channel, many)
-                yield _Piece(start, channel, Layout(1, *sides, min(inner - place, PIECE)))
+                yield _Piece(start, channel, Layout(1, *sides, min(inner - place, most)))
 
 
 def _norms_elsewhere(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:

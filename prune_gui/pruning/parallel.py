@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
+from typing import Final, TypeVar
 
 import torch
 
 CHUNK = 1 << 20
 """Entries per piece of work: some milliseconds, so that Cancel is prompt."""
+
+NAME: Final = "prune-gui-chunk"
+"""What the names of the threads begin with."""
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -24,11 +28,32 @@ def chunks(size: int) -> Iterator[tuple[int, int]]:
 def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
     """Yield ``work(task)`` for every task, in order, computed on `torch.get_num_threads()` threads.
 
-    The first exception ends it; tasks not begun by then are dropped.
+    The calling thread is one of them. The first exception ends it; tasks not begun by then are
+    dropped.
     """
     tasks = list(tasks)
-    if len(tasks) == 1:  # as for most parameters; to start threads takes longer
-        yield work(tasks[0])
+    others = torch.get_num_threads() - 1
+    if len(tasks) == 1 or not others:  # as for most parameters; to wake threads takes longer
+        yield from map(work, tasks)
         return
-    with ThreadPoolExecutor(torch.get_num_threads(), "prune-gui-chunk") as pool:
-        yield from pool.map(work, tasks)
+    futures = [_pool(others).submit(work, task) for task in tasks]
+    left, own = iter(range(len(tasks))), dict[int, Result]()
+    try:
+        for place, future in enumerate(futures):
+            while place not in own and not future.done():
+                mine = next((i for i in left if futures[i].cancel()), None)
+                if mine is None:
+                    break
+                own[mine] = work(tasks[mine])
+            yield own.pop(place) if place in own else future.result()
+    finally:
+        wait([future for future in futures if not future.cancel()])
+
+
+@lru_cache(maxsize=1)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work: to start them takes longer than many a pass over memory.
+
+    Whoever calls `run` from one of them does the work itself if the others are busy.
+    """
+    return ThreadPoolExecutor(threads, NAME)

@@ -35,7 +35,7 @@ def keep(t: Tensor, mask: Tensor) -> Tensor:
 
 def on_top(mask: Tensor, kept: Tensor) -> Tensor:
     """Return a mask without what is False in `kept`, in its own dtype; `kept` may broadcast."""
-    return room_for(mask).copy_(kept.expand(mask.shape)).mul_(mask)
+    return torch.mul(mask.detach(), kept.to(mask.dtype), out=room_for(mask))
 
 
 def room_for(like: Tensor) -> Tensor:
@@ -44,7 +44,8 @@ def room_for(like: Tensor) -> Tensor:
     A large one comes from numpy, which asks for memory in large pages: to get it from torch, in
     small ones, takes longer than to fill it.
     """
-    if like.device.type != "cpu" or not like.is_contiguous() or like.nbytes < LARGE:
+    plain = type(like) in (Tensor, nn.Parameter) and like.device.type == "cpu"
+    if not (plain and like.is_contiguous() and like.nbytes >= LARGE):
         return torch.empty_like(like, requires_grad=False)
     memory = torch.from_numpy(np.empty(like.nbytes, np.uint8)).untyped_storage()
     return torch.empty(0, dtype=like.dtype).set_(memory, 0, like.shape, like.stride())
@@ -113,7 +114,8 @@ class PrunedTensor:
         """Return a copy of the mask; ones if the parameter was never pruned."""
         if self.hook is None:
             return room_for(self.orig).fill_(1)
-        return self._stored_mask().clone()
+        mask = self._stored_mask().detach()
+        return room_for(mask).copy_(mask)
 
     def scores(self, given: Tensor | None = None) -> Tensor:
         """Return what a step ranks: the weights, or the scores given; 0 where already pruned.
@@ -127,7 +129,10 @@ class PrunedTensor:
                 f"the parameter has {tuple(self.orig.shape)}."
             )
         scores = self.orig.detach() if given is None else given.detach().to(self.orig.device)
-        return scores if self.hook is None else keep(scores, self._stored_mask())
+        if self.hook is None:
+            return scores
+        mask = self._stored_mask().detach().bool()
+        return torch.where(mask, scores, scores.new_zeros(()), out=room_for(scores))
 
     def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
         """Give the parameter a new mask, and the hook that applies it; all of it, or nothing.

@@ -149,10 +149,10 @@ def test_until_sizes_are_known_it_says_so_and_then_what_zip_would_leave(dialog, 
     assert "with zip" in figures[1].text()
 
 
-def test_the_size_of_a_torch_file_is_only_about_known(dialog, told):
+def test_the_size_is_that_of_the_kind_of_file_named(dialog, told):
     exact = told(dialog)["finalized"]
     dialog._path.setText(str(dialog.path.with_suffix(".pt")))
-    assert told(dialog)["finalized"].startswith("about 1")
+    assert told(dialog)["finalized"] not in (exact, "")
     dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
     assert told(dialog)["finalized"] == exact
 

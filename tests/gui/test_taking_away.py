@@ -49,7 +49,15 @@ def failures(workbench):
 
 
 VIEWS = pytest.mark.parametrize(
-    "name", ["mask_view", "distribution_view", "norms_view", "layers_view"]
+    "name",
+    [
+        "mask_view",
+        "weights_view",
+        "distribution_view",
+        "norms_view",
+        "layers_view",
+        "compare_view",
+    ],
 )
 
 
@@ -152,7 +160,7 @@ def saved_table(window, tmp_path, monkeypatch, action="save_table"):
 
 def test_the_bins_are_saved_to_the_last_bit(pruned, look_at, tmp_path, monkeypatch):
     view = look_at(pruned.views.distribution_view)
-    found = view._histogram
+    found = view._picture_shown
     lines = saved_table(pruned, tmp_path, monkeypatch)
     assert [float(line["from"]) for line in lines] == found.edges[:-1].tolist()
     assert [float(line["to"]) for line in lines] == found.edges[1:].tolist()

@@ -159,6 +159,11 @@ class MapView(View):
             self._shortcut(key, act, self)
         return made
 
+    def picture(self) -> QWidget | None:
+        """Return the widget that shows the picture; None while there is a reason for none."""
+        shown = self._picture_or_reason.currentWidget() is self._plot
+        return self._plot if shown and super().picture() is not None else None
+
     def fit(self) -> None:
         """Show the whole picture."""
         self._plot.fit()

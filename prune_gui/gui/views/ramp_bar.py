@@ -11,6 +11,7 @@ from prune_gui.gui.views.ramps import STEPS, Ramp
 
 LENGTH = 180
 THICKNESS = 10
+SWATCHES = 12
 
 
 class RampBar(QWidget):
@@ -38,6 +39,19 @@ class RampBar(QWidget):
         low = -self._reach if self._ramp.signed else 0.0
         middle = 0.0 if self._ramp.signed else self._reach / 4  # of the root, it is the half
         return f"{low:.3g}", f"{middle:.3g}", f"{self._reach:.3g}"
+
+    @property
+    def html(self) -> str:
+        """The bar in rich text: swatches from the least to the greatest, the numbers between."""
+        if self._ramp is None:
+            return ""
+        table = np.ascontiguousarray(self._ramp.table()).view(np.uint8).reshape(-1, 4)
+        places = np.linspace(0, len(table) - 1, SWATCHES).astype(int)
+        shown = [f'<span style="color: #{bytes(table[i, :3]).hex()}">■</span>' for i in places]
+        low, middle, high = self.numbers
+        half = SWATCHES // 2
+        parts = (low, "".join(shown[:half]), middle, "".join(shown[half:]), high)
+        return "&nbsp;".join(parts)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return room for the bar and a line of text below it."""

@@ -135,6 +135,10 @@ class WeightsView(MapView):
         self._legend.setText(" &nbsp; &nbsp; ".join(said))
         self._bar.show_ramp(painter.ramp, self._ends.known.get(painter.numbers_key, 0.0))
 
+    def legend(self) -> str:
+        """Return the bar of colours in words, and what they are of."""
+        return f"{self._bar.html} &nbsp; &nbsp; {super().legend()}"
+
     def _forget(self) -> None:
         self._ends.known.clear()
         self._files = None

@@ -270,7 +270,8 @@ def _cut(ranking: Ranking, groups: _Groups, taken: NDArray[np.int64], monitor: M
     if pruned == 0:
         return Cut(0, -1, 0, odd)
     last = int(np.flatnonzero(taken)[-1])
-    if groups.bits[last]:  # all of it that may go goes, and nothing asked to split it
+    # All of it that may go goes, and nothing asked to split it; or it is NaN, which has many keys.
+    if groups.bits[last] or _non_finite(ranking.keys, groups.first[last : last + 1]).any():
         [cut] = find_cuts([ranking], pruned, monitor)
         return cut
     key, ties = int(groups.first[last]), int(taken[last])

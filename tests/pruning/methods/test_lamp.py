@@ -120,6 +120,13 @@ def test_lamp_prunes_what_its_definition_says_ties_included(made, share, cap):
     compare(made, share, cap, ties_too=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_of_several_nans_the_first_go(dtype):
+    tensor = torch.tensor([0.0] * 12 + [math.nan] * 3).to(dtype)
+    [decision] = lamp(target(tensor), amount=13)
+    assert gone(decision, tensor).tolist() == [True] * 13 + [False] * 2
+
+
 @given(targets(anything), st.floats(0, 1), st.sampled_from([1.0, 1.0, 0.5]))
 def test_lamp_prunes_what_its_definition_says_up_to_rounding(made, share, cap):
     compare(made, share, cap, ties_too=False)

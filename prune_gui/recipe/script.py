@@ -191,7 +191,7 @@ def _identity(_: Identity, names: str, __: Recipe) -> list[str]:
 
 def _given(method: CustomFromMask, names: str, recipe: Recipe) -> list[str]:
     path = recipe.locate(method.mask).absolute()
-    if path.suffix != ".safetensors":
+    if path.suffix != ".safetensors" or method.take == "zeros":
         return []
     return [
         f"given = load_file({str(path)!r})",

@@ -16,7 +16,7 @@ from torch.nn.utils import prune as torch_prune
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
-from prune_gui.recipe import Recipe, Resolution, resolve
+from prune_gui.recipe import Recipe, Resolution, export, resolve
 from prune_gui.recipe.codes import IN_FILE
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (4, 5)}
@@ -221,3 +221,22 @@ def test_resolving_can_be_cancelled_and_reports_progress(tmp_path):
         stop.set()
         with pytest.raises(Cancelled):
             resolve(recipe, checkpoint, cancel=stop)
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized"])
+def test_the_zeros_of_another_checkpoint_are_a_mask(resolved, tmp_path, form):
+    first = resolved(
+        tmp_path, weights(), {"method": "l1_unstructured", "targets": ["*"], "scope": "global"}
+    )
+    export(first, tmp_path / "pruned.safetensors", form=form)
+    take = {
+        "method": "custom_from_mask",
+        "targets": ["*"],
+        "mask": str(tmp_path / "pruned.safetensors"),
+    }
+    other = resolved(tmp_path, weights(1), {**take, "take": "zeros"})
+    for name in SHAPES:
+        assert other.mask(name).equal(first.mask(name))
+    if form == "finalized":
+        with pytest.raises(StepError, match=r"other than 0 and 1.*take zeros"):
+            resolved(tmp_path, weights(1), take)

@@ -119,6 +119,8 @@ def _parameter(method: Method, field: str, value: object) -> str:
             return f"below {value}"
         case "relative_to", "std":
             return "in standard deviations"
+        case "take", _:
+            return "its zeros" if value == "zeros" else ""
         case "m", int(m) if isinstance(method, NM):
             return f"{method.n}:{m}"
         case "height", int(height) if isinstance(method, Block):

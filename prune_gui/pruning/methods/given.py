@@ -28,7 +28,10 @@ class Identity(Method):
 
 
 class CustomFromMask(Method):
-    """Prune where a mask from a file is 0. The new mask is the old one times the one given."""
+    """Prune where a mask from a file is 0, or where another checkpoint is.
+
+    The new mask is the old one times the one given.
+    """
 
     name: ClassVar[str] = "custom_from_mask"
     title: ClassVar[str] = "Custom mask from a file"
@@ -41,6 +44,14 @@ class CustomFromMask(Method):
             json_schema_extra={"format": "path"},
         ),
     ]
+
+    take: Annotated[
+        Literal["mask", "zeros"],
+        Field(
+            description="mask: the file holds nothing but 0 and 1; zeros: it is a checkpoint, and "
+            "what is zero there goes."
+        ),
+    ] = "mask"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Prune where the mask is 0; every value of it is looked at here, once."""
@@ -61,10 +72,10 @@ class CustomFromMask(Method):
         pruned = 0
         for start, stop in chunks(target.size):
             part = mask.part(start, stop).to(torch.float64)
-            if not bool(((part == 0) | (part == 1)).all()):
+            if self.take == "mask" and not bool(((part == 0) | (part == 1)).all()):
                 raise RecipeError(
                     f"{self.mask}: the mask of {target.name} holds values other than 0 and 1. "
-                    "Make it boolean first, for example with `mask != 0`."
+                    "If it is a checkpoint whose zeros are meant, take zeros."
                 )
             zeros = predicate.prunes(start, stop)
             if target.alive is not None:

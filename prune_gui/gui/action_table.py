@@ -343,6 +343,13 @@ TABLE: Final = (
         when=_open,
     ),
     Act(
+        "settings",
+        "&Settings…",
+        "Threads, memory, appearance and what else can be as you like it",
+        lambda w: w.show_settings(),
+        "Ctrl+,",
+    ),
+    Act(
         "next_parameter",
         "&Next parameter",
         "Look at the next parameter of the file",

@@ -45,6 +45,8 @@ MENUS: Final = {
         "copy_script",
         SEPARATOR,
         "filter",
+        SEPARATOR,
+        "settings",
     ),
     "&View": (
         "copy_picture",

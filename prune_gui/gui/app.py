@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.collector import Collector
 from prune_gui.gui.icons import app_icon
+from prune_gui.gui.log_feed import LogFeed
 from prune_gui.gui.qt_log import log_qt
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
@@ -44,12 +45,15 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     app.setApplicationDisplayName("Prune GUI")
     app.setDesktopFileName("prune-gui")
     app.setWindowIcon(app_icon())
+    feed = LogFeed()
+    feed.start()
     settings = Settings.load()
     theme = Theme(app, settings.theme)
     workbench = Workbench()
     collector = Collector(app)
     workbench.ready.connect(collector.settle)
     window = MainWindow(workbench, theme, settings, log_path())
+    feed.logged.connect(window.log.add)
     _catch_faults(window)
     signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
     window.show()
@@ -60,6 +64,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
         sys.excepthook = sys.__excepthook__
         workbench.close()
         collector.stop()
+        feed.stop()
 
 
 def _begin(
@@ -72,6 +77,8 @@ def _begin(
     if checkpoint is not None and first:  # opens without the libraries: show it
         window.commands.open_path(checkpoint, recipe)
     window.workbench.warm_up()
+    if (threads := window.commands.settings.threads) is not None:
+        window.workbench.use_threads(threads)
     for path in methods:
         window.workbench.load_methods(path)
     if checkpoint is not None and not first:
@@ -85,7 +92,7 @@ def _catch_faults(window: MainWindow) -> None:
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         log.critical("A fault of the program", exc_info=(kind, error, trace))
-        window.show_fault("The last action")
+        window.show_fault("The last action", error)
 
     def on_another(fault: threading.ExceptHookArgs) -> None:
         if fault.exc_value is not None:

@@ -94,11 +94,11 @@ class Commands:
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:
-            self._workbench.failed.emit("Opening the recipe", error)
+            self._workbench.fail("Opening the recipe", error)
             return
         if self._workbench.session is None:
             early = PruneGuiError(f"Open a checkpoint first, then the recipe {path.name} for it.")
-            self._workbench.failed.emit("Opening the recipe", early)
+            self._workbench.fail("Opening the recipe", early)
         else:
             self._workbench.use_recipe(recipe, path)
 
@@ -132,7 +132,9 @@ class Commands:
         if session is None:
             return
         beside = self.folder / session.checkpoint.path.name
-        dialog = SaveDialog(self._workbench, pruned_path(beside), self.window)
+        dialog = SaveDialog(
+            self._workbench, pruned_path(beside), self.settings.form, parent=self.window
+        )
         if dialog.exec():
             self._saving = self._workbench.save(
                 dialog.path,
@@ -186,12 +188,19 @@ class Commands:
 
     def use_theme(self, mode: Mode) -> None:
         """Change the appearance, now and for later."""
-        self._theme.use(mode)
-        self.keep(self.settings.model_copy(update={"theme": mode}))
+        self.change("theme", mode)
 
     def use_white_pictures(self, white: bool) -> None:
         """Have pictures that are taken away on white, now and for later, or not."""
-        self.keep(self.settings.model_copy(update={"white_pictures": white}))
+        self.change("white_pictures", white)
+
+    def change(self, name: str, value: object) -> None:
+        """Change the setting of that name, now and for later."""
+        self.keep(self.settings.model_copy(update={name: value}))
+        if name == "theme":
+            self._theme.use(self.settings.theme)
+        elif name == "threads":
+            self._workbench.use_threads(self.settings.threads)
 
     def keep(self, settings: Settings) -> None:
         """Remember settings."""
@@ -231,7 +240,7 @@ class Commands:
             with replacing(path, nbytes=len(text), overwrite=True) as draft:
                 draft.write_bytes(text)
         except PruneGuiError as error:
-            self._workbench.failed.emit("Saving the recipe", error)
+            self._workbench.fail("Saving the recipe", error)
             return False
         session.mark_saved(session.recipe, path)
         self._workbench.saved.emit(path)

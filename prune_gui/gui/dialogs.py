@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import Qt, qVersion
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 CHECKPOINTS: Final = "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)"
@@ -118,26 +119,43 @@ def ask_cancel_saving(parent: QWidget) -> bool:
 
 
 class ErrorBox:
-    """Shows errors in one message box: what comes while it is open is added to it."""
+    """Shows errors in one message box: what comes while it is open is added to it.
+
+    Its details have what the log has of each, and Copy takes them along.
+    """
 
     def __init__(self, parent: QWidget) -> None:
         self._parent = parent
         self._box: QMessageBox | None = None
-        self._texts: list[str] = []
+        self._details: dict[str, str] = {}
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, details: str) -> None:
         """Show a text, unless it is being shown already."""
         if self._box is None:
-            self._texts = []
-            box = QMessageBox(QMessageBox.Icon.Warning, "Prune GUI", "", parent=self._parent)
-            box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-            box.setTextFormat(Qt.TextFormat.PlainText)
-            box.finished.connect(self._closed)
-            self._box = box
-        if text not in self._texts:
-            self._texts.append(text)
-            self._box.setText("\n\n".join(self._texts))
+            self._details = {}
+            self._box = self._make_box()
+        if text not in self._details:
+            self._details[text] = details
+            self._box.setText("\n\n".join(self._details))
+            self._box.setDetailedText("\n\n".join(self._details.values()))
         self._box.open()
+
+    def _make_box(self) -> QMessageBox:
+        box = QMessageBox(QMessageBox.Icon.Warning, "Prune GUI", "", parent=self._parent)
+        box.setOption(QMessageBox.Option.DontUseNativeDialog)  # which has no button that stays
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        close = box.addButton(QMessageBox.StandardButton.Ok)
+        box.setDefaultButton(close)
+        box.setEscapeButton(close)
+        copy = box.addButton("&Copy", QMessageBox.ButtonRole.ActionRole)
+        copy.clicked.disconnect()  # the box would close
+        copy.clicked.connect(self._copy)
+        box.finished.connect(self._closed)
+        return box
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText("\n\n".join(self._details.values()))
 
     def _closed(self) -> None:
         self._box = None

@@ -33,6 +33,7 @@ IN_PICTURES: Final = (
     ("One entry per pixel", "1"),
     ("Zoom in, zoom out", "+  -"),
     ("Move the picture", "Arrows"),
+    ("Before, without the stack and the draft", "Hold B"),
 )
 """Keys of the views, which are no actions of the window."""
 WHERE: Final = Qt.ItemDataRole.UserRole

@@ -54,7 +54,7 @@ class Recovery(QObject):
         try:
             recipe = unsaved.parsed()
         except RecipeError as error:
-            workbench.failed.emit("Bringing back the recipe", error)
+            workbench.fail("Bringing back the recipe", error)
             return False
 
         def opened() -> None:

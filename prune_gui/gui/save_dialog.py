@@ -82,10 +82,15 @@ class SaveDialog(QDialog):
     Args:
         workbench: with an open session.
         suggested: where the checkpoint goes unless the user says otherwise.
+        form: likewise, its form.
     """
 
     def __init__(
-        self, workbench: Workbench, suggested: Path, parent: QWidget | None = None
+        self,
+        workbench: Workbench,
+        suggested: Path,
+        form: Form = "finalized",
+        parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Save pruned checkpoint")
@@ -98,7 +103,7 @@ class SaveDialog(QDialog):
         self._replaces = False
         self._forms = QButtonGroup(self)
         self._figures: dict[Form, tuple[QLabel, QLabel]] = {}
-        forms = self._make_forms()
+        forms = self._make_forms(form)
         self._split = QCheckBox("S&plit into shards of at most")
         self._shard_size = QLineEdit(SHARD_SIZE)
         self._path = QLineEdit(str(suggested))
@@ -157,14 +162,14 @@ class SaveDialog(QDialog):
         self._measured = None
         super().done(result)
 
-    def _make_forms(self) -> QWidget:
+    def _make_forms(self, chosen: Form) -> QWidget:
         group = QGroupBox("Form")
         grid = QGridLayout(group)
         grid.setColumnStretch(0, 1)
         grid.setHorizontalSpacing(24)
         for i, (form, (name, explanation)) in enumerate(FORMS.items()):
             button = QRadioButton(name)
-            button.setChecked(i == 0)
+            button.setChecked(form == chosen)
             self._forms.addButton(button, i)
             label = QLabel(explanation)
             label.setIndent(24)

@@ -57,6 +57,9 @@ class StatusBar(QStatusBar):
         self._memory.setToolTip("Memory of this program, mapped pages of the file included")
         self.addPermanentWidget(self._pruned)
         self.addPermanentWidget(self._memory)
+        self._before = QLabel("Before: the checkpoint as it is in the file")
+        self._before.hide()
+        self.addWidget(self._before)
         self._patience = QTimer(self, singleShot=True, interval=PATIENCE)
         self._patience.timeout.connect(self._show_job)
         self._forget = QTimer(self, singleShot=True, interval=NOTE_PERIOD)
@@ -66,6 +69,7 @@ class StatusBar(QStatusBar):
         self._clock.start()
         workbench.bridge.happened.connect(self._follow)
         workbench.resolved_changed.connect(self._show_pruned)
+        workbench.resolved_changed.connect(self._show_before)
         workbench.opened.connect(self._pruned.clear)
         self._hide_job()
         self._show_memory()
@@ -128,6 +132,10 @@ class StatusBar(QStatusBar):
                 f"{wording.short_count(pruned)} of {wording.short_count(total)} pruned "
                 f"({wording.sparsity(pruned, total)})"
             )
+
+    def _show_before(self) -> None:
+        self._before.setVisible(self._workbench.before)
+        self._note.setVisible(not self._workbench.before)
 
     def _show_memory(self) -> None:
         self._memory.setText(f"Memory {self._process.memory_info().rss / 2**30:.1f} GB")

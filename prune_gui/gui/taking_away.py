@@ -104,7 +104,7 @@ class TakeAway:
         try:
             write(path, content)
         except PruneGuiError as error:
-            self._workbench.failed.emit(f"Saving the {what}", error)
+            self._workbench.fail(f"Saving the {what}", error)
         else:
             self._workbench.saved.emit(path)
 

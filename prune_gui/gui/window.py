@@ -29,15 +29,19 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import actions
+from prune_gui.gui.before_key import BeforeKey
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
 from prune_gui.gui.guide import Guide
+from prune_gui.gui.log_feed import Entry
 from prune_gui.gui.palette import Palette, Shortcuts
 from prune_gui.gui.panels.draft_panel import DraftPanel
 from prune_gui.gui.panels.history_panel import HistoryPanel
+from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
 from prune_gui.gui.recovery import Recovery
+from prune_gui.gui.settings_dialog import SettingsDialog
 from prune_gui.gui.status import StatusBar
 from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.theme import Theme
@@ -68,6 +72,7 @@ class MainWindow(QMainWindow):
     tree: TreePanel
     draft: DraftPanel
     stack: StackPanel
+    log: LogPanel
     status: StatusBar
     taking: TakeAway
     views: ViewTabs
@@ -87,6 +92,7 @@ class MainWindow(QMainWindow):
         self.stack = StackPanel(workbench)
         self.views = ViewTabs(workbench)
         self.history = HistoryPanel(workbench)
+        self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
         self.taking = TakeAway(self.commands, workbench)
         self.acts = actions.Actions(self)
@@ -107,6 +113,8 @@ class MainWindow(QMainWindow):
         self.views.offer(self.acts.several(actions.VIEW_MENU))
         self.tree.offer(self.acts.several(actions.TREE_MENU))
         self._connect()
+        self._before_key = BeforeKey(workbench, self)
+        self.views.limit_memory(settings.picture_memory << 20)
         self.resize(1440, 900)
         self._first_layout = self.saveState()
         self._restore_layout(settings)
@@ -128,6 +136,18 @@ class MainWindow(QMainWindow):
         shortcuts = Shortcuts(self.acts, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         shortcuts.open()
+
+    def show_settings(self) -> None:
+        """Let the user change settings."""
+        dialog = SettingsDialog(self.commands.settings, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.changed.connect(self._change_setting)
+        dialog.open()
+
+    def _change_setting(self, name: str, value: object) -> None:
+        self.commands.change(name, value)
+        self.views.limit_memory(self.commands.settings.picture_memory << 20)
+        self.acts.refresh()
 
     def show_guide(self) -> None:
         """Show the user guide, beside the window."""
@@ -172,8 +192,10 @@ class MainWindow(QMainWindow):
         right = self._make_dock("Pruning", pruning, Qt.DockWidgetArea.RightDockWidgetArea)
         self.resizeDocks([left, right], [432, 360], Qt.Orientation.Horizontal)
         history = self._make_dock("History", self.history, Qt.DockWidgetArea.LeftDockWidgetArea)
-        history.hide()
-        return [left, right, history]
+        log_dock = self._make_dock("Log", self.log, Qt.DockWidgetArea.BottomDockWidgetArea)
+        for dock in (history, log_dock):
+            dock.hide()
+        return [left, right, history, log_dock]
 
     def _make_dock(self, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
         dock = QDockWidget(title)
@@ -282,14 +304,15 @@ class MainWindow(QMainWindow):
 
     def _failed(self, tried: str, error: Exception) -> None:
         if isinstance(error, PruneGuiError):
-            self._errors.show(str(error))
+            self._errors.show(str(error), Entry.of_error(tried, error).whole)
         else:
-            self.show_fault(tried)
+            self.show_fault(tried, error)
 
-    def show_fault(self, tried: str) -> None:
+    def show_fault(self, tried: str, error: BaseException) -> None:
         """Say that the program made a mistake, and where it is written down."""
         self._errors.show(
-            f"{tried} failed because of a fault in this program. See the log at {self._log_file}."
+            f"{tried} failed because of a fault in this program. See the log at {self._log_file}.",
+            Entry.of_error(tried, error).whole,
         )
 
     def _restore_layout(self, settings: Settings) -> None:

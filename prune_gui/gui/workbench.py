@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,6 +22,7 @@ from prune_gui.worker.jobs import (
     open_job,
     resolve_job,
     sizes_job,
+    threads_job,
     warm_up_job,
 )
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+log = logging.getLogger(__name__)
+
 
 class Workbench(QObject):
     """The open session, what it resolves to, the draft step, and the chosen parameter.
@@ -46,6 +50,7 @@ class Workbench(QObject):
         session: None until a checkpoint is open.
         resolved: what the recipe and the draft come to; lags behind them while the engine works.
         draft: the step in the form, shown in every view as if it were added; None if there is none.
+        before: whether the views show the file as it is, without the stack and the draft.
         chosen: the name of the parameter that the views show.
         other: another checkpoint to compare with, its zeros as pruned; None until one is asked for.
 
@@ -54,7 +59,7 @@ class Workbench(QObject):
         methods_loaded: (methods) a file that the user named offers them.
         opened: a session took the place of another, or of none.
         edited: the recipe, its history or its file changed.
-        resolved_changed: `resolved` is new.
+        resolved_changed: `resolved` is new, or `before` is.
         resolving_stopped: the user cancelled it; `resolved` stays behind the recipe and the draft.
         chosen_changed: another parameter is shown.
         other_changed: `other` is another one.
@@ -81,6 +86,7 @@ class Workbench(QObject):
         self.session: Session | None = None
         self.resolved: Resolved | None = None
         self.draft: Draft | None = None
+        self.before = False
         self.chosen: str | None = None
         self.other: Resolution | None = None
         self._resolving: int | None = None
@@ -91,16 +97,33 @@ class Workbench(QObject):
         """What the views show: the stack and the draft after it, if that can be carried out."""
         if self.resolved is None:
             return None
+        if self.before:
+            return self.resolved.before
         return self.resolved.preview or self.resolved.resolution
 
     @property
     def draft_number(self) -> int | None:
         """The number that the draft would have as a step; None unless `shown` has it."""
-        return self.resolved.draft_number if self.resolved else None
+        return self.resolved.draft_number if self.resolved and not self.before else None
 
     def warm_up(self) -> None:
         """Load the engine's libraries behind the window."""
         self._run(warm_up_job(), self._warmed_up)
+
+    def use_threads(self, count: int | None) -> None:
+        """Have the engine work on so many threads; None for as many as torch takes by itself."""
+        self._run(threads_job(count), lambda _: None)
+
+    def show_before(self, *, on: bool) -> None:
+        """Show the file as it is, or again what the recipe and the draft come to."""
+        if on != self.before:
+            self.before = on
+            self.resolved_changed.emit()
+
+    def fail(self, tried: str, error: Exception) -> None:
+        """Say that something could not be done, and log it; what fails on the engine is logged."""
+        log.warning("%s: %s", tried, error)
+        self.failed.emit(tried, error)
 
     def load_methods(self, path: Path) -> None:
         """Run a Python file and offer its methods; whoever calls has asked the user."""
@@ -121,7 +144,7 @@ class Workbench(QObject):
         try:
             act(self.session)
         except RecipeError as error:
-            self.failed.emit("Changing the recipe", error)
+            self.fail("Changing the recipe", error)
             return
         self.edited.emit()
         self.resolve()
@@ -229,7 +252,7 @@ class Workbench(QObject):
         for job in compile_jobs():
             self._run(job, lambda _: None)
         for problem in problems:
-            self.failed.emit("Loading installed methods", problem)
+            self.fail("Loading installed methods", problem)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())

@@ -11,6 +11,7 @@ import torch
 
 CHUNK = 1 << 20
 """Entries per piece of work: some milliseconds, so that Cancel is prompt."""
+_USUAL = torch.get_num_threads()
 
 NAME: Final = "prune-gui-chunk"
 """What the names of the threads begin with."""
@@ -23,6 +24,14 @@ def chunks(size: int) -> Iterator[tuple[int, int]]:
     """Cut the indices [0, size) into stretches (start, stop) of at most `CHUNK`."""
     for start in range(0, size, CHUNK):
         yield start, min(start + CHUNK, size)
+
+
+def use_threads(count: int | None) -> None:
+    """Have torch, and `run`, use so many threads; None for as many as torch takes by itself.
+
+    torch keeps the number by thread: it counts for work that is begun on the calling one.
+    """
+    torch.set_num_threads(count or _USUAL)
 
 
 def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:

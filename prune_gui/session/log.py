@@ -21,6 +21,8 @@ def start_log() -> Path | None:
 
     Returns None where there is nowhere to write it; the program works all the same.
     """
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
     path = log_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +30,5 @@ def start_log() -> Path | None:
     except OSError:
         return None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
     root.addHandler(handler)
-    root.setLevel(logging.INFO)
     return path

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from platformdirs import user_config_path
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 RECENT = 10
+MOST_THREADS: Final = 256
+MOST_MEGABYTES: Final = 1 << 16
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,9 @@ class Settings(BaseModel):
         recent: checkpoints opened lately, latest first.
         window: place and docks of the window, as Qt encodes them, in base64.
         white_pictures: whether pictures to take away have a white background in the dark too.
+        threads: on which the engine works; None for as many as torch takes by itself.
+        picture_memory: for parts of pictures that are kept, in MB (2**20 bytes).
+        form: of a pruned checkpoint, chosen at first in the dialog that saves it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -31,16 +37,27 @@ class Settings(BaseModel):
     recent: tuple[str, ...] = ()
     window: tuple[str, str] | None = None
     white_pictures: bool = False
+    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
+    picture_memory: Annotated[int, Field(ge=0, le=MOST_MEGABYTES)] = 128
+    form: Literal["finalized", "reparametrized", "masks"] = "finalized"
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
-        """Read the settings. Unreadable ones never block the start: the defaults are used."""
+        """Read the settings. Unreadable ones never block the start: they are as at first."""
         path = path or _path()
         try:
-            return cls.model_validate_json(path.read_bytes())
+            text = path.read_bytes()
+            return cls.model_validate_json(text)
         except FileNotFoundError:
             return cls()
-        except (OSError, ValidationError) as error:
+        except ValidationError as error:
+            wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+            log.warning("Some settings in %s cannot be read, using the defaults: %s", path, error)
+            if not wrong:  # it is no JSON, or no object
+                return cls()
+            kept = {name: value for name, value in from_json(text).items() if name not in wrong}
+            return cls.model_validate(kept)
+        except OSError as error:
             log.warning("The settings in %s cannot be read, using the defaults: %s", path, error)
             return cls()
 

@@ -202,16 +202,19 @@ class Engine:
             self._tell(Progressed(run.ticket, run.job, done, total))
 
         try:
-            return Finished(run.ticket, run.job, run.job.work(Monitor(progress, run)))
+            result = run.job.work(Monitor(progress, run))
         except Cancelled:
             return Dropped(run.ticket, run.job)
         except PruneGuiError as error:
-            log.info("%s: %s", run.job.title, error)
+            log.warning("%s: %s", run.job.title, error)
             return Failed(run.ticket, run.job, error)
         except Exception as error:
             # The thread must outlive a fault in any job; the log has it, and the window says so.
             log.exception("%s failed", run.job.title)
             return Failed(run.ticket, run.job, error)
+        if run.job.lane is None and not run.job.idle:  # others come by the dozen
+            log.info("%s took %.2f s", run.job.title, time.monotonic() - run.started)
+        return Finished(run.ticket, run.job, result)
 
     def _tell(self, event: Event) -> None:
         if not self._closed:

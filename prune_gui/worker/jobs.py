@@ -45,6 +45,7 @@ class Resolved:
         recipe: that was resolved.
         resolution: of its steps, or of those before the first that cannot be carried out.
         error: why that step cannot be.
+        before: the file as it is, before any step.
         draft: the step being drafted.
         preview: of the recipe with the draft in its place, or of the steps before the first that
             cannot be carried out then; None without a draft, or if that one cannot be.
@@ -54,6 +55,7 @@ class Resolved:
     recipe: Recipe
     resolution: Resolution
     error: StepError | None
+    before: Resolution
     draft: Draft | None
     preview: Resolution | None
     draft_error: str | None
@@ -88,26 +90,29 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
         resolution = session.resolver.resolve(recipe, monitor)
     except StepError as problem:
         error = problem
-        before = recipe.with_steps(recipe.steps[: problem.step - 1])
-        resolution = session.resolver.resolve(before, monitor)
+        possible = recipe.with_steps(recipe.steps[: problem.step - 1])
+        resolution = session.resolver.resolve(possible, monitor)
+    before = session.resolver.after(0)
+    assert before is not None  # it comes ahead of whatever was resolved
+    resolved = partial(Resolved, recipe, resolution, error, before, draft)
     if draft is None:
-        return Resolved(recipe, resolution, error, None, None, None)
+        return resolved(None, None)
     place = _place(draft, recipe)
     preview = session.resolver.after(place)
     if preview is None:
         reason = f"Step {error.step} has to be mended first." if error else "The step is gone."
-        return Resolved(recipe, resolution, error, draft, None, reason)
+        return resolved(None, reason)
     try:
         preview = preview.then(draft.step, monitor)
     except RecipeError as problem:
         reason = problem.reason if isinstance(problem, StepError) else str(problem)
-        return Resolved(recipe, resolution, error, draft, None, reason)
+        return resolved(None, reason)
     try:
         for step in recipe.steps[place + 1 :]:
             preview = preview.then(step, monitor)
     except StepError as problem:
-        return Resolved(recipe, resolution, error, draft, preview, str(problem))
-    return Resolved(recipe, resolution, error, draft, preview, None)
+        return resolved(preview, str(problem))
+    return resolved(preview, None)
 
 
 def _place(draft: Draft, recipe: Recipe) -> int:
@@ -171,6 +176,17 @@ def warm_up_job() -> Job:
         return use_installed()
 
     return Job("Starting the engine", work)
+
+
+def threads_job(count: int | None) -> Job:
+    """Have the engine work on so many threads; None for as many as torch takes by itself."""
+
+    def work(_: Monitor) -> None:
+        from prune_gui.pruning.parallel import use_threads
+
+        use_threads(count)
+
+    return Job("Changing the number of threads", work, lane="threads")
 
 
 def compile_jobs() -> list[Job]:

@@ -119,6 +119,32 @@ def test_a_fault_is_logged_and_shown_once_without_a_traceback(run, tmp_path):
     assert log.count("ZeroDivisionError: on purpose") == 2
 
 
+def test_the_log_dock_has_what_was_logged_before_the_window_too(run):
+    done = run(
+        """
+        import logging
+        from prune_gui.session import Settings, start_log
+        start_log()
+        load = Settings.load
+        def warn():
+            logging.getLogger("prune_gui").warning("early")
+            return load()
+        Settings.load = warn
+        handlers = len(logging.getLogger().handlers)
+        def look(window, event):
+            QTimer.singleShot(300, lambda: say(window))
+        def say(window):
+            print(window.log.model.entries[0].text)
+            QApplication.exit(0)
+        MainWindow.showEvent = look
+        code = app.run(None, None)
+        print(len(logging.getLogger().handlers) - handlers)
+        sys.exit(code)
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "early\n0\n"), done.stderr
+
+
 def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
     done = run(
         """

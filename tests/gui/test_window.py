@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QAbstractButton, QDialog, QDockWidget, QLabel, QMessageBox, QTabWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QDialog,
+    QDockWidget,
+    QLabel,
+    QMenu,
+    QMessageBox,
+    QTabWidget,
+)
 
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
@@ -292,6 +300,43 @@ def test_a_fault_of_the_program_points_to_the_log(window, workbench):
         text == "Resolving failed because of a fault in this program. See the log at prune-gui.log."
     )
     window._errors._box.accept()
+
+
+def test_details_of_a_fault_have_its_trace(window, workbench):
+    try:
+        1 // 0  # noqa: B018
+    except ZeroDivisionError as error:
+        workbench.failed.emit("Resolving", error)
+    details = window._errors._box.detailedText()
+    assert " Error: Resolving failed\nTraceback" in details
+    assert details.endswith("ZeroDivisionError: integer division or modulo by zero")
+    window._errors._box.accept()
+
+
+def test_details_of_an_error_are_what_the_log_has_of_it(window, workbench):
+    error = CheckpointError("It is gone.")
+    error.__cause__ = FileNotFoundError(2, "No such file")
+    workbench.failed.emit("Opening", error)
+    details = window._errors._box.detailedText()
+    assert details.endswith(
+        " Warning: Opening: It is gone.\nFileNotFoundError: [Errno 2] No such file"
+    )
+    window._errors._box.accept()
+
+
+def test_what_fails_without_the_engine_is_logged_as_well(window, caplog):
+    drop(window, resource("demo", "digits_cnn.yaml"))
+    assert "Opening the recipe: Open a checkpoint first" in caplog.text
+    window._errors._box.accept()
+
+
+def test_the_log_is_hidden_at_first_and_a_click_away(window):
+    dock = window.log.parent()
+    assert dock.isHidden()
+    action = dock.toggleViewAction()
+    assert action in [a for menu in window.menuBar().findChildren(QMenu) for a in menu.actions()]
+    action.trigger()
+    assert window.log.isVisible()
 
 
 def test_docks_come_back(window):

@@ -1,7 +1,12 @@
 """What is remembered between runs."""
 
+import json
 from pathlib import Path
+from typing import get_args
 
+import pytest
+
+from prune_gui.recipe.parts import Form
 from prune_gui.session import Settings
 
 
@@ -16,6 +21,21 @@ def test_broken_settings_never_block_the_start(tmp_path, caplog):
         (tmp_path / "settings.json").write_text(text)
         assert Settings.load(tmp_path / "settings.json") == Settings()
     assert "settings.json" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("theme", "pink"), ("threads", 0), ("picture_memory", "much"), ("form", 3), ("recent", [1])],
+)
+def test_a_broken_setting_does_not_take_the_others_with_it(tmp_path, caplog, field, value):
+    settings = Settings(
+        theme="dark", threads=3, picture_memory=7, form="masks", recent=("a",), window=("a", "b")
+    )
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(settings.model_dump() | {field: value, "of_a_later_version": 1}))
+    default = {field: Settings.model_fields[field].default}
+    assert Settings.load(path) == settings.model_copy(update=default)
+    assert field in caplog.text
 
 
 def test_settings_that_cannot_be_written_are_logged(tmp_path, caplog):
@@ -40,3 +60,7 @@ def test_recent_files_are_latest_first_once_each_and_few():
         "5",
         "4",
     ]
+
+
+def test_every_form_can_be_the_one_chosen_at_first():
+    assert get_args(Settings.model_fields["form"].annotation) == get_args(Form)

@@ -138,6 +138,25 @@ def test_an_error_that_input_caused_is_told_as_it_is(running, told):
     assert str(event.error) == "no such file"
 
 
+def test_the_log_tells_what_a_job_came_to_but_not_of_those_that_come_by_the_dozen(
+    running, told, caplog
+):
+    caplog.set_level("INFO")
+
+    def fail(monitor: Monitor) -> None:
+        raise PruneGuiError("no such file")
+
+    running.submit(Job("save", lambda monitor: None))
+    running.submit(Job("draw", lambda monitor: None, lane="view"))
+    running.submit(Job("compile", lambda monitor: None, idle=True))
+    told.until(Failed, running.submit(Job("open", fail)))
+    told.until(Finished, running.submit(Job("last", lambda monitor: None, idle=True)))
+    levels = [
+        (record.levelname, record.getMessage().partition(" took ")[0]) for record in caplog.records
+    ]
+    assert levels == [("INFO", "save"), ("WARNING", "open: no such file")]
+
+
 def test_a_fault_is_told_and_logged_with_its_trace_and_the_engine_goes_on(running, told, caplog):
     ticket = running.submit(Job("faulty", lambda monitor: 1 / 0))
     assert isinstance(told.until(Failed, ticket).error, ZeroDivisionError)

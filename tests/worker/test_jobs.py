@@ -20,6 +20,7 @@ from prune_gui.worker.jobs import (
     open_job,
     resolve_job,
     sizes_job,
+    threads_job,
 )
 
 
@@ -139,3 +140,21 @@ def test_a_checkpoint_that_is_not_compared_after_all_is_closed(tmp_path):
     stop.set()
     with pytest.raises(Cancelled):  # a file left open would be a warning, and so an error
         compare_job(tmp_path / "other.safetensors").work(Monitor(cancel=stop))
+
+
+@pytest.mark.parametrize("amounts", [(), (0.5,), (0.25, 0.5), (0.5, 99, 0.5)])
+def test_what_was_before_comes_along_whatever_the_steps_are(session, amounts):
+    for amount in amounts:
+        session.add(step(amount))
+    for draft in (None, Draft(step(0.5)), Draft(step(99))):
+        before = resolve_job(session, draft).work(Monitor()).before
+        assert before.total == (0, 8)
+        assert before.recipe.steps == ()
+
+
+def test_the_number_of_threads_can_be_changed_and_left_to_torch_again():
+    usual = torch.get_num_threads()
+    threads_job(usual + 1).work(Monitor())
+    assert torch.get_num_threads() == usual + 1
+    threads_job(None).work(Monitor())
+    assert torch.get_num_threads() == usual

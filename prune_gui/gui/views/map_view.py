@@ -164,6 +164,10 @@ class MapView(View):
         shown = self._picture_or_reason.currentWidget() is self._plot
         return self._plot if shown and super().picture() is not None else None
 
+    def limit_memory(self, nbytes: int) -> None:
+        """Keep no more bytes of the picture than these."""
+        self._tiles.limit(nbytes)
+
     def fit(self) -> None:
         """Show the whole picture."""
         self._plot.fit()

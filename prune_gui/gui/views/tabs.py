@@ -82,6 +82,12 @@ class ViewTabs(QWidget):
         """The view in front."""
         return self._views()[self._tabs.currentIndex()]
 
+    def limit_memory(self, nbytes: int) -> None:
+        """Keep no more bytes of pictures than these, in all views together."""
+        maps = (self.mask_view, self.weights_view)
+        for view in maps:
+            view.limit_memory(nbytes // len(maps))
+
     def offer(self, actions: Sequence[QAction]) -> None:
         """Offer actions in a menu on every view."""
         for view in self._views():

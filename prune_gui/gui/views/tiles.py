@@ -246,14 +246,24 @@ class Tiles:
                 before = self._known.pop(key, None)
                 self.nbytes += tile.nbytes - (before.nbytes if before else 0)
                 self._known[key] = tile
-            while self.nbytes > self._room:
-                self.nbytes -= self._known.popitem(last=False)[1].nbytes
+            self._forget()
+
+    def limit(self, room: int) -> None:
+        """Remember up to another number of bytes."""
+        with self._lock:
+            self._room = room
+            self._forget()
 
     def clear(self) -> None:
         """Forget all."""
         with self._lock:
             self._known.clear()
             self.nbytes = 0
+
+    def _forget(self) -> None:
+        """Forget what there is no room for."""
+        while self.nbytes > self._room:
+            self.nbytes -= self._known.popitem(last=False)[1].nbytes
 
 
 def _block(bands: Sequence[Sequence[NDArray[Any]]]) -> NDArray[Any]:

@@ -145,3 +145,15 @@ def test_the_tile_used_longest_ago_goes_first():
     tiles.clear()
     assert tiles.get(["a", "c"]) == {}
     assert tiles.nbytes == 0
+
+
+def test_with_less_room_those_used_longest_ago_go_at_once_and_stay_away():
+    tiles = Tiles(room=200)
+    tiles.put({"a": _tile(10), "b": _tile(10), "c": _tile(10)})
+    tiles.limit(80)
+    assert set(tiles.get("abc")) == {"b", "c"}
+    assert tiles.nbytes == 80
+    tiles.put({"d": _tile(10)})
+    assert set(tiles.get("abcd")) == {"c", "d"}
+    tiles.limit(0)
+    assert tiles.nbytes == 0

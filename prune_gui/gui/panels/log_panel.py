@@ -1,0 +1,179 @@
+"""What the program logged since it was started."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QPersistentModelIndex, Qt, QUrl
+from PySide6.QtGui import (
+    QColor,
+    QDesktopServices,
+    QFontDatabase,
+    QGuiApplication,
+    QKeySequence,
+    QShortcut,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QApplication,
+    QHBoxLayout,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QSplitter,
+    QTreeView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.log_feed import MOST, Entry
+from prune_gui.gui.theme import colours
+
+Index = QModelIndex | QPersistentModelIndex
+ROOT = QModelIndex()
+
+
+class Column(IntEnum):
+    """Of the table."""
+
+    TIME = 0
+    LEVEL = 1
+    TEXT = 2
+
+
+class LogModel(QAbstractTableModel):
+    """The last `MOST` entries, oldest first.
+
+    Attributes:
+        entries: one per row.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Entry] = []
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Append entries; the oldest go where there are too many."""
+        entries = entries[-MOST:]
+        excess = len(self.entries) + len(entries) - MOST
+        if excess > 0:
+            self.beginRemoveRows(ROOT, 0, excess - 1)
+            del self.entries[:excess]
+            self.endRemoveRows()
+        if entries:
+            first = len(self.entries)
+            self.beginInsertRows(ROOT, first, first + len(entries) - 1)
+            self.entries.extend(entries)
+            self.endInsertRows()
+
+    def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
+        """Return how many entries there are."""
+        return 0 if parent.isValid() else len(self.entries)
+
+    def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
+        """Return how many columns there are."""
+        return 0 if parent.isValid() else len(Column)
+
+    def headerData(  # noqa: N802
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> str | None:
+        """Return the heading of a column."""
+        if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
+            return None
+        return ("Time", "Level", "What happened")[section]
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
+        """Return what the view asks for."""
+        entry = self.entries[index.row()]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return (entry.when, entry.level_name, entry.line)[index.column()]
+        if role == Qt.ItemDataRole.ForegroundRole and entry.level >= logging.WARNING:
+            return QColor(colours(QApplication.palette()).warning)
+        return None
+
+
+class LogPanel(QWidget):
+    """A row per record; the one that is selected is shown below, with the trace of a fault.
+
+    Args:
+        log_file: which has all of it, and what was logged before.
+    """
+
+    def __init__(self, log_file: Path, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._log_file = log_file
+        self.model = LogModel()
+        self.table = QTreeView(rootIsDecorated=False, uniformRowHeights=True)
+        self.table.setAccessibleName("Log of the program")
+        self.table.setModel(self.model)
+        self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.table.setAlternatingRowColors(True)
+        for column in (Column.TIME, Column.LEVEL):
+            sample = self.table.fontMetrics().horizontalAdvance("Warning")
+            self.table.setColumnWidth(column, 2 * sample)
+        self.details = QPlainTextEdit(readOnly=True, tabChangesFocus=True)
+        self.details.setAccessibleName("Details of the record")
+        self.details.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.details.hide()
+        parts = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        parts.addWidget(self.table)
+        parts.addWidget(self.details)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(parts, 1)
+        layout.addLayout(self._make_buttons())
+        self.table.selectionModel().selectionChanged.connect(self._show_details)
+        keys = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
+        keys.setContext(Qt.ShortcutContext.WidgetShortcut)
+        keys.activated.connect(self._copy)
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Show new entries; the last one stays in sight if it was."""
+        bar = self.table.verticalScrollBar()
+        follows = bar.value() == bar.maximum()
+        self.model.add(entries)
+        if follows:
+            self.table.scrollToBottom()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self.table.viewport().update()
+
+    def _make_buttons(self) -> QHBoxLayout:
+        path = QLineEdit(str(self._log_file), readOnly=True)
+        path.setAccessibleName("Log file")
+        path.setToolTip("The file that has all of it, and what was logged before")
+        path.setCursorPosition(0)
+        self.open = QPushButton("Open log file")
+        self.open.setToolTip(str(self._log_file))
+        self.open.clicked.connect(self._open)
+        self.copy = QPushButton("Copy")
+        self.copy.setToolTip("Copy the selected records with their details, or all if none is")
+        self.copy.clicked.connect(self._copy)
+        row = QHBoxLayout()
+        row.addWidget(path, 1)
+        row.addWidget(self.open)
+        row.addWidget(self.copy)
+        return row
+
+    def _selected(self) -> list[Entry]:
+        rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
+        return [self.model.entries[row] for row in rows]
+
+    def _show_details(self) -> None:
+        chosen = self._selected()
+        self.details.setPlainText("\n\n".join(entry.whole for entry in chosen))
+        self.details.setVisible(bool(chosen))
+
+    def _copy(self) -> None:
+        entries = self._selected() or self.model.entries
+        QGuiApplication.clipboard().setText("\n".join(entry.whole for entry in entries))
+
+    def _open(self) -> None:
+        QDesktopServices.openUrl(QUrl.fromLocalFile(self._log_file))

@@ -1,0 +1,126 @@
+"""The dialog of settings; each takes effect as soon as it is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.save_dialog import FORMS
+from prune_gui.session import Settings
+from prune_gui.session.settings import MOST_MEGABYTES, MOST_THREADS
+
+THEMES: Final = {"system": "As the system", "light": "Light", "dark": "Dark"}
+BY_ITSELF: Final = "Automatic"
+MEGABYTES: Final = 64
+"""Of one click."""
+
+
+class SettingsDialog(QDialog):
+    """Shows settings, and tells of every change.
+
+    Args:
+        settings: as they are now.
+
+    Signals:
+        changed: (name, value) the user wants another value of that attribute of `Settings`.
+    """
+
+    changed = Signal(str, object)
+
+    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Settings")
+        self.theme = _choice(THEMES)
+        self.threads = _number(0, MOST_THREADS)
+        self.threads.setSpecialValueText(BY_ITSELF)
+        self.picture_memory = _number(0, MOST_MEGABYTES)
+        self.picture_memory.setSuffix(" MB")
+        self.picture_memory.setSingleStep(MEGABYTES)
+        self.form = _choice({form: name.replace("&", "") for form, (name, _) in FORMS.items()})
+        self.white_pictures = QCheckBox("Copy and save pictures on &white")
+        self._rows = QFormLayout()
+        self._rows.setVerticalSpacing(4)
+        self._add("&Appearance", self.theme, "Of the window and of the pictures in it.")
+        self._add("&Threads", self.threads, "How many work on weights at once.")
+        self._add(
+            "Memory for &pictures",
+            self.picture_memory,
+            "Parts of pictures that are kept, to be shown again at once.",
+        )
+        self._add(
+            "&Form when saving", self.form, "Chosen at first in the dialog that saves a checkpoint."
+        )
+        self._add("", self.white_pictures, "With a light background, in the dark too.")
+        standard = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
+        self.restore = buttons.button(standard.RestoreDefaults)
+        self.restore.setText("&Restore defaults")
+        self.restore.clicked.connect(lambda: self._show(Settings()))
+        buttons.button(standard.Close).setText("&Close")
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addLayout(self._rows)
+        layout.addStretch()
+        layout.addWidget(buttons)
+        self._show(settings)
+        self._connect()
+
+    def _add(self, text: str, field: QWidget, about: str) -> None:
+        """Add a field, with a line about it below."""
+        if text:
+            label = QLabel(text)
+            label.setBuddy(field)
+            field.setAccessibleName(text.replace("&", ""))
+            self._rows.addRow(label, field)
+        else:
+            self._rows.addRow("", field)
+        field.setAccessibleDescription(about)
+        note = QLabel(about)
+        note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
+        note.setContentsMargins(0, 0, 0, 10)
+        self._rows.addRow("", note)
+
+    def _show(self, settings: Settings) -> None:
+        self.theme.setCurrentIndex(self.theme.findData(settings.theme))
+        self.threads.setValue(settings.threads or 0)
+        self.picture_memory.setValue(settings.picture_memory)
+        self.form.setCurrentIndex(self.form.findData(settings.form))
+        self.white_pictures.setChecked(settings.white_pictures)
+
+    def _connect(self) -> None:
+        def tell(name: str) -> Callable[[object], None]:
+            return lambda value: self.changed.emit(name, value)
+
+        for name, box in (("theme", self.theme), ("form", self.form)):
+            told = tell(name)
+            box.currentIndexChanged.connect(lambda i, box=box, told=told: told(box.itemData(i)))
+        self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
+        self.picture_memory.valueChanged.connect(tell("picture_memory"))
+        self.white_pictures.toggled.connect(tell("white_pictures"))
+
+
+def _choice(texts: dict[str, str]) -> QComboBox:
+    box = QComboBox()
+    for value, text in texts.items():
+        box.addItem(text, value)
+    return box
+
+
+def _number(least: int, most: int) -> QSpinBox:
+    box = QSpinBox()
+    box.setRange(least, most)
+    box.setKeyboardTracking(False)  # a number that is half typed is none
+    return box

@@ -1,0 +1,116 @@
+"""The log dock."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from PySide6.QtCore import QItemSelectionModel, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.gui.log_feed import MOST, Entry
+from prune_gui.gui.panels.log_panel import Column, LogPanel
+from prune_gui.gui.theme import LIGHT, Theme
+
+FAULT = Entry("16:20:03", logging.ERROR, "Resolving failed", "Traceback\nZeroDivisionError")
+NOTE = Entry("16:20:01", logging.INFO, "Saved\nit all")
+
+
+@pytest.fixture
+def panel(qtbot, tmp_path):
+    made = LogPanel(tmp_path / "prune-gui.log")
+    qtbot.addWidget(made)
+    made.resize(600, 300)
+    made.show()
+    return made
+
+
+def texts(panel):
+    model = panel.model
+    return [
+        [model.index(row, column).data() for column in Column] for row in range(model.rowCount())
+    ]
+
+
+def select(panel, row):
+    flags = QItemSelectionModel.SelectionFlag
+    panel.table.selectionModel().select(
+        panel.model.index(row, 0), flags.ClearAndSelect | flags.Rows
+    )
+
+
+def test_a_record_is_one_line_with_time_and_level(panel):
+    panel.add((NOTE, FAULT))
+    assert texts(panel) == [
+        ["16:20:01", "Info", "Saved\\nit all"],
+        ["16:20:03", "Error", "Resolving failed (ZeroDivisionError)"],
+    ]
+
+
+def test_the_record_selected_is_shown_whole(panel):
+    panel.add((NOTE, FAULT))
+    assert not panel.details.isVisible()
+    select(panel, 1)
+    assert panel.details.isVisible()
+    assert panel.details.toPlainText() == FAULT.whole
+    panel.table.clearSelection()
+    assert not panel.details.isVisible()
+
+
+def test_copy_takes_what_is_selected_or_everything(panel, qtbot):
+    panel.add((NOTE, FAULT))
+    panel.copy.click()
+    assert QGuiApplication.clipboard().text() == f"{NOTE.whole}\n{FAULT.whole}"
+    select(panel, 1)
+    panel.table.setFocus()
+    panel.activateWindow()
+    qtbot.keyClick(panel.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == FAULT.whole
+
+
+@pytest.mark.parametrize("batch", [1, 300, 5 * MOST])
+def test_only_the_last_records_are_kept(panel, batch):
+    entries = [Entry("", logging.INFO, str(i)) for i in range(5 * MOST)]
+    for start in range(0, len(entries), batch):
+        panel.add(entries[start : start + batch])
+    assert panel.model.entries == entries[-MOST:]
+    assert panel.model.rowCount() == MOST
+
+
+def test_a_selection_stays_with_its_record_while_others_come_and_go(panel):
+    panel.add([NOTE] * (MOST - 1))
+    panel.add([FAULT])
+    select(panel, MOST - 1)
+    panel.add([NOTE] * 10)
+    assert panel._selected() == [FAULT]
+
+
+def test_the_last_record_stays_in_sight_unless_the_user_looks_at_others(panel, qtbot):
+    bar = panel.table.verticalScrollBar()
+    panel.add([NOTE] * 100)
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    assert bar.value() == bar.maximum()
+    bar.setValue(5)
+    panel.add([NOTE] * 100)
+    assert bar.value() == 5
+
+
+def test_warnings_stand_out_in_the_colour_of_the_theme(panel):
+    theme = Theme(QApplication.instance(), "light")
+    panel.add((NOTE, FAULT))
+    role = Qt.ItemDataRole.ForegroundRole
+    assert panel.model.index(0, 0).data(role) is None
+    assert panel.model.index(1, 0).data(role).name() == LIGHT.warning
+    theme.use("dark")
+    assert panel.model.index(1, 0).data(role).name() != LIGHT.warning
+    theme.use("light")
+    theme.deleteLater()
+
+
+def test_the_log_file_is_named_and_can_be_opened(panel, monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    panel.open.click()
+    assert opened == [QUrl.fromLocalFile(tmp_path / "prune-gui.log")]
+    assert panel.open.toolTip() == str(tmp_path / "prune-gui.log")

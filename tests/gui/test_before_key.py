@@ -1,0 +1,147 @@
+"""Before and after: the file as it is, for as long as a key is held."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.worker.jobs import Draft
+
+B = Qt.Key.Key_B
+
+
+@pytest.fixture
+def pruned(demo_window, workbench, make_step, settle, qtbot):
+    """Return a window with a step and a draft, over a tree that has the focus."""
+    workbench.edit(lambda session: session.add(make_step(amount=0.25)))
+    workbench.set_draft(make_step(amount=0.5))
+    settle()
+    assert workbench.draft_number == 2
+    demo_window.activateWindow()
+    demo_window.tree.tree.setFocus()
+    qtbot.waitUntil(demo_window.tree.tree.hasFocus)
+    return demo_window
+
+
+def press(window):
+    QTest.keyPress(window.windowHandle(), B)
+
+
+def release(window, qtbot):
+    QTest.keyRelease(window.windowHandle(), B)
+    qtbot.waitUntil(lambda: not window.workbench.before)
+
+
+def test_the_views_show_the_file_for_as_long_as_the_key_is_held(pruned, workbench, qtbot):
+    after = workbench.shown
+    chosen = pruned.tree.tree.currentIndex()
+    with qtbot.waitSignal(workbench.resolved_changed):
+        press(pruned)
+    assert workbench.shown.total == (0, after.total[1])
+    assert workbench.shown.recipe.steps == ()
+    assert workbench.draft_number is None
+    assert pruned.views.mask_view.subject.resolution is workbench.shown
+    with qtbot.waitSignal(workbench.resolved_changed):
+        release(pruned, qtbot)
+    assert workbench.shown is after
+    assert workbench.draft_number == 2
+    assert pruned.views.mask_view.subject.resolution is after
+    assert pruned.tree.tree.currentIndex() == chosen
+
+
+def test_what_the_file_had_pruned_is_pruned_before(pruned, workbench, settle, qtbot):
+    recipe = workbench.session.recipe.model_copy(update={"start": "zeros"})
+    workbench.edit(lambda session: session.bring_back(recipe, None))
+    settle()
+    in_file = workbench.resolved.before
+    press(pruned)
+    assert workbench.shown is in_file
+    assert workbench.shown.recipe.start == "zeros"
+    release(pruned, qtbot)
+
+
+def test_the_status_bar_says_so(pruned, workbench, qtbot):
+    status = pruned.status
+    status.say("A note")
+    assert not status._before.isVisible()
+    press(pruned)
+    assert status._before.isVisible()
+    assert status._before.text().startswith("Before")
+    assert not status._note.isVisible()
+    assert status._pruned.text().startswith("0 of")
+    release(pruned, qtbot)
+    assert not status._before.isVisible()
+    assert status._note.isVisible()
+    assert not status._pruned.text().startswith("0 of")
+
+
+def test_a_key_that_repeats_is_still_held(pruned, workbench, qtbot):
+    press(pruned)
+    changes = []
+    workbench.resolved_changed.connect(lambda: changes.append(1))
+    for kind in (QEvent.Type.KeyRelease, QEvent.Type.KeyPress) * 3:
+        event = QKeyEvent(kind, B, Qt.KeyboardModifier.NoModifier, "b", True)
+        QApplication.sendEvent(pruned.windowHandle(), event)
+    assert workbench.before
+    assert changes == []
+    release(pruned, qtbot)
+    assert not workbench.before
+
+
+def test_a_key_that_repeats_by_being_let_go_and_pressed_is_still_held(pruned, workbench, qtbot):
+    press(pruned)
+    changes = []
+    workbench.resolved_changed.connect(lambda: changes.append(workbench.before))
+    for _ in range(3):
+        QTest.keyRelease(pruned.windowHandle(), B)
+        press(pruned)
+    assert changes == []
+    release(pruned, qtbot)
+    assert changes == [False]
+
+
+def test_another_key_that_is_let_go_changes_nothing(pruned, workbench, qtbot):
+    press(pruned)
+    QTest.keyRelease(pruned.windowHandle(), Qt.Key.Key_A)
+    assert workbench.before
+    release(pruned, qtbot)
+
+
+def test_a_field_for_text_gets_its_letter(pruned, workbench, qtbot):
+    pruned.tree.filter.setFocus()
+    qtbot.waitUntil(pruned.tree.filter.hasFocus)
+    press(pruned)
+    assert not workbench.before
+    release(pruned, qtbot)
+    assert pruned.tree.filter.text() == "b"
+
+
+def test_the_key_counts_as_let_go_once_another_window_is_in_front(pruned, workbench, qtbot):
+    press(pruned)
+    QApplication.sendEvent(pruned, QEvent(QEvent.Type.WindowDeactivate))
+    assert not workbench.before
+    release(pruned, qtbot)
+    press(pruned)
+    assert workbench.before
+    release(pruned, qtbot)
+    assert not workbench.before
+
+
+def test_a_cut_cannot_be_dragged_in_a_picture_without_the_draft(
+    pruned, workbench, make_step, qtbot
+):
+    press(pruned)
+    pruned.draft.cut_at(0.1)
+    assert workbench.draft == Draft(make_step(amount=0.5))
+    release(pruned, qtbot)
+
+
+def test_without_a_file_the_key_does_no_harm(window, workbench, qtbot):
+    window.activateWindow()
+    press(window)
+    assert workbench.shown is None
+    release(window, qtbot)
+    assert not workbench.before

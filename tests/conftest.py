@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import hypothesis
 import pytest
@@ -64,6 +64,17 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield write
     methods._methods.clear()
     methods._methods.update(before)
+
+
+@pytest.fixture
+def free_memory(monkeypatch) -> Callable[[int], None]:
+    """Return what makes so many bytes of memory free, as far as the program can tell."""
+    import psutil
+
+    def leave(nbytes: int) -> None:
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=nbytes))
+
+    return leave
 
 
 @pytest.fixture(scope="session")

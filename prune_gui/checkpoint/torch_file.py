@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
-import psutil
 import torch
 
 from prune_gui.checkpoint.base import Checkpoint
@@ -22,6 +21,7 @@ from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS
 from prune_gui.checkpoint.torch_layout import Layout, inspect_layout
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
 
 NAMED_AT_MOST: Final = 5
@@ -106,10 +106,11 @@ class TorchCheckpoint(Checkpoint):
 
 def _load(path: Path, layout: Layout) -> object:
     """Unpickle with torch's restricted unpickler: tensors and plain containers only."""
-    if layout.nbytes > psutil.virtual_memory().available:
+    lack = shortage(layout.nbytes)
+    if lack is not None:
         raise CheckpointError(
-            f"{path.name} can only be loaded at once, and its {layout.nbytes:,} bytes do not fit "
-            "into the free memory. Save it again with torch.save of a recent torch."
+            f"{path.name} cannot be read piece by piece, and loading it takes {lack}. Save it "
+            "again with torch.save of a recent torch, or close other programs."
         )
     try:
         with warnings.catch_warnings():

@@ -391,5 +391,12 @@ TABLE: Final = (
         "F1",
     ),
     Act("guide", "&User guide", "How to use this program", lambda w: w.show_guide()),
+    Act(
+        "last_crash",
+        "&Last crash…",
+        "Where this program was when it last died, for a report",
+        lambda w: w.show_last_crash(),
+        when=lambda w: w.last_crash is not None,
+    ),
     Act("about", "&About Prune GUI", "What it is made of", lambda w: w.commands.about()),
 )

@@ -86,7 +86,7 @@ MENUS: Final = {
         "resolve",
         "cancel",
     ),
-    "&Help": ("guide", "palette", "shortcuts", SEPARATOR, "demo", "about"),
+    "&Help": ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
 }
 TOOLBAR: Final = (
     "open",

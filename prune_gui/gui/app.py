@@ -21,7 +21,7 @@ from prune_gui.gui.qt_log import log_qt
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
-from prune_gui.session import Settings, log_path
+from prune_gui.session import CrashTrail, Settings, log_path
 
 INTERRUPTED: Final = 130
 SWITCH_INTERVAL: Final = 0.001
@@ -38,6 +38,8 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
         recipe: for it.
         methods: Python files of pruning methods that the user named and so agreed to run.
     """
+    trail = CrashTrail()
+    trail.start()
     log_qt()
     sys.setswitchinterval(SWITCH_INTERVAL)
     app = QApplication(sys.argv[:1])
@@ -54,6 +56,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     workbench.ready.connect(collector.settle)
     window = MainWindow(workbench, theme, settings, log_path())
     feed.logged.connect(window.log.add)
+    window.last_crash = trail.last
     _catch_faults(window)
     signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
     window.show()
@@ -65,6 +68,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
         workbench.close()
         collector.stop()
         feed.stop()
+        trail.stop()
 
 
 def _begin(
@@ -73,6 +77,9 @@ def _begin(
     """Open the checkpoint and load the engine's libraries, behind the window."""
     if window.recovery.offer():
         checkpoint = None  # another one comes back
+    if window.last_crash is not None:
+        window.acts.refresh()
+        window.status.say("Prune GUI crashed when it was last used: Help > Last crash tells where.")
     first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
     if checkpoint is not None and first:  # opens without the libraries: show it
         window.commands.open_path(checkpoint, recipe)

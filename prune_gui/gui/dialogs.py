@@ -6,11 +6,14 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
+
+if TYPE_CHECKING:
+    from prune_gui.session import Crash
 
 CHECKPOINTS: Final = "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)"
 WITH_INDEXES: Final = CHECKPOINTS.replace(")", " *.index*.json)", 1)
@@ -169,14 +172,35 @@ def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
     box.exec()
 
 
+def show_crash(parent: QWidget, crash: Crash) -> None:
+    """Say where the program was when it died, and copy that if the user wants it."""
+    box = QMessageBox(QMessageBox.Icon.Information, "Last crash", "", parent=parent)
+    box.setText(f"Prune GUI crashed at {crash.when:%H:%M on %d %B %Y}.")
+    box.setInformativeText("With a report of it, please send what Copy puts on the clipboard.")
+    box.setDetailedText(crash.text)
+    copy = box.addButton("&Copy", QMessageBox.ButtonRole.AcceptRole)
+    box.setEscapeButton(box.addButton(QMessageBox.StandardButton.Close))
+    box.setDefaultButton(copy)
+    box.exec()
+    if box.clickedButton() is copy:
+        QGuiApplication.clipboard().setText("\n".join([crash.text, *_versions()]))
+
+
 def show_about(parent: QWidget) -> None:
     """Say what this program is made of."""
-    packages = ("prune-gui", "torch", "safetensors", "numpy", "numba", "PySide6-Essentials")
-    lines = [f"{package} {version(package)}" for package in packages]
-    lines += [f"Qt {qVersion()}", f"Python {platform.python_version()} on {platform.platform()}"]
     box = QMessageBox(QMessageBox.Icon.NoIcon, "About Prune GUI", "", parent=parent)
     box.setIconPixmap(parent.windowIcon().pixmap(64))
     box.setText("<b>Prune GUI</b><br>Prune neural networks by point and click.")
-    box.setInformativeText("\n".join(lines))
+    box.setInformativeText("\n".join(_versions()))
     box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     box.exec()
+
+
+def _versions() -> list[str]:
+    packages = ("prune-gui", "torch", "safetensors", "numpy", "numba", "PySide6-Essentials")
+    lines = [f"{package} {version(package)}" for package in packages]
+    return [
+        *lines,
+        f"Qt {qVersion()}",
+        f"Python {platform.python_version()} on {platform.platform()}",
+    ]

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError, one_line
-from prune_gui.gui import actions
+from prune_gui.gui import actions, dialogs
 from prune_gui.gui.before_key import BeforeKey
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
@@ -49,7 +49,7 @@ from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method
-from prune_gui.session import Settings
+from prune_gui.session import Crash, Settings
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,9 @@ class MainWindow(QMainWindow):
         theme: of the application.
         settings: as they were when the program started.
         log_file: where faults of the program are written down.
+
+    Attributes:
+        last_crash: what the program that ran before left; None if it did not die.
     """
 
     workbench: Workbench
@@ -84,6 +87,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self.workbench = workbench
         self._log_file = log_file
+        self.last_crash: Crash | None = None
         self._errors = ErrorBox(self)
         self.commands = Commands(self, workbench, theme, settings)
         self.recovery = Recovery(workbench, self)
@@ -154,6 +158,11 @@ class MainWindow(QMainWindow):
         guide = Guide(self)
         guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         guide.show()
+
+    def show_last_crash(self) -> None:
+        """Show where the program was when it died, to be copied into a report."""
+        if self.last_crash is not None:
+            dialogs.show_crash(self, self.last_crash)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user would lose something by it and says no."""

@@ -174,8 +174,9 @@ class Workbench(QObject):
             self._resolving = self._run(job, self._set_resolved)
 
     def choose(self, name: str | None) -> None:
-        """Show another parameter."""
-        if name != self.chosen:
+        """Show another parameter; a name that a picture has from the file before is left alone."""
+        known = self.session.checkpoint.tensors if self.session else ()
+        if name != self.chosen and (name is None or name in known):
             self.chosen = name
             self.chosen_changed.emit()
 

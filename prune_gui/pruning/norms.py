@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.channel_sums import Found, Layout, Order, norm_of_order
 from prune_gui.pruning.keys import Alive, raw_bits
@@ -76,11 +77,14 @@ def score_norms(
         monitor: told of the bytes read.
 
     Raises:
-        ValueError: there is no such norm for this shape.
+        ValueError: there is no such norm for this shape, or no memory for it.
         Cancelled: the monitor said so.
     """
     monitor = monitor or Monitor()
     if n == "nuc":
+        lack = shortage(scores.nbytes) if alive is not None else None
+        if lack is not None:
+            raise ValueError(f"n='nuc' after other steps takes {lack}. Use n='fro'.")
         whole = part_alive(scores, alive, 0, math.prod(scores.shape))
         return channel_norms(whole.view(scores.shape), n, dim, monitor=monitor)
     monitor.expect(scores.nbytes)

@@ -1,3 +1,5 @@
+from .crash import Crash as Crash
+from .crash import CrashTrail as CrashTrail
 from .history import History as History
 from .history import Moment as Moment
 from .log import log_path as log_path

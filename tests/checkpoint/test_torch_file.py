@@ -257,3 +257,28 @@ def _opens_or_is_refused(path) -> None:
     with checkpoint:
         for name, info in checkpoint.tensors.items():
             assert tuple(checkpoint.read(name).shape) == info.shape
+
+
+def test_a_file_that_can_be_mapped_needs_no_memory(tmp_path, free_memory):
+    torch.save({"weight": torch.ones(1000)}, tmp_path / "model.pt")
+    free_memory(0)
+    with open_checkpoint(tmp_path / "model.pt") as checkpoint:
+        assert checkpoint.tensors["weight"].numel == 1000
+
+
+@pytest.mark.parametrize("packing", ["legacy", "deflated"])
+def test_a_file_that_has_to_be_loaded_whole_is_refused_if_it_does_not_fit(
+    tmp_path, free_memory, packing
+):
+    path, zipped = tmp_path / "model.pt", packing == "deflated"
+    torch.save({"weight": torch.randn(1000)}, path, _use_new_zipfile_serialization=zipped)
+    if zipped:
+        deflated(path)
+    free_memory(3000)
+    with pytest.raises(
+        CheckpointError, match=r"model\.pt .* takes 4\S* kB of memory at once, and 3 kB are free"
+    ):
+        open_checkpoint(path)
+    free_memory(5000)
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.tensors["weight"].numel == 1000

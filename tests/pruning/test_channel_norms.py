@@ -212,3 +212,11 @@ def test_progress_is_told_and_cancelling_works(n):
     cancel.set()
     with pytest.raises(Cancelled):
         channel_norms(t, n, 0, monitor=Monitor(cancel=cancel))
+
+
+def test_a_nuclear_norm_that_needs_a_copy_is_refused_if_that_does_not_fit(free_memory):
+    scores, every = TensorScores.of(torch.ones(2, 3, 4)), np.ones(24, np.bool_)
+    free_memory(95)
+    assert score_norms(scores, None, "nuc", 0).shape == (2,)  # where they lie
+    with pytest.raises(ValueError, match=r"takes 96 bytes of memory at once, and 95 bytes are"):
+        score_norms(scores, lambda start, stop: every[start:stop], "nuc", 0)

@@ -168,6 +168,8 @@ class DraftPanel(QWidget):
             return
         if not (session and bench.shown and draft and number and bench.chosen):
             return
+        if bench.chosen not in bench.shown.outcomes[number - 1].pruned:
+            return  # the cut was in the picture of the parameter before
         moved = Moved(session, draft.step, bench.shown, number, bench.chosen)
 
         def then(found: Setting | None) -> None:

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 from torch import Tensor
 
 from prune_gui.errors import PluginError, RecipeError
+from prune_gui.memory import shortage
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.keys import RandomKeys
 from prune_gui.pruning.methods.base import Decision, Method, Scope, Seed, Target
@@ -31,6 +32,8 @@ UNITS: Final[dict[object, Literal["entry", "channel"]]] = {
 }
 SHAPES: Final = ((6, 5), (4, 3, 3, 3), (64, 64))
 """What a plug-in is tried on: a matrix, a convolution, and enough for one that counts in units."""
+FLOAT: Final = 4
+"""Bytes of an entry as it is shown, if the file keeps it in one."""
 TAKEN: Final = frozenset({"method", "targets", "enabled", "scope"})
 """What a step has beside the parameters of its method."""
 
@@ -120,9 +123,26 @@ class PluginMethod(Method):
         about = "All targets" if self._as_one else group[0].name
         raise RecipeError(f"{about}: {self.plugin.__name__} {problem} (from {self.source}).")
 
+    def _check_room(self, group: Sequence[Target]) -> None:
+        """Refuse what cannot fit: what the plug-in is shown, the default mask, and its own.
+
+        Raises:
+            Fault: there is too little memory.
+        """
+        copies = 4 if self._as_one else 3  # those of targets shown as one are put side by side
+        needed = 0
+        for target in group:
+            width = target.weights.dtype.itemsize
+            needed += target.size * (copies * (width if width > 1 else FLOAT) + 1)
+        lack = shortage(needed)
+        if lack is not None:
+            fewer = "fewer targets, or scope local" if self._as_one else "another method"
+            raise Fault(f"takes {lack}; use {fewer}, or close other programs")
+
     def _made(self, group: Sequence[Target]) -> NDArray[np.bool_]:
         if any(field.is_required() for field in type(self).model_fields.values()):
             self.try_out()  # as could not be done when it was loaded
+        self._check_room(group)
         shown = [_shown(target) for target in group]
         if self._as_one:
             t = torch.cat([scores.reshape(-1) for scores, _ in shown])

@@ -190,6 +190,18 @@ def test_a_dragged_cut_is_the_threshold_of_a_step_that_has_one(draft, workbench,
     assert torch.equal(~workbench.shown.mask("features.conv2.weight"), below)
 
 
+def test_a_cut_in_the_picture_of_the_parameter_before_is_let_go(draft, workbench, settle, qtbot):
+    slide(draft, 10)
+    settle()
+    before, failed = draft.form.method(), []
+    workbench.failed.connect(lambda *what: failed.append(what))
+    workbench.choose("features.bn1.num_batches_tracked")  # no target of the draft
+    draft.cut_at(0.02)
+    qtbot.waitUntil(lambda: not workbench.bridge._waiting)
+    assert not failed
+    assert draft.form.method() == before
+
+
 def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path):
     scores = torch.arange(144.0).reshape(16, 1, 3, 3)
     save_file({"features.conv1.weight": scores}, tmp_path / "scores.safetensors")

@@ -50,6 +50,21 @@ def texts(view):
     return [label.text() for label in view.findChildren(QLabel) if label.isVisible()]
 
 
+def test_a_click_on_the_picture_of_the_file_before_chooses_nothing(layers, bench, tmp_path):
+    save_file({"alone.weight": torch.ones(3, 2)}, tmp_path / "other.safetensors")
+    clicked = []
+
+    def click():
+        table(layers).selectRow(1)
+        clicked.append(cells(layers, NAME)[1])
+
+    bench.opened.connect(click)
+    bench.open(tmp_path / "other.safetensors")
+    bench.until_idle()
+    assert clicked[0] not in bench.session.checkpoint.tensors
+    assert bench.chosen in (None, "alone.weight")
+
+
 def test_it_says_why_there_is_nothing_to_see(bench, shown, tmp_path):
     made = shown(LayersView(bench))
     assert any("Nothing is open" in text for text in texts(made))

@@ -134,6 +134,11 @@ def test_the_nuclear_norm_has_no_scale_that_layers_share():
         decide("ln_structured", target(noise(3, 4, 4)), scope="global", n="nuc", amount=1)
 
 
+def test_the_nuclear_norm_is_refused_at_once_where_a_channel_is_no_matrix():
+    with pytest.raises(RecipeError, match="t has 4 dimensions; n='nuc' needs 3"):
+        decide("ln_structured", target(noise(3, 4, 2, 2), "t"), n="nuc", amount=1)
+
+
 def test_one_number_per_input_column_multiplies_the_weights():
     weights, activations = noise(5, 4, 3, 3), torch.tensor([0.1, 5.0, -1.0, 2.0])
     [decision] = decide(

@@ -245,3 +245,22 @@ def test_what_goes_wrong_in_a_step_names_the_parameter_and_the_plug_in(
     ) as caught:
         resolved({"big": torch.ones(5000)}, {"method": "lowest"})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scope", "needed", "remedy"),
+    [
+        ("local", 120 * (3 * 4 + 1), "another method"),
+        ("global", 312 * (4 * 4 + 1), "fewer targets"),
+    ],
+)
+def test_a_plug_in_is_not_asked_for_a_mask_that_cannot_fit_into_memory(
+    plugin_file, weights, resolved, free_memory, scope, needed, remedy
+):
+    load_methods(plugin_file(source("unstructured", ENTRIES)))
+    step = {"method": "lowest", "scope": scope}
+    free_memory(needed)
+    assert resolved(weights, step).total[0] > 0
+    free_memory(needed - 1)
+    with pytest.raises(StepError, match=rf"takes .* of memory at once, and .* free; use {remedy}"):
+        resolved(weights, step)

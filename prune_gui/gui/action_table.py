@@ -112,6 +112,21 @@ TABLE: Final = (
         when=_open,
     ),
     Act(
+        "use_elsewhere",
+        "&Use this recipe on another checkpoint…",
+        "Open another checkpoint with the steps there are, and see which of them fit",
+        lambda w: w.commands.use_elsewhere(),
+        when=_open,
+    ),
+    Act(
+        "reload",
+        "Re&load checkpoint",
+        "Read the checkpoint anew, and keep the steps and their history",
+        lambda w: w.workbench.reload(),
+        "Ctrl+R",
+        when=_open,
+    ),
+    Act(
         "own_recipe",
         "&Take the file's recipe",
         "Take the steps that this checkpoint was pruned with, by this program",
@@ -260,6 +275,20 @@ TABLE: Final = (
         "Ctrl+L",
         "lock",
         _open,
+    ),
+    Act(
+        "sweep",
+        "&Sweep…",
+        "Try several amounts of a step, side by side",
+        lambda w: w.show_sweep(),
+        when=_open,
+    ),
+    Act(
+        "batch",
+        "&Batch…",
+        "Carry out the stack on several checkpoints, one after the other",
+        lambda w: w.show_batch(),
+        when=_open,
     ),
     Act(
         "load_methods",

@@ -13,6 +13,8 @@ from prune_gui.checkpoint.atomic import replacing
 from prune_gui.checkpoint.shard_index import is_index
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
+from prune_gui.gui.batch_dialog import BatchDialog
+from prune_gui.gui.fit_dialog import FitDialog
 from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.gui.theme import Mode, Theme
 from prune_gui.gui.workbench import Workbench
@@ -24,6 +26,7 @@ from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.session import Session
 
 RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
 
@@ -63,6 +66,23 @@ class Commands:
         """Open a checkpoint, unless the user would rather keep the recipe that is not saved."""
         if self._may_drop_recipe():
             self._workbench.open(path, recipe, state)
+
+    def use_elsewhere(self) -> None:
+        """Go on with the recipe on another checkpoint that the user picks, if it fits."""
+        path = dialogs.ask_checkpoint(self.window, self.folder)
+        if path is not None:
+            self._workbench.prepare(path, self._agree_to_switch)
+
+    def _agree_to_switch(self, other: Session) -> None:
+        session = self._workbench.session
+        if session is not None:
+            dialog = FitDialog(session.recipe, other.checkpoint, self.window)
+            agreed = dialog.exec()
+            dialog.deleteLater()
+            if agreed and self._workbench.session is session:
+                self._workbench.go_on(other)
+                return
+        other.checkpoint.close()
 
     def open_demo(self) -> None:
         """Open the shipped checkpoint and its recipe."""
@@ -179,7 +199,8 @@ class Commands:
 
     def may_close(self) -> bool:
         """Ask about whatever closing would break off or lose; tell whether to close."""
-        if self._saving is not None:
+        batches = self.window.findChildren(BatchDialog)
+        if self._saving is not None or any(batch.writing for batch in batches):
             if not dialogs.ask_cancel_saving(self.window):
                 return False
             if self._saving is not None:

@@ -34,6 +34,12 @@ def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
     return Path(path) if path else None
 
 
+def ask_checkpoints(parent: QWidget, folder: Path) -> list[Path]:
+    """Ask which checkpoints to add."""
+    paths, _ = QFileDialog.getOpenFileNames(parent, "Add checkpoints", str(folder), WITH_INDEXES)
+    return [Path(path) for path in paths]
+
+
 def ask_folder(parent: QWidget, folder: Path) -> Path | None:
     """Ask which folder with a checkpoint to open."""
     path = QFileDialog.getExistingDirectory(parent, "Open a folder with a checkpoint", str(folder))

@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import actions, dialogs
+from prune_gui.gui.batch_dialog import BatchDialog
 from prune_gui.gui.before_key import BeforeKey
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
@@ -41,8 +42,10 @@ from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
 from prune_gui.gui.recovery import Recovery
+from prune_gui.gui.reload_notice import ReloadNotice
 from prune_gui.gui.settings_dialog import SettingsDialog
 from prune_gui.gui.status import StatusBar
+from prune_gui.gui.sweep_dialog import SweepDialog
 from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.views import ViewTabs
@@ -103,6 +106,8 @@ class MainWindow(QMainWindow):
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
+        self.reload_notice = ReloadNotice(workbench, self.acts["reload"])
+        self.status.insertPermanentWidget(0, self.reload_notice)
         self._welcome = Welcome(self.acts.several(actions.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
@@ -163,6 +168,18 @@ class MainWindow(QMainWindow):
         """Show where the program was when it died, to be copied into a report."""
         if self.last_crash is not None:
             dialogs.show_crash(self, self.last_crash)
+
+    def show_sweep(self) -> None:
+        """Offer to try several amounts of a step, beside the window."""
+        dialog = SweepDialog(self.workbench, self.taking, self.stack.current, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.show()
+
+    def show_batch(self) -> None:
+        """Offer to carry out the stack on several checkpoints, beside the window."""
+        dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user would lose something by it and says no."""

@@ -133,6 +133,34 @@ class Workbench(QObject):
         """Open a checkpoint in place of the one there is, which stays until it succeeds."""
         return self._run(open_job(path, recipe_path, state), self._opened)
 
+    def reload(self) -> None:
+        """Open the checkpoint anew, and go on with the recipe there is and its history."""
+        before = self.session
+        if before is None:
+            return
+
+        def reloaded(session: Session) -> None:
+            if self.session is before:
+                self.go_on(session)
+            else:  # another one was opened meanwhile
+                session.checkpoint.close()
+
+        checkpoint = before.checkpoint
+        self._run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
+
+    def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
+        """Open another checkpoint for `then`, which passes it to `go_on` or closes it."""
+        self._run(open_job(path), then)
+
+    def go_on(self, session: Session) -> None:
+        """Go on with the recipe there is, and the parameter shown, in another session."""
+        chosen = self.chosen
+        if self.session is not None:
+            session.take_over(self.session)
+        self._opened(session)
+        if chosen in session.checkpoint.tensors:
+            self.choose(chosen)
+
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
         """Take the steps of a recipe file in place of the ones there are."""
         self.edit(lambda session: session.use_recipe(recipe, path))

@@ -8,6 +8,7 @@ from pathlib import Path
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
+from prune_gui.session.disk import Stamps
 from prune_gui.session.history import History
 from prune_gui.session.outline import Outline
 from prune_gui.session.resolver import Resolver
@@ -19,6 +20,7 @@ class Session:
 
     Attributes:
         checkpoint: open for as long as the session is.
+        stamps: how its files stood when it was opened.
         outline: the tree of its modules.
         resolver: for the engine's thread only.
         spectra: likewise.
@@ -32,6 +34,7 @@ class Session:
         self, checkpoint: Checkpoint, recipe: Recipe | None = None, recipe_path: Path | None = None
     ) -> None:
         self.checkpoint = checkpoint
+        self.stamps = Stamps.of((checkpoint.path, *checkpoint.files))
         self.outline = Outline(checkpoint.tensors.values(), lambda: checkpoint.kinds)
         self.resolver = Resolver(checkpoint)
         self.spectra = Spectra(checkpoint)
@@ -70,6 +73,16 @@ class Session:
         """Take the steps that the checkpoint was made with in place of the ones there are."""
         if self.made is not None and self.made.recipe is not None:
             self.history = self.history.act("Take the file's recipe", self.made.recipe)
+
+    def take_over(self, other: Session) -> None:
+        """Go on with the recipe of another session: its history, named states and file.
+
+        What was not saved there is not saved here.
+        """
+        self.history = other.history
+        self.named_states = dict(other.named_states)
+        self.recipe_path = other.recipe_path
+        self._saved = other._saved
 
     def bring_back(self, recipe: Recipe, path: Path | None) -> None:
         """Take the steps that were not saved when the program last ended; they still are not."""

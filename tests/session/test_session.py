@@ -136,3 +136,21 @@ def test_a_file_made_here_offers_the_recipe_it_was_made_with(session, tmp_path):
         assert again.steps == ()
     session.use_own_recipe()  # which was not made here
     assert session.made is None
+
+
+def test_another_session_goes_on_with_the_recipe_its_history_and_what_is_not_saved(
+    session, tmp_path
+):
+    session.add(step(1))
+    session.mark_saved(session.recipe, tmp_path / "mine.yaml")
+    session.name_state("one")
+    session.add(step(2))
+    other = Session(session.checkpoint)
+    other.take_over(session)
+    other.forget_state("one")
+    assert other.history == session.history
+    assert other.recipe_path == tmp_path / "mine.yaml"
+    assert other.unsaved
+    other.undo()
+    assert not other.unsaved
+    assert list(session.named_states) == ["one"]

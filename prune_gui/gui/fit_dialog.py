@@ -1,0 +1,99 @@
+"""The dialog that tells how a recipe fits another checkpoint, before it is used there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
+
+from prune_gui.gui.panels import wording
+from prune_gui.gui.panels.message import Message
+from prune_gui.gui.result_table import Column, ResultModel, ResultTable
+from prune_gui.recipe.fit import StepFit, fit
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.recipe import Recipe
+
+COLUMNS: Final[tuple[Column[StepFit], ...]] = (
+    Column("Step", lambda row: str(row.number), lambda row: row.number),
+    Column(
+        "Method",
+        lambda row: wording.title(row.step),
+        lambda row: wording.title(row.step),
+        is_number=False,
+    ),
+    Column(
+        "Parameters",
+        lambda row: f"{len(row.targets):,}",
+        lambda row: len(row.targets),
+        tip=lambda row: _listed(row.targets),
+    ),
+    Column(
+        "Patterns that match nothing",
+        lambda row: ", ".join(row.unmatched),
+        lambda row: ", ".join(row.unmatched) or None,
+        is_number=False,
+        tip=lambda row: "\n".join(row.unmatched),
+    ),
+)
+LISTED: Final = 20
+"""Names of parameters in a tooltip."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - LISTED
+    return "\n".join((*names[:LISTED], *([f"and {more:,} more"] if more > 0 else ())))
+
+
+def summary(fits: Sequence[StepFit]) -> tuple[str, bool]:
+    """Return in a sentence or two how steps fit, and whether that is worth a warning."""
+    if not fits:
+        return "The recipe has no step that is switched on.", False
+    lost = [one.number for one in fits if not one.targets]
+    partly = [one.number for one in fits if one.targets and one.unmatched]
+    parts = []
+    if lost:
+        parts.append(f"{_steps(lost)} no parameter, and cannot be carried out until you edit that.")
+    if partly:
+        parts.append(f"{_steps(partly)} no parameter for some of the patterns.")
+    return " ".join(parts) or "Every pattern of every step finds parameters.", bool(parts)
+
+
+def _steps(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"Step {numbers[0]} finds"
+    *most, last = map(str, numbers)
+    return f"Steps {', '.join(most)} and {last} find"
+
+
+class FitDialog(QDialog):
+    """Shows how each step fits; accepting means to go on there.
+
+    Args:
+        recipe: to be used.
+        checkpoint: on which.
+        parent: the window.
+    """
+
+    def __init__(self, recipe: Recipe, checkpoint: Checkpoint, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(f"Use the recipe on {checkpoint.path.name}?")
+        fits = fit(recipe, checkpoint)
+        self.model: ResultModel[StepFit] = ResultModel(COLUMNS, self)
+        self.model.show(fits)
+        self.table = ResultTable(self.model, "Steps and what they match", len(COLUMNS) - 1)
+        self.message = Message()
+        text, warning = summary(fits)
+        self.message.say(text, warning=warning)
+        standard = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
+        buttons.button(standard.Ok).setText("&Use it")
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self.message)
+        layout.addWidget(self.table, 1)
+        layout.addWidget(buttons)
+        self.resize(760, 320)

@@ -1,0 +1,227 @@
+"""The dialog that tries several amounts of a step."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QModelIndex
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLineEdit,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.panels import wording
+from prune_gui.gui.panels.message import Message
+from prune_gui.gui.result_table import Column, ResultModel, ResultTable
+from prune_gui.gui.series import Series
+from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
+from prune_gui.worker.series import sweep_jobs
+
+if TYPE_CHECKING:
+    from prune_gui.audit.table import Table
+    from prune_gui.gui.taking_away import TakeAway
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Step
+    from prune_gui.session.sweep import SweepRow
+
+FIRST_AMOUNTS: Final = "10% to 90% by 10%"
+EXPLANATION: Final = "Double-click a row to take its amount into the recipe."
+NO_STEP: Final = "No step that is switched on has an amount. Add one first."
+
+
+def _amount(row: SweepRow) -> str:
+    return wording.percent(row.amount) if isinstance(row.amount, float) else f"{row.amount:,}"
+
+
+def _kept(row: SweepRow) -> str:
+    if row.error:
+        return ""
+    if math.isnan(row.kept_energy):
+        return "unknown"
+    return "> 99.99 %" if 0.99995 <= row.kept_energy < 1 else f"{100 * row.kept_energy:.2f} %"
+
+
+COLUMNS: Final[tuple[Column[SweepRow], ...]] = (
+    Column("Amount", _amount, lambda row: row.amount),
+    Column(
+        "Pruned",
+        lambda row: "" if row.error else f"{row.pruned:,}",
+        lambda row: None if row.error else row.pruned,
+    ),
+    Column(
+        "Of",
+        lambda row: "" if row.error else f"{row.total:,}",
+        lambda row: None if row.error else row.total,
+    ),
+    Column(
+        "Sparsity",
+        lambda row: "" if row.error else wording.sparsity(row.pruned, row.total),
+        lambda row: None if row.error else row.sparsity,
+    ),
+    Column(
+        "Kept energy",
+        _kept,
+        lambda row: None if math.isnan(row.kept_energy) else row.kept_energy,
+    ),
+    Column(
+        "Nearly empty",
+        lambda row: "" if row.error else f"{row.nearly_empty:,}",
+        lambda row: None if row.error else row.nearly_empty,
+    ),
+    Column("Problem", lambda row: row.error, lambda row: row.error or None, is_number=False),
+)
+PROBLEM: Final = len(COLUMNS) - 1
+
+
+class SweepDialog(QDialog):
+    """Tries amounts of one step of the recipe as it is when the user says so, a row for each.
+
+    It stays beside the window, and closes when another checkpoint is opened.
+
+    Args:
+        workbench: with an open session.
+        taking: saves the table.
+        index: of the step to begin with, from 0; None for any.
+        parent: the window.
+    """
+
+    def __init__(
+        self, workbench: Workbench, taking: TakeAway, index: int | None, parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle("Sweep over amounts")
+        self._workbench = workbench
+        self._swept: tuple[int, Step] | None = None
+        self._wanted = 0
+        self._series = Series(workbench.bridge, self)
+        self.step = QComboBox()
+        self.amounts = QLineEdit(FIRST_AMOUNTS)
+        self.amounts.setPlaceholderText("10%, 20%, 30%")
+        self.model: ResultModel[SweepRow] = ResultModel(COLUMNS, self)
+        self.results = ResultTable(self.model, "Results by amount", PROBLEM)
+        self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
+        self.results.activated.connect(self._take)
+        self._problem = Message()
+        self.note = Message()
+        self.note.say(EXPLANATION, warning=False)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        role = QDialogButtonBox.ButtonRole.ActionRole
+        self.run = buttons.addButton("&Run", role)
+        self.cancel = buttons.addButton("Ca&ncel", role)
+        self.save = buttons.addButton("Save &table as CSV…", role)
+        self.run.setDefault(True)
+        buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+        self.run.clicked.connect(self._run)
+        self.cancel.clicked.connect(self._series.cancel)
+        self.save.clicked.connect(lambda: taking.save_table(self))
+        buttons.rejected.connect(self.reject)
+        form = QFormLayout()
+        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
+        form.addRow("&Step", self.step)
+        form.addRow("&Amounts", self.amounts)
+        layout = QVBoxLayout(self)
+        layout.addLayout(form)
+        layout.addWidget(self.results, 1)
+        layout.addWidget(self._problem)
+        layout.addWidget(self.note)
+        layout.addWidget(buttons)
+        self.resize(720, 420)
+        self._series.came.connect(lambda _, row: self._add(row))
+        self._series.failed.connect(self._fail)
+        self._series.ended.connect(self._refresh)
+        self.amounts.textChanged.connect(self._refresh)
+        workbench.edited.connect(self._list_steps)
+        workbench.opened.connect(self.close)
+        self._list_steps()
+        self.step.setCurrentIndex(max(self.step.findData(index), 0))
+        self._refresh()
+
+    def table(self) -> Table | None:
+        """Return the results to be taken away."""
+        session = self._workbench.session
+        if session is None or not self.model.rows:
+            return None
+        return self.model.table(f"{session.checkpoint.path.stem} sweep")
+
+    def done(self, result: int) -> None:
+        """Close, and try no more."""
+        self._series.cancel()
+        super().done(result)
+
+    def _list_steps(self) -> None:
+        """Offer the steps that have an amount, as they are now."""
+        session = self._workbench.session
+        chosen = self.step.currentData()
+        self.step.clear()
+        for index, step in enumerate(session.steps if session else ()):
+            if step.enabled and has_amount(step.method):
+                text = f"{index + 1}  {wording.title(step)}  →  {wording.targets(step)}"
+                self.step.addItem(text, index)
+        self.step.setCurrentIndex(max(self.step.findData(chosen), 0))
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Let the user do what can be done now, and say why not."""
+        problem = "" if self.step.count() else NO_STEP
+        try:
+            parse_amounts(self.amounts.text())
+        except ValueError as error:
+            problem = problem or str(error)
+        self._problem.say(problem)
+        self.run.setEnabled(not problem and not self._series.running)
+        self.cancel.setEnabled(self._series.running)
+        self.save.setEnabled(bool(self.model.rows))
+
+    def _run(self) -> None:
+        session = self._workbench.session
+        if session is None:
+            return
+        index: int = self.step.currentData()
+        amounts = parse_amounts(self.amounts.text())
+        self._swept = index, session.steps[index]
+        self._wanted = len(amounts)
+        self.model.show(())
+        self._count()
+        self._series.start(sweep_jobs(session, index + 1, amounts))
+        self._refresh()
+
+    def _add(self, row: SweepRow) -> None:
+        self.model.add((row,))
+        self.results.scrollToBottom()
+        self._count()
+        self._refresh()
+
+    def _count(self) -> None:
+        done = len(self.model.rows)
+        text = EXPLANATION if done == self._wanted else f"{done:,} of {self._wanted:,} done"
+        self.note.say(text, warning=False)
+
+    def _fail(self, tried: str, error: Exception) -> None:
+        if isinstance(error, PruneGuiError):
+            self.note.say(str(error))
+        else:
+            self._workbench.failed.emit(tried, error)
+
+    def _take(self, place: QModelIndex) -> None:
+        """Give the step the amount of a row, unless it is not the step any more that was tried."""
+        row, session = self.model.rows[place.row()], self._workbench.session
+        if row.error or session is None or self._swept is None:
+            return
+        index, step = self._swept
+        taken = with_amount(step, row.amount)
+        now = session.steps[index : index + 1]
+        if not now or not has_amount(now[0].method) or with_amount(now[0], row.amount) != taken:
+            self.note.say(f"Step {index + 1} is another one by now. Run the sweep again.")
+            return
+        self._workbench.edit(lambda session: session.replace(index, taken))
+        self.note.say(
+            f"Step {index + 1} has the amount {_amount(row)} now; Undo takes that back.",
+            warning=False,
+        )

@@ -1,0 +1,94 @@
+"""Several amounts, as a person writes them, and a step with another amount than its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from prune_gui.errors import RecipeError
+from prune_gui.pruning.methods import Method
+
+if TYPE_CHECKING:
+    from prune_gui.recipe.step import Step
+
+Amount = int | float
+"""A whole number of units, or a share in [0, 1]."""
+
+MOST: Final = 1000
+"""Amounts in one text: each is a pass over the weights."""
+NUMBER: Final = r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)"
+ONE: Final = re.compile(NUMBER)
+RANGE: Final = re.compile(rf"{NUMBER}\s*(?:to|-|–)\s*{NUMBER}\s*by\s*{NUMBER}")  # noqa: RUF001
+EXAMPLE: Final = 'Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".'
+
+
+def parse_amounts(text: str) -> tuple[Amount, ...]:
+    """Return the amounts that a text lists, in its order, each once.
+
+    ``10%`` and ``0.1`` are shares, ``8`` is a number of units. ``10% to 90% by 10%`` stands for all
+    from the first up to the second; a sign for percent at one of the three is meant for all.
+
+    Raises:
+        ValueError: it lists none, or something else; says so in a sentence.
+    """
+    found: dict[str, Amount] = {}
+    for part in filter(None, map(str.strip, re.split("[,;]", text.lower()))):
+        for amount in _amounts(part):
+            found[repr(amount)] = amount  # 1 is not 1.0
+            if len(found) > MOST:
+                raise ValueError(f"These are more than {MOST:,} amounts. Take larger steps.")
+    if not found:
+        raise ValueError(EXAMPLE)
+    return tuple(found.values())
+
+
+def _amounts(part: str) -> Iterator[Amount]:
+    if one := ONE.fullmatch(part):
+        yield _amount(part, Fraction(one[1]), percent=bool(one[2]), whole="." not in one[1])
+        return
+    several = RANGE.fullmatch(part)
+    if several is None:
+        raise ValueError(f"{part!r} is no amount. {EXAMPLE}")
+    first, last, by = (Fraction(several[i]) for i in (1, 3, 5))
+    if by == 0:
+        raise ValueError(f"{part!r} never gets anywhere: the step after 'by' is 0.")
+    percent = any(several[i] for i in (2, 4, 6))
+    whole = not any("." in several[i] for i in (1, 3, 5))
+    while first <= last:
+        yield _amount(part, first, percent=percent, whole=whole)
+        first += by
+
+
+def _amount(part: str, number: Fraction, *, percent: bool, whole: bool) -> Amount:
+    if whole and not percent:
+        return int(number)
+    share = number / 100 if percent else number
+    if share > 1:
+        raise ValueError(f"{part!r} is more than all. A share lies between 0 and 100%.")
+    return float(share)
+
+
+def has_amount(method: Method) -> bool:
+    """Tell whether a method is told how much to prune."""
+    return "amount" in type(method).model_fields
+
+
+def with_amount(step: Step, amount: Amount) -> Step:
+    """Return a step that differs in its amount alone.
+
+    Raises:
+        RecipeError: its method takes no amount, or not this one.
+    """
+    method = step.method
+    if not has_amount(method):
+        raise RecipeError(f"{method.title} takes no amount. Choose another step.")
+    try:
+        changed = type(method).model_validate({**method.model_dump(), "amount": amount})
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise RecipeError(f"{method.title} takes no amount of {amount}: {reason}.") from error
+    return step.model_copy(update={"method": changed})

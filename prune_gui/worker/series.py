@@ -1,0 +1,56 @@
+"""Jobs that belong together: each returns a row of a table, so that others may go between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prune_gui.recipe.batch import BatchRow, outputs, prune_file
+from prune_gui.worker.engine import Job
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Form, Recipe
+    from prune_gui.recipe.amounts import Amount
+    from prune_gui.session import Session
+    from prune_gui.session.sweep import Sweep, SweepRow
+
+
+def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list[Job]:
+    """Try amounts of step `number` of the recipe as it is now; each job returns a `SweepRow`."""
+    recipe = session.recipe
+
+    @cache
+    def sweep() -> Sweep:
+        from prune_gui.session.sweep import Sweep
+
+        return Sweep(session.resolver, recipe, number)
+
+    def job(place: int, amount: Amount) -> Job:
+        def work(monitor: Monitor) -> SweepRow:
+            return sweep().row(amount, monitor)
+
+        return Job(f"Trying amount {place} of {len(amounts)}", work)
+
+    return [job(place, amount) for place, amount in enumerate(amounts, start=1)]
+
+
+def batch_jobs(
+    recipe: Recipe, paths: Sequence[Path], folder: Path | None, form: Form, *, overwrite: bool
+) -> list[Job]:
+    """Carry out a recipe on several checkpoints; each job returns a `BatchRow`.
+
+    They are written to the folder, as `recipe.batch.batch` does, unless it is None.
+    """
+    targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
+
+    def job(place: int, path: Path, out: Path | None) -> Job:
+        def work(monitor: Monitor) -> BatchRow:
+            return prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
+
+        return Job(f"Pruning {path.name} ({place} of {len(paths)})", work)
+
+    pairs = zip(paths, targets, strict=True)
+    return [job(place, path, out) for place, (path, out) in enumerate(pairs, start=1)]

@@ -1,0 +1,97 @@
+import threading
+
+import pytest
+
+from prune_gui import open_checkpoint
+from prune_gui.gui import dialogs
+from prune_gui.gui.batch_dialog import BatchDialog
+
+
+@pytest.fixture
+def dialog(demo_window, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step(amount=0.5)))
+    demo_window.acts["batch"].trigger()
+    return demo_window.findChild(BatchDialog)
+
+
+@pytest.fixture
+def files(tmp_path, demo_checkpoint):
+    """Two checkpoints, and between them something that is none."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "c"):
+        (folder / f"{name}.safetensors").write_bytes(demo_checkpoint.read_bytes())
+    (folder / "b.safetensors").write_text("hello")
+    return [folder / f"{name}.safetensors" for name in "abc"]
+
+
+def test_each_checkpoint_is_pruned_and_a_bad_one_stops_no_other(dialog, qtbot, files, tmp_path):
+    dialog.add([files[0].parent, files[1]])
+    assert [row.path for row in dialog.model.rows] == files
+    dialog.write.setChecked(True)
+    assert not dialog.run.isEnabled()
+    dialog.folder.setText(str(tmp_path))
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+    first, bad, last = dialog.model.rows
+    assert first.pruned == last.pruned == 11592
+    assert first.out == tmp_path / "a-pruned.safetensors"
+    assert "b.safetensors" in bad.error
+    with open_checkpoint(last.out) as pruned:
+        assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
+
+
+def test_nothing_is_written_unless_that_is_asked_for(dialog, qtbot, files, tmp_path):
+    dialog.add(files[:1])
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+    [row] = dialog.model.rows
+    assert (row.targets, row.out, row.error) == (3, None, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_it_says_what_is_missing(dialog, workbench, files):
+    assert dialog._problem.text().startswith("Add the checkpoints")
+    dialog.add(files)
+    assert dialog.run.isEnabled()
+    workbench.edit(lambda session: session.undo())
+    assert dialog._problem.text().startswith("The stack is empty")
+    assert not dialog.run.isEnabled()
+
+
+def test_checkpoints_can_be_taken_off_the_list_and_come_from_dialogs(dialog, files, monkeypatch):
+    monkeypatch.setattr(dialogs, "ask_checkpoints", lambda *_: files[:2])
+    monkeypatch.setattr(dialogs, "ask_folder", lambda *_: files[0].parent)
+    dialog._add_files.click()
+    dialog._add_folder.click()
+    assert len(dialog.model.rows) == 3
+    dialog.results.selectRow(1)
+    dialog._remove.click()
+    assert [row.path for row in dialog.model.rows] == [files[0], files[2]]
+
+
+def test_closing_the_window_while_it_writes_asks_and_stops_it(
+    dialog, demo_window, qtbot, files, tmp_path, monkeypatch
+):
+    from prune_gui.worker import series
+
+    began = threading.Event()
+
+    def endless(*arguments, **_):
+        began.set()
+        while True:
+            arguments[4].advance()
+
+    monkeypatch.setattr(series, "prune_file", endless)
+    dialog.add(files[:1])
+    dialog.write.setChecked(True)
+    dialog.folder.setText(str(tmp_path))
+    dialog.run.click()
+    qtbot.waitUntil(began.is_set)
+    asked = []
+    monkeypatch.setattr(dialogs, "ask_cancel_saving", lambda _: asked.append(1) or False)
+    monkeypatch.setattr(dialogs, "ask_unsaved", lambda *_: pytest.fail("asked too much"))
+    assert not demo_window.close()
+    assert asked
+    dialog.close()
+    assert not dialog.isVisible()

@@ -1,0 +1,78 @@
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+
+@pytest.fixture
+def path(window, open_file, tmp_path, demo_checkpoint, workbench, make_step):
+    """An open checkpoint of its own, with a step that is not saved."""
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(demo_checkpoint.read_bytes())
+    open_file(path)
+    workbench.edit(lambda session: session.add(make_step()))
+    return path
+
+
+def replace_by_ones(path):
+    tensors = load_file(path)
+    tensors["features.conv1.weight"] = torch.ones_like(tensors["features.conv1.weight"])
+    save_file(tensors, path.with_suffix(".tmp"))
+    path.with_suffix(".tmp").replace(path)
+
+
+def reload(window, qtbot):
+    with qtbot.waitSignal(window.workbench.opened, timeout=20_000):
+        window.acts["reload"].trigger()
+
+
+def test_a_file_that_is_replaced_is_told_of_until_it_is_reloaded(window, path, qtbot, workbench):
+    notice = window.reload_notice
+    assert notice.text == ""
+    replace_by_ones(path)
+    qtbot.waitUntil(lambda: notice.text == "model.safetensors changed on disk", timeout=10_000)
+    reload(window, qtbot)
+    assert notice.text == ""
+    replace_by_ones(path)
+    qtbot.waitUntil(lambda: notice.text != "", timeout=10_000)
+
+
+def test_a_file_that_is_written_in_place_is_told_of(window, path, qtbot):
+    path.write_bytes(path.read_bytes())
+    qtbot.waitUntil(lambda: window.reload_notice.text != "", timeout=10_000)
+
+
+def test_reloading_keeps_the_recipe_its_history_and_the_parameter(window, path, qtbot, workbench):
+    workbench.edit(lambda session: session.name_state("mine"))
+    workbench.choose("features.conv1.weight")
+    before = workbench.session
+    replace_by_ones(path)
+    reload(window, qtbot)
+    session = workbench.session
+    assert session is not before
+    assert session.history == before.history
+    assert session.named_states == before.named_states
+    assert session.unsaved
+    assert window.isWindowModified()
+    assert workbench.chosen == "features.conv1.weight"
+    assert bool((session.checkpoint.read("features.conv1.weight") == 1).all())
+
+
+def test_a_file_that_cannot_be_read_anew_leaves_what_is_open(window, path, qtbot, workbench):
+    before = workbench.session
+    path.with_suffix(".tmp").write_text("hello")
+    path.with_suffix(".tmp").replace(path)
+    with qtbot.waitSignal(workbench.failed, timeout=20_000):
+        window.acts["reload"].trigger()
+    assert workbench.session is before
+    window._errors._box.accept()
+
+
+def test_a_reload_does_not_take_the_place_of_what_is_opened_meanwhile(
+    window, path, qtbot, workbench, demo_checkpoint
+):
+    with qtbot.waitSignal(workbench.opened, timeout=20_000):
+        workbench.open(demo_checkpoint)
+        workbench.reload()
+    with qtbot.waitSignal(workbench.resolved_changed, timeout=20_000):
+        pass  # that job was asked for after the reload, and so comes after it
+    assert workbench.session.checkpoint.path == demo_checkpoint

@@ -1,0 +1,130 @@
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from prune_gui import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.batch import BatchRow, batch, checkpoints_in, outputs
+
+RECIPE = Recipe.model_validate(
+    {"steps": [{"method": "l1_unstructured", "targets": ["w", "v"], "amount": 0.5}]}
+)
+PARTS = st.sampled_from(["a", "A", "b", "a-pruned", "a-pruned-2"])
+
+
+def made(path, **tensors):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(tensors or {"w": torch.arange(8.0)}, path)
+    return path
+
+
+def test_one_bad_file_does_not_stop_the_others(tmp_path):
+    (tmp_path / "notes.safetensors").write_text("hello")
+    first = made(tmp_path / "first.safetensors")
+    other = made(tmp_path / "other.safetensors", x=torch.ones(4))
+    last = made(tmp_path / "last.safetensors", w=torch.ones(4), v=torch.ones(2))
+    paths = [first, tmp_path / "notes.safetensors", other, tmp_path / "gone.safetensors", last]
+    out = tmp_path / "out"
+    out.mkdir()
+    rows = batch(RECIPE, paths, out, "finalized", Monitor())
+    assert [row.path for row in rows] == paths
+    assert rows[0] == BatchRow(first, 1, ("v",), 4, 8, out / "first-pruned.safetensors")
+    assert rows[4] == BatchRow(last, 2, (), 3, 6, out / "last-pruned.safetensors")
+    assert "notes.safetensors" in rows[1].error
+    assert rows[2].targets == 0
+    assert rows[2].unmatched == ("w", "v")
+    assert rows[2].error.startswith("Step 1: no parameter matches w, v")
+    assert "does not exist" in rows[3].error
+    assert sorted(path.name for path in out.iterdir()) == [
+        "first-pruned.safetensors",
+        "last-pruned.safetensors",
+    ]
+    assert load_file(rows[0].out)["w"].tolist() == [0, 0, 0, 0, 4, 5, 6, 7]
+
+
+def test_without_a_folder_nothing_is_written(tmp_path):
+    path = made(tmp_path / "model.safetensors")
+    [row] = batch(RECIPE, [path], None, "finalized", Monitor())
+    assert (row.pruned, row.total, row.out) == (4, 8, None)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_there_is_replaced_only_if_that_is_agreed(tmp_path):
+    path = made(tmp_path / "model.safetensors")
+    there = tmp_path / "model-pruned.safetensors"
+    there.write_text("precious")
+    [row] = batch(RECIPE, [path], tmp_path, "finalized", Monitor())
+    assert "exists" in row.error
+    assert (row.pruned, row.out) == (4, None)
+    assert there.read_text() == "precious"
+    [row] = batch(RECIPE, [path], tmp_path, "finalized", Monitor(), overwrite=True)
+    assert row.error == ""
+    assert "w" in load_file(there)
+
+
+@given(
+    inputs=st.lists(
+        st.builds(
+            lambda folder, stem, suffix: Path("/in", folder, stem + suffix),
+            PARTS,
+            PARTS,
+            st.sampled_from([".safetensors", ".pt", ".safetensors.index.json"]),
+        ),
+        max_size=8,
+    ),
+    folder=st.sampled_from([Path("/out"), Path("/in/a"), Path("/in")]),
+)
+def test_no_two_outputs_are_the_same_and_none_is_an_input(inputs, folder):
+    found = outputs(inputs, folder)
+    assert len({str(path).casefold() for path in found}) == len(inputs)
+    assert not {str(path).casefold() for path in found} & {str(p).casefold() for p in inputs}
+    assert all(path.parent == folder for path in found)
+    for path, out in zip(inputs, found, strict=True):
+        assert out.suffix == ("" if path.suffix == ".json" else path.suffix)
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders():
+    paths = [Path("/runs/first/model.safetensors"), Path("/runs/second/model.safetensors")]
+    assert [path.name for path in outputs(paths, Path("/out"))] == [
+        "model-pruned.safetensors",
+        "second-model-pruned.safetensors",
+    ]
+
+
+def test_shards_go_to_a_folder_called_like_theirs(tmp_path):
+    with open_checkpoint(made(tmp_path / "whole.safetensors")) as checkpoint:
+        export(resolve(Recipe(), checkpoint), tmp_path / "net", shard_size=100)
+    [index] = checkpoints_in(tmp_path / "net")
+    [row] = batch(RECIPE, [index], tmp_path, "finalized", Monitor())
+    assert row.error == ""
+    assert row.out == tmp_path / "net-pruned"
+    with open_checkpoint(row.out) as pruned:
+        assert int((pruned.read("w") == 0).sum()) == 4
+
+
+def test_a_folder_stands_for_all_its_checkpoints_or_for_those_a_level_below(tmp_path):
+    several = [made(tmp_path / "runs" / f"{name}.safetensors") for name in ("model", "step1")]
+    (tmp_path / "runs" / "notes.txt").touch()
+    assert checkpoints_in(tmp_path / "runs") == several
+    (tmp_path / "empty").mkdir()
+    assert checkpoints_in(tmp_path) == several[:1]
+    with pytest.raises(CheckpointError, match="no checkpoint in"):
+        checkpoints_in(tmp_path / "empty")
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        checkpoints_in(tmp_path / "nowhere")
+
+
+def test_a_batch_that_is_cancelled_writes_no_more(tmp_path):
+    stop = threading.Event()
+    stop.set()
+    path = made(tmp_path / "model.safetensors")
+    with pytest.raises(Cancelled):
+        batch(RECIPE, [path], tmp_path, "finalized", Monitor(cancel=stop))
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,119 @@
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+from prune_gui import open_checkpoint
+from prune_gui.errors import Cancelled, StepError
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Recipe, Resolution
+from prune_gui.session import Resolver
+from prune_gui.session.sweep import Sweep, sweep
+
+
+def recipe_of(*steps):
+    return Recipe.model_validate({"steps": [{"method": "l1_unstructured", **s} for s in steps]})
+
+
+@pytest.fixture
+def opened(tmp_path):
+    weights = torch.arange(1.0, 17).reshape(4, 4)
+    save_file({"a": weights, "b": torch.full((4,), 0.5)}, tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        yield checkpoint
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 1000),
+    amounts=st.lists(st.one_of(st.floats(0, 1), st.integers(0, 12)), max_size=4),
+    earlier=st.floats(0, 1),
+)
+def test_every_row_is_what_numpy_makes_of_it(tmp_path_factory, seed, amounts, earlier):
+    random = np.random.default_rng(seed)
+    a, b = random.normal(size=(6, 5)), random.normal(size=7)
+    path = tmp_path_factory.mktemp("sweep") / "model.safetensors"
+    save_file({"a": torch.from_numpy(a), "b": torch.from_numpy(b)}, path)
+    recipe = recipe_of({"targets": ["b"], "amount": earlier}, {"targets": ["a"], "amount": 0.5})
+    with open_checkpoint(path) as checkpoint:
+        rows = sweep(recipe, checkpoint, 2, amounts, Monitor())
+    assert [row.amount for row in rows] == amounts
+    gone = round(earlier * b.size)
+    for row in rows:
+        more = row.amount if isinstance(row.amount, int) else round(row.amount * a.size)
+        kept = [np.sort(np.abs(b))[gone:], np.sort(np.abs(a), axis=None)[more:]]
+        assert (row.pruned, row.total, row.error) == (gone + more, a.size + b.size, "")
+        assert row.sparsity == (gone + more) / (a.size + b.size)
+        energy = sum((part**2).sum() for part in kept) / ((a**2).sum() + (b**2).sum())
+        assert row.kept_energy == pytest.approx(energy, rel=1e-12)
+        assert row.nearly_empty == (gone >= 0.99 * b.size) + (more >= 0.99 * a.size)
+
+
+def test_an_amount_that_cannot_be_is_a_row_that_says_why_and_stops_no_other(opened):
+    rows = sweep(recipe_of({"targets": ["b"], "amount": 1}), opened, 1, [2, 5, 4], Monitor())
+    assert [row.pruned for row in rows] == [2, 0, 4]
+    assert [bool(row.error) for row in rows] == [False, True, False]
+    assert rows[1].error.startswith("Step 1: ")
+
+
+def test_steps_that_follow_are_carried_out_after_every_amount(opened):
+    recipe = recipe_of(
+        {"targets": ["a"], "amount": 0.5}, {"targets": ["a"], "amount": 3, "amount_of": "remaining"}
+    )
+    first, second = sweep(recipe, opened, 1, [8, 14], Monitor())
+    assert first.pruned == 11
+    assert second.error == "Step 2: " + second.error.removeprefix("Step 2: ")
+    assert "3" in second.error
+
+
+def test_energy_that_is_none_has_no_share(tmp_path):
+    save_file({"a": torch.zeros(4)}, tmp_path / "zeros.safetensors")
+    with open_checkpoint(tmp_path / "zeros.safetensors") as checkpoint:
+        [row] = sweep(recipe_of({"targets": ["a"], "amount": 1}), checkpoint, 1, [0.5], Monitor())
+    assert row.pruned == 2
+    assert math.isnan(row.kept_energy)
+
+
+def test_earlier_steps_are_resolved_once_and_later_ones_are_not_forgotten(opened, monkeypatch):
+    recipe = recipe_of(
+        {"targets": ["b"], "amount": 1},
+        {"targets": ["a"], "amount": 1},
+        {"targets": ["a"], "amount": 1},
+    )
+    resolver = Resolver(opened)
+    whole = resolver.resolve(recipe, Monitor())
+    done = []
+    then = Resolution.then
+
+    def counted(self, step, monitor):
+        done.append(len(self.outcomes))
+        return then(self, step, monitor)
+
+    monkeypatch.setattr(Resolution, "then", counted)
+    trial = Sweep(resolver, recipe, 2)
+    assert [trial.row(amount, Monitor()).pruned for amount in (2, 3)] == [4, 5]
+    assert done == [1, 2, 1, 2]
+    assert resolver.resolve(recipe, Monitor()) is whole
+
+
+def test_a_step_that_fails_with_its_own_amount_may_do_with_another(opened):
+    recipe = recipe_of({"targets": ["b"], "amount": 1}, {"targets": ["b"], "amount": 9})
+    assert [row.pruned for row in sweep(recipe, opened, 2, [2], Monitor())] == [3]
+
+
+def test_an_earlier_step_that_fails_is_an_error_whatever_the_amount(opened):
+    recipe = recipe_of({"targets": ["b"], "amount": 9}, {"targets": ["b"], "amount": 1})
+    with pytest.raises(StepError, match="Step 1: "):
+        sweep(recipe, opened, 2, [2], Monitor())
+
+
+def test_it_can_be_cancelled(opened):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        sweep(recipe_of({"targets": ["a"], "amount": 1}), opened, 1, [2], Monitor(cancel=stop))

@@ -89,6 +89,7 @@ class Workbench(QObject):
         self.before = False
         self.chosen: str | None = None
         self.other: Resolution | None = None
+        self._left: list[Checkpoint] = []  # that are to be closed once nothing reads from them
         self._resolving: int | None = None
         self.bridge.happened.connect(self._notice_stop)
 
@@ -265,10 +266,14 @@ class Workbench(QObject):
 
     def close(self) -> None:
         """End the engine and close the checkpoint."""
-        if self.bridge.close() and self.session is not None:
-            self.session.checkpoint.close()
+        if not self.bridge.close():
+            return  # something still reads
+        if self.session is not None:
+            self._left.append(self.session.checkpoint)
         if self.other is not None:
-            self.other.checkpoint.close()
+            self._left.append(self.other.checkpoint)
+        for checkpoint in self._left:
+            checkpoint.close()
 
     def _run(self, job: Job, then: Callable[[Result], None]) -> int:
         def done(result: object) -> None:
@@ -304,8 +309,9 @@ class Workbench(QObject):
 
     def _close(self, checkpoint: Checkpoint) -> None:
         """Close a checkpoint behind the jobs that still read from it."""
+        self._left.append(checkpoint)
         job = Job(f"Closing {checkpoint.path.name}", lambda _: checkpoint.close())
-        self._run(job, lambda _: None)
+        self._run(job, lambda _: self._left.remove(checkpoint))
 
     def _set_other(self, other: Resolution) -> None:
         if self.other is not None:

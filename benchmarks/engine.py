@@ -3,7 +3,8 @@
 Run it as ``python benchmarks/engine.py [--large] [PART ...]``; all parts unless told, which takes
 some minutes and 5 GB of memory. With ``--large`` the checkpoint that shows how work grows reaches
 1,000 million weights, and the largest parameter to be drawn has 872 million; either takes 2 GB in a
-temporary folder. Memory is measured on Linux alone.
+temporary folder. ``--table README.md`` writes the promises into it. Memory is measured on Linux
+alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,6 +30,7 @@ from measuring import (
     laid_out,
     peak_memory,
     seconds,
+    write_table,
 )
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -245,12 +247,14 @@ def norms_of_order(weights: Tensor, n: float, dim: int, work: str) -> Iterator[F
         f"{there / here:.1f} x",
         f">= {1 - NOISE:g} x",
         there >= here * (1 - NOISE),
+        minor=n != 2,
     )
     yield Figure(
         f"  one pass over the same memory takes {seconds(one_pass)}",
         f"{here / one_pass:.1f} passes",
         wanted="<= 2 passes",
         held=here <= 2 * one_pass,
+        minor=n != 2,
     )
 
 
@@ -369,20 +373,12 @@ PARTS: dict[str, Part] = {
 }
 
 
-def show(figures: Iterable[Figure]) -> bool:
-    """Print figures as they come, and tell whether all promises are kept."""
-    kept = True
-    for figure in figures:
-        print(figure, flush=True)
-        kept &= figure.held is not False
-    return kept
-
-
 def main() -> int:
     """Measure, print, and return whether a promise is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--table", type=Path, help="a Markdown file to write what is promised to")
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.alone:
@@ -391,11 +387,15 @@ def main() -> int:
     larger = {part.__name__: partial(part, large=options.large) for part in (growth, slider)}
     parts = {**PARTS, **larger}
     print(laid_out(HEADINGS))
-    kept = True
+    figures: list[Figure] = []
     for name in options.parts or parts:
         with tempfile.TemporaryDirectory() as folder:
-            kept &= show(parts[name](Path(folder)))
-    return 0 if kept else 1
+            for figure in parts[name](Path(folder)):
+                print(figure, flush=True)
+                figures.append(figure)
+    if options.table is not None:
+        write_table(options.table, figures)
+    return 0 if all(figure.held is not False for figure in figures) else 1
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ Contender = Callable[[], Callable[[], object]]
 """Gets one run ready; what it returns is timed. What that returns goes when the clock stands."""
 
 HEADINGS = ("work", "torch", "here", "ratio", "wanted", "held")
+MARKS = ("<!-- figures -->", "<!-- end of figures -->")
 WIDTHS = (60, 10, 12, 8, 22, 4)
 
 
@@ -31,6 +32,7 @@ class Figure:
         ratio: how many times less that is, or "".
         wanted: what is promised, or "".
         held: whether it is kept; None where nothing is promised.
+        minor: whether `write_table` leaves it out: others say as much.
     """
 
     work: str
@@ -39,6 +41,7 @@ class Figure:
     ratio: str = ""
     wanted: str = ""
     held: bool | None = None
+    minor: bool = False
 
     def __str__(self) -> str:
         held = {None: "", True: "yes", False: "NO"}[self.held]
@@ -48,6 +51,25 @@ class Figure:
 def laid_out(cells: Sequence[str]) -> str:
     """Return one line of the table."""
     return " ".join(f"{c:<{w}}" for c, w in zip(cells, WIDTHS, strict=True)).rstrip()
+
+
+def write_table(path: Path, figures: Sequence[Figure]) -> None:
+    """Put the promises among some figures, as a table, between the two marks in a Markdown file."""
+    promised = [figure for figure in figures if figure.held is not None and not figure.minor]
+    lines = [
+        " | ".join(("", *cells, "")).strip()
+        for cells in (
+            ("work", "torch", "here", "ratio", "wanted"),
+            ("---",) * 5,
+            *((one.work.strip(), one.torch, one.here, one.ratio, one.wanted) for one in promised),
+        )
+    ]
+    before, mark, rest = path.read_text(encoding="utf-8").partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not end:
+        raise SystemExit(f"{path} has no place for the table: {' and '.join(MARKS)}.")
+    table = "\n".join(("", "", *lines, "", ""))
+    path.write_text(before + mark + table + end + after, encoding="utf-8")
 
 
 def seconds(text: float) -> str:

@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.fit_dialog import FitDialog
 from prune_gui.gui.save_dialog import SaveDialog
 from prune_gui.gui.window import MainWindow
 
@@ -131,6 +132,7 @@ class Monkey:
             (QInputDialog, "getText", lambda *_: (self._random.choice("ab "), self._coin())),
             (QMessageBox, "exec", lambda box: self._answer_box(box)),
             (SaveDialog, "exec", lambda dialog: self._fill_in(dialog)),
+            (FitDialog, "exec", lambda _: int(self._coin())),
         ):
             stack.enter_context(patch.object(where, what, answer))
         return stack

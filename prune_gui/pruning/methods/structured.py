@@ -115,12 +115,13 @@ class LnStructured(ScoredMethod, ChannelMethod):
     n: Norm = 2
 
     def _channels(self, target: Target) -> Units:
+        units = super()._channels(target)
         if self.n == "nuc" and len(target.shape) != 3:
             raise RecipeError(
                 f"{target.name} has {len(target.shape)} dimensions; n='nuc' needs 3, so that each "
                 "channel is a matrix. Leave it out of the targets, or use n='fro' or a number."
             )
-        return super()._channels(target)
+        return units
 
     def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
         from prune_gui.pruning.norms import score_norms

@@ -2,6 +2,7 @@ import threading
 
 import pytest
 from PySide6.QtCore import Qt
+from shiboken6 import isValid
 
 from prune_gui.gui import dialogs
 from prune_gui.gui.sweep_dialog import SweepDialog
@@ -111,4 +112,4 @@ def test_it_begins_with_the_step_chosen_in_the_stack(dialog, demo_window):
 def test_it_closes_with_the_checkpoint(dialog, workbench, qtbot, demo_checkpoint):
     with qtbot.waitSignal(workbench.opened, timeout=20_000):
         workbench.open(demo_checkpoint)
-    assert not dialog.isVisible()
+    assert not (isValid(dialog) and dialog.isVisible())

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
     QDialog,
-    QDialogButtonBox,
     QFileDialog,
     QGridLayout,
     QGroupBox,
@@ -28,7 +27,7 @@ from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.save_dialog import FORMS
-from prune_gui.gui.series import Series
+from prune_gui.gui.series import Series, SeriesButtons
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.worker.series import batch_jobs
 
@@ -126,17 +125,11 @@ class BatchDialog(QDialog):
             self.form.setItemData(self.form.count() - 1, explanation, TOOL_TIP)
         self.overwrite = QCheckBox("Re&place files that exist")
         self._problem = Message()
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        role = QDialogButtonBox.ButtonRole.ActionRole
-        self.run = buttons.addButton("&Run", role)
-        self.cancel = buttons.addButton("Ca&ncel", role)
-        self.save = buttons.addButton("Save &table as CSV…", role)
-        self.run.setDefault(True)
-        buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+        buttons = SeriesButtons(self)
+        self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._series.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
-        buttons.rejected.connect(self.reject)
         adding = QHBoxLayout()
         for button in (self._add_files, self._add_folder, self._remove):
             adding.addWidget(button)

@@ -5,9 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QDialog, QDialogButtonBox
 
 from prune_gui.gui.bridge import Bridge
 from prune_gui.worker import Dropped, Event, Failed, Finished, Job
+
+
+class SeriesButtons(QDialogButtonBox):
+    """What a dialog needs that runs a series: Run, Cancel, Save table and Close.
+
+    Attributes:
+        run: the default one.
+        cancel: of the series, not of the dialog.
+        save: the table of results.
+    """
+
+    def __init__(self, dialog: QDialog) -> None:
+        super().__init__(QDialogButtonBox.StandardButton.Close, dialog)
+        role = QDialogButtonBox.ButtonRole.ActionRole
+        self.run = self.addButton("&Run", role)
+        self.cancel = self.addButton("Ca&ncel", role)
+        self.save = self.addButton("Save &table as CSV…", role)
+        self.run.setDefault(True)
+        self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+        self.rejected.connect(dialog.reject)
 
 
 class Series(QObject):

@@ -9,7 +9,6 @@ from PySide6.QtCore import QModelIndex
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
-    QDialogButtonBox,
     QFormLayout,
     QLineEdit,
     QVBoxLayout,
@@ -20,7 +19,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
-from prune_gui.gui.series import Series
+from prune_gui.gui.series import Series, SeriesButtons
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.worker.series import sweep_jobs
 
@@ -111,17 +110,11 @@ class SweepDialog(QDialog):
         self._problem = Message()
         self.note = Message()
         self.note.say(EXPLANATION, warning=False)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        role = QDialogButtonBox.ButtonRole.ActionRole
-        self.run = buttons.addButton("&Run", role)
-        self.cancel = buttons.addButton("Ca&ncel", role)
-        self.save = buttons.addButton("Save &table as CSV…", role)
-        self.run.setDefault(True)
-        buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+        buttons = SeriesButtons(self)
+        self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._series.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
-        buttons.rejected.connect(self.reject)
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
         form.addRow("&Step", self.step)

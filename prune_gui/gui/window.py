@@ -107,7 +107,7 @@ class MainWindow(QMainWindow):
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
         self.reload_notice = ReloadNotice(workbench, self.acts["reload"])
-        self.status.insertPermanentWidget(0, self.reload_notice)
+        self.status.addPermanentWidget(self.reload_notice)
         self._welcome = Welcome(self.acts.several(actions.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)

@@ -108,10 +108,17 @@ def _no_error_is_logged(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _qt_stays_upstairs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Check what tests of the window leave; keep Qt from being imported in all others."""
+    """Check what tests of the window leave; keep Qt from being imported in all others.
+
+    Garbage of a window's test is collected here: left to itself, Python would destroy widgets on
+    the engine's thread, which breaks those of later tests.
+    """
     if request.path.relative_to(Path(__file__).parent).parts[0] in MAY_USE_QT:
         before = _windows_and_timers()
+        gc.disable()
         yield
+        gc.collect(1)
+        gc.enable()
         if _windows_and_timers() - before:
             gc.collect()  # pyqtgraph's menus go with the reference cycles that they are in
         if left := _windows_and_timers() - before:

@@ -60,6 +60,7 @@ class Found:
     """What is shown.
 
     Attributes:
+        subject: what it was found of.
         survey: what is known of the parameters.
         rows: the same as rows.
         columns: of the table.
@@ -67,6 +68,7 @@ class Found:
         depths: how deep the modules go.
     """
 
+    subject: Whole
     survey: Survey
     rows: Rows
     columns: tuple[Column, ...]
@@ -123,13 +125,13 @@ class LayersView(ViewOf[Whole]):
     def caption(self) -> tuple[str, str]:
         """Return the name of the file, and what the picture shows of it."""
         name, what = super().caption()
-        return name, f"{what}: {self.subject.facts()}" if self.subject else what
+        return name, f"{what}: {self._found.subject.facts()}" if self._found else what
 
     def table(self) -> Table | None:
         """Return the rows in the order in which they are shown."""
-        if self._found is None or self.picture() is None or self.subject is None:
+        if self._found is None or self.picture() is None:
             return None
-        return table_of(self._found.rows, self._model.order, f"{self.subject.name} layers")
+        return table_of(self._found.rows, self._model.order, f"{self._found.subject.name} layers")
 
     def _make_table(self) -> QTableView:
         table = QTableView()
@@ -177,10 +179,10 @@ class LayersView(ViewOf[Whole]):
         self._picture(
             subject,
             lambda monitor: find(subject, before, depth, room, monitor),
-            lambda found: self._show(subject, found),
+            self._show,
         )
 
-    def _show(self, subject: Whole, found: Found) -> None:
+    def _show(self, found: Found) -> None:
         before, self._found = self._found, found
         if before is None or before.survey.checkpoint is not found.survey.checkpoint:
             self._offer_depths(found)
@@ -192,7 +194,7 @@ class LayersView(ViewOf[Whole]):
         self._show_order()
         if found.treemap is not None:
             self._treemap.show_map(found.treemap, self.colours())
-        self._legend.show_subject(subject, self.colours())
+        self._legend.show_subject(found.subject, self.colours())
         self._point_at(self._under)
         known = "" if found.survey.is_complete else f"{100 * found.survey.progress:.0f} %"
         self._progress.setText(known and f"kept energy: {known} of the weights read")
@@ -213,10 +215,10 @@ class LayersView(ViewOf[Whole]):
 
     def _show_order(self) -> None:
         """Bring the bars into the order of the table."""
-        if self._found is not None and self.subject is not None:
-            self._bars.show_rows(
-                self._found.rows, self._model.order, self.subject.draft, self.colours()
-            )
+        found = self._found
+        if found is not None:
+            draft = found.subject.draft
+            self._bars.show_rows(found.rows, self._model.order, draft, self.colours())
             self._mark_chosen()
 
     def _mark_chosen(self) -> None:
@@ -244,14 +246,14 @@ class LayersView(ViewOf[Whole]):
     def _point_at(self, under: ModuleNode | int | None) -> None:
         """Tell of what is under the cursor: a cell of the treemap, a place among the bars."""
         self._under = under
-        found, subject = self._found, self.subject
-        if found is None or subject is None or under is None:
+        found = self._found
+        if found is None or under is None:
             self._pointed.clear()
         elif not isinstance(under, int):
-            self._pointed.setText(describe_node(under, subject.resolution))
+            self._pointed.setText(describe_node(under, found.subject.resolution))
         elif 0 <= under < len(self._model.order):
             row = int(self._model.order[under])
-            self._pointed.setText(describe_row(found.rows, row, subject.title))
+            self._pointed.setText(describe_row(found.rows, row, found.subject.title))
         else:
             self._pointed.clear()
 
@@ -309,6 +311,7 @@ def find(
         groups = grouping(survey.infos, depth)
     rows = rows_of(survey, groups)
     return Found(
+        subject,
         survey,
         rows,
         columns_of(rows, subject.draft),

@@ -134,6 +134,21 @@ def test_what_is_said_of_the_row_under_the_cursor_follows_the_recipe(layers, ben
     assert "24 of 48 pruned (50.0 %); all by step 1" in told
 
 
+def test_pointing_at_the_picture_of_the_stack_before_tells_of_that_stack(layers, bench, hand):
+    bench.add(bench.step(amount=0.5))
+    plot, told = layers._bars.plots[0], []
+    at = hand.point(plot, cells(layers, NAME).index("fc.weight"), 50)
+
+    def point():
+        hand.hover(plot, at)
+        told.extend(text for text in texts(layers) if text.startswith("fc.weight ("))
+
+    bench.resolved_changed.connect(point)  # the view was told already; its picture is not made
+    bench.edit(lambda session: session.remove(0))
+    bench.until_idle()
+    assert "24 of 48 pruned (50.0 %); all by step 1" in told[0]
+
+
 def test_another_parameter_is_marked_and_nothing_is_read_for_it(layers, bench, monkeypatch):
     looks = []
     monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))

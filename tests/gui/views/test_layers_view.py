@@ -134,13 +134,12 @@ def test_what_is_said_of_the_row_under_the_cursor_follows_the_recipe(layers, ben
     assert "24 of 48 pruned (50.0 %); all by step 1" in told
 
 
-def test_pointing_at_the_picture_of_the_stack_before_tells_of_that_stack(layers, bench, hand):
+def test_pointing_at_the_picture_of_the_stack_before_tells_of_that_stack(layers, bench):
     bench.add(bench.step(amount=0.5))
-    plot, told = layers._bars.plots[0], []
-    at = hand.point(plot, cells(layers, NAME).index("fc.weight"), 50)
+    place, told = cells(layers, NAME).index("fc.weight"), []
 
     def point():
-        hand.hover(plot, at)
+        layers._bars.pointed.emit(place)
         told.extend(text for text in texts(layers) if text.startswith("fc.weight ("))
 
     bench.resolved_changed.connect(point)  # the view was told already; its picture is not made

@@ -18,6 +18,7 @@ from prune_gui.gui.collector import Collector
 from prune_gui.gui.icons import app_icon
 from prune_gui.gui.log_feed import LogFeed
 from prune_gui.gui.qt_log import log_qt
+from prune_gui.gui.speech import speak
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
@@ -50,6 +51,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     feed = LogFeed()
     feed.start()
     settings = Settings.load()
+    speak(app, settings.language)
     theme = Theme(app, settings.theme)
     workbench = Workbench()
     collector = Collector(app)

@@ -19,6 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.save_dialog import FORMS
+from prune_gui.gui.speech import SYSTEM
+from prune_gui.language import LANGUAGES
 from prune_gui.session import Settings
 from prune_gui.session.settings import MOST_MEGABYTES, MOST_THREADS
 
@@ -44,6 +46,7 @@ class SettingsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self.theme = _choice(THEMES)
+        self.language = _choice({SYSTEM: THEMES["system"], **LANGUAGES})
         self.threads = _number(0, MOST_THREADS)
         self.threads.setSpecialValueText(BY_ITSELF)
         self.picture_memory = _number(0, MOST_MEGABYTES)
@@ -54,6 +57,7 @@ class SettingsDialog(QDialog):
         self._rows = QFormLayout()
         self._rows.setVerticalSpacing(4)
         self._add("&Appearance", self.theme, "Of the window and of the pictures in it.")
+        self._add("&Language", self.language, "From the next start of the program.")
         self._add("&Threads", self.threads, "How many work on weights at once.")
         self._add(
             "Memory for &pictures",
@@ -95,6 +99,7 @@ class SettingsDialog(QDialog):
 
     def _show(self, settings: Settings) -> None:
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
+        self.language.setCurrentIndex(self.language.findData(settings.language))
         self.threads.setValue(settings.threads or 0)
         self.picture_memory.setValue(settings.picture_memory)
         self.form.setCurrentIndex(self.form.findData(settings.form))
@@ -104,7 +109,8 @@ class SettingsDialog(QDialog):
         def tell(name: str) -> Callable[[object], None]:
             return lambda value: self.changed.emit(name, value)
 
-        for name, box in (("theme", self.theme), ("form", self.form)):
+        boxes = {"theme": self.theme, "language": self.language, "form": self.form}
+        for name, box in boxes.items():
             told = tell(name)
             box.currentIndexChanged.connect(lambda i, box=box, told=told: told(box.itemData(i)))
         self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))

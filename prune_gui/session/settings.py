@@ -23,6 +23,7 @@ class Settings(BaseModel):
 
     Attributes:
         theme: of the window.
+        language: a code of `LANGUAGES`, or "system"; for the next start.
         recent: checkpoints opened lately, latest first.
         window: place and docks of the window, as Qt encodes them, in base64.
         white_pictures: whether pictures to take away have a white background in the dark too.
@@ -34,6 +35,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     theme: Literal["system", "light", "dark"] = "system"
+    language: Literal["system", "en", "zh_CN"] = "system"
     recent: tuple[str, ...] = ()
     window: tuple[str, str] | None = None
     white_pictures: bool = False

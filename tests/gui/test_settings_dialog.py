@@ -14,6 +14,7 @@ from prune_gui.worker import Job
 
 OTHERS = {
     "theme": "dark",
+    "language": "zh_CN",
     "threads": 3,
     "picture_memory": 256,
     "form": "masks",
@@ -117,7 +118,7 @@ def test_every_field_has_a_name_and_a_key_of_its_own(dialog):
     texts = [label.text() for label in labels if label.buddy()]
     texts += [button.text() for button in dialog.findChildren(QAbstractButton) if button.text()]
     letters = [text[text.index("&") + 1].lower() for text in texts]
-    assert len(letters) == len(set(letters)) == 7
+    assert len(letters) == len(set(letters)) == 8
     assert all(box.accessibleName() for kind in (QComboBox, QSpinBox) for box in find(dialog, kind))
 
 

@@ -1,0 +1,57 @@
+"""Bring the translations up to date with the program: ``python packaging/translate.py``.
+
+Finds every message of the program, puts new ones into each catalogue in `resources/translations`
+for somebody to translate, drops those that are gone, and compiles the catalogue. What is left to
+translate is printed. A `.po` file can be edited with any editor of such files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po, write_po
+
+ROOT: Final = Path(__file__).parents[1]
+TRANSLATIONS: Final = ROOT / "resources" / "translations"
+KEYWORDS: Final = {"tr": None, "trn": (1, 2), "later": None}
+
+
+def found() -> Catalog:
+    """Return every message that the program can say."""
+    template = Catalog(project="Prune GUI", charset="utf-8")
+    for path, _, message, _, _ in extract_from_dir(
+        ROOT / "prune_gui", method_map=[("**.py", "python")], keywords=KEYWORDS
+    ):
+        template.add(message, locations=[(f"prune_gui/{path}", 0)])
+    return template
+
+
+def read(path: Path) -> Catalog:
+    """Read a catalogue."""
+    with path.open("rb") as file:
+        return read_po(file, locale=path.stem)
+
+
+def main() -> None:
+    """Update and compile every catalogue."""
+    template = found()
+    for path in sorted(TRANSLATIONS.glob("*.po")):
+        catalogue = read(path)
+        catalogue.update(template, no_fuzzy_matching=True, update_creation_date=False)
+        catalogue.obsolete.clear()
+        catalogue.msgid_bugs_address = catalogue.last_translator = "none"
+        with path.open("wb") as file:
+            write_po(file, catalogue, include_lineno=False, sort_output=True, width=100)
+        with path.with_suffix(".mo").open("wb") as file:
+            write_mo(file, catalogue)
+        for message in catalogue:
+            if message.id and not (all(message.string) if message.pluralizable else message.string):
+                print(f"{path.name}: not translated: {message.id!r}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The language of the window: that of the user's choice, or of the system."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.language import LANGUAGES, SOURCE, use_language
+
+SYSTEM: Final = "system"
+
+
+def speak(app: QApplication, language: str) -> None:
+    """Have the program, and Qt's own dialogs, speak a language from now on.
+
+    Numbers are those of the system's locale, as it is for them that people set one.
+
+    Args:
+        app: what Qt's own texts are for.
+        language: a code of `LANGUAGES`, or "system".
+    """
+    system = QLocale.system()
+    code = language_of(system) if language == SYSTEM else language
+    use_language(code, system.groupSeparator(), system.decimalPoint())
+    translator = QTranslator(app)
+    folder = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
+    if code != SOURCE and translator.load(f"qtbase_{code}", folder):
+        app.installTranslator(translator)
+
+
+def language_of(locale: QLocale) -> str:
+    """Return the code of the language that comes first in a locale and that the program speaks."""
+    for spoken in (QLocale(name) for name in locale.uiLanguages() if "-" in name):
+        for code in LANGUAGES:
+            known = QLocale(code)
+            if (spoken.language(), spoken.script()) == (known.language(), known.script()):
+                return code
+    return SOURCE

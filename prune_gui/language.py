@@ -1,0 +1,74 @@
+"""What the program says to a person, in the language and with the numbers of that person.
+
+Messages are written in English where they arise, inside `tr` or `trn`; `packaging/translate.py`
+finds them there, and `resources/translations` holds them in other languages. What programs read
+(recipes, JSON, metadata, the log) is never translated.
+"""
+
+from __future__ import annotations
+
+from gettext import GNUTranslations, NullTranslations
+from string import Formatter
+from typing import Final
+
+from prune_gui.resources import resource
+
+SOURCE: Final = "en"
+LANGUAGES: Final = {SOURCE: "English", "zh_CN": "简体中文"}
+"""Codes of languages that the program speaks, and what each calls itself."""
+
+
+class _Numbers(Formatter):
+    """Fills in numbers with the signs of a locale in place of English ones."""
+
+    def __init__(self) -> None:
+        self.signs: dict[int, str] = {}
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        text = format(value, format_spec)
+        return text.translate(self.signs) if isinstance(value, int | float) else text
+
+
+_numbers = _Numbers()
+_messages: NullTranslations = NullTranslations()
+
+
+def use_language(code: str, group: str = ",", point: str = ".") -> None:
+    """Say everything in a language from now on.
+
+    Args:
+        code: one of `LANGUAGES`.
+        group: the sign between groups of three digits, in this person's locale.
+        point: the decimal sign.
+    """
+    global _messages
+    _numbers.signs = str.maketrans({",": group, ".": point})
+    if code == SOURCE:
+        _messages = NullTranslations()
+    else:
+        with resource("translations", f"{code}.mo").open("rb") as catalogue:
+            _messages = GNUTranslations(catalogue)
+
+
+def tr(message: str, **fields: object) -> str:
+    """Return a message in the language in use, with ``{fields}`` filled in as by `str.format`."""
+    return _filled(_messages.gettext(message), fields)
+
+
+def trn(one: str, many: str, count: int, **fields: object) -> str:
+    """Return the form of a message that goes with a count, which is its ``{count}``."""
+    return _filled(_messages.ngettext(one, many, count), {"count": count, **fields})
+
+
+def later(message: str) -> str:
+    """Return a message as it is; it is handed to `tr` when it is shown."""
+    return message
+
+
+def number(value: float, spec: str = ",") -> str:
+    """Return a number as a person reads it: 1,234,567 unless `spec` says otherwise."""
+    return _numbers.format_field(value, spec)
+
+
+def _filled(message: str, fields: dict[str, object]) -> str:
+    return _numbers.vformat(message, (), fields) if fields else message

@@ -1,0 +1,74 @@
+"""What the program says in each language."""
+
+import io
+from string import Formatter
+
+import pytest
+import translate
+from babel.messages.mofile import write_mo
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.language import LANGUAGES, SOURCE, later, number, tr, trn, use_language
+
+CODES = [code for code in LANGUAGES if code != SOURCE]
+
+
+@pytest.fixture(autouse=True)
+def _english_again():
+    yield
+    use_language(SOURCE)
+
+
+def fields(text):
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+
+
+def forms(message):
+    """Return each form of a message beside each of its translations."""
+    ids = message.id if message.pluralizable else (message.id,)
+    strings = message.string if message.pluralizable else (message.string,)
+    return [(one, other) for one in ids for other in strings]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_message_of_the_program_is_translated_and_no_other(code):
+    catalogue = translate.read(translate.TRANSLATIONS / f"{code}.po")
+    wanted = {message.id for message in translate.found() if message.id}
+    assert {message.id for message in catalogue if message.id} == wanted
+    untold = [m.id for m in catalogue if m.id and not all(other for _, other in forms(m))]
+    assert untold == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_translation_has_the_fields_and_the_key_of_its_message(code):
+    for message in translate.read(translate.TRANSLATIONS / f"{code}.po"):
+        for one, other in forms(message) if message.id else ():
+            assert fields(other) - {"count"} == fields(one) - {"count"}, one
+            assert other.count("&") == one.count("&"), one
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_shipped_catalogue_is_the_one_that_can_be_edited(code):
+    path = translate.TRANSLATIONS / f"{code}.po"
+    compiled = io.BytesIO()
+    write_mo(compiled, translate.read(path))
+    assert path.with_suffix(".mo").read_bytes() == compiled.getvalue()
+
+
+def test_english_needs_no_catalogue():
+    assert tr("Open") == later("Open") == "Open"
+    assert trn("{count} step of {name}", "{count} steps of {name}", 1, name="a") == "1 step of a"
+    assert trn("{count:,} step", "{count:,} steps", 1234) == "1,234 steps"
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_have_the_signs_of_the_locale_and_nothing_else_changes(value):
+    use_language(SOURCE)
+    english = tr("{value:,} of a,b.c {name}", value=value, name="1,5.weight")
+    use_language(SOURCE, group="\u202f", point=",")
+    here = tr("{value:,} of a,b.c {name}", value=value, name="1,5.weight")
+    shown, rest = english.split(" of ", 1)
+    shown = shown.replace(",", "\u202f").replace(".", ",")
+    assert here == f"{shown} of {rest}"
+    assert number(value) == shown

@@ -223,7 +223,20 @@ def find_greatest(
         lanes[:] = 0
         whole = entries.size // lanes.size * lanes.size
         rows, rest = entries[:whole].reshape(-1, lanes.size), entries[whole:]
-        for i in range(rows.shape[0]):
+        fours = rows.shape[0] // 4
+        for i in range(fours):  # four at once, to load and store the lanes less
+            a, b, c, d = rows[4 * i], rows[4 * i + 1], rows[4 * i + 2], rows[4 * i + 3]
+            for j in range(lanes.size):
+                one = max(
+                    as_key(((a[j] & magnitude) ^ flip) + base),
+                    as_key(((b[j] & magnitude) ^ flip) + base),
+                )
+                other = max(
+                    as_key(((c[j] & magnitude) ^ flip) + base),
+                    as_key(((d[j] & magnitude) ^ flip) + base),
+                )
+                lanes[j] = max(lanes[j], max(one, other))
+        for i in range(4 * fours, rows.shape[0]):
             for j in range(lanes.size):
                 lanes[j] = max(lanes[j], as_key(((rows[i, j] & magnitude) ^ flip) + base))
         for j in range(rest.size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
@@ -40,23 +41,42 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
     The calling thread is one of them. The first exception ends it; tasks not begun by then are
     dropped.
     """
-    tasks = list(tasks)
-    others = torch.get_num_threads() - 1
-    if len(tasks) == 1 or not others:  # as for most parameters; to wake threads takes longer
-        yield from map(work, tasks)
+    left = deque(enumerate(tasks))
+    count, others = len(left), torch.get_num_threads() - 1
+    if count == 1 or not others:  # as for most parameters; to wake threads takes longer
+        yield from (work(task) for _, task in left)
         return
-    futures = [_pool(others).submit(work, task) for task in tasks]
-    left, own = iter(range(len(tasks))), dict[int, Result]()
+    done: dict[int, Result] = {}
+
+    def do_one() -> bool:
+        """Do a task if one is left."""
+        try:
+            place, task = left.popleft()
+        except IndexError:
+            return False
+        done[place] = work(task)
+        return True
+
+    def do_all() -> None:
+        try:
+            while do_one():
+                pass
+        except BaseException:
+            left.clear()
+            raise
+
+    helpers = [_pool(others).submit(do_all) for _ in range(min(others, count - 1))]
     try:
-        for place, future in enumerate(futures):
-            while place not in own and not future.done():
-                mine = next((i for i in left if futures[i].cancel()), None)
-                if mine is None:
-                    break
-                own[mine] = work(tasks[mine])
-            yield own.pop(place) if place in own else future.result()
+        for place in range(count):
+            while place not in done:
+                if not do_one():
+                    for helper in helpers:
+                        if not helper.cancel():
+                            helper.result()
+            yield done.pop(place)
     finally:
-        wait([future for future in futures if not future.cancel()])
+        left.clear()
+        wait([helper for helper in helpers if not helper.cancel()])
 
 
 @lru_cache(maxsize=1)

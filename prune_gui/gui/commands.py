@@ -184,7 +184,10 @@ class Commands:
         session = self._workbench.session
         if session is None:
             return
-        recipe, out = session.recipe, session.checkpoint.path.with_suffix(".pruned.safetensors")
+        recipe, out = (
+            session.recipe,
+            pruned_path(session.checkpoint.path).with_suffix(".safetensors"),
+        )
 
         def work(monitor: Monitor) -> str:
             from prune_gui.recipe.script import python_script

@@ -41,7 +41,7 @@ def test_as_a_command_line_that_names_the_recipe_file_if_that_is_up_to_date(
 def test_as_a_program_that_makes_the_same_tensors(copied, workbench, tmp_path, demo_checkpoint):
     script = copied("copy_script")
     ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
-    out = str(demo_checkpoint.with_suffix(".pruned.safetensors"))
+    out = str(demo_checkpoint.with_stem(f"{demo_checkpoint.stem}-pruned"))
     assert out in script
     program = tmp_path / "script.py"
     program.write_text(script.replace(out, str(theirs)))

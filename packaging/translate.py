@@ -1,7 +1,8 @@
 """Bring the translations up to date with the program: ``python packaging/translate.py``.
 
-Finds every message of the program, puts new ones into each catalogue in `resources/translations`
-for somebody to translate, drops those that are gone, and compiles the catalogue. What is left to
+Finds every message of the program (the calls of `tr`, `trn` and `later`, and what the methods say
+of themselves), puts new ones into each catalogue in `resources/translations` for somebody to
+translate, drops those that are gone, and compiles the catalogue. What is left to
 translate is printed. A `.po` file can be edited with any editor of such files.
 """
 
@@ -15,6 +16,8 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from prune_gui.pruning.methods import METHODS, Method, summary_of
+
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
 KEYWORDS: Final = {"tr": None, "trn": (1, 2), "later": None}
@@ -27,6 +30,10 @@ def found() -> Catalog:
         ROOT / "prune_gui", method_map=[("**.py", "python")], keywords=KEYWORDS
     ):
         template.add(message, locations=[(f"prune_gui/{path}", 0)])
+    for method in METHODS.values():
+        if method.source == Method.source:
+            module = method.__module__.replace(".", "/")
+            template.add(summary_of(method), locations=[(f"{module}.py", 0)])
     return template
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from prune_gui.language import tr
+
 LONGEST: Final = 590
 """Characters of a message about a checkpoint, whatever the names in it."""
 INDENT: Final = "    "
@@ -43,7 +45,7 @@ class StepError(RecipeError):
     """
 
     def __init__(self, step: int, reason: str) -> None:
-        super().__init__(f"Step {step}: {reason}")
+        super().__init__(tr("Step {number}: {reason}", number=step, reason=reason))
         self.step = step
         self.reason = reason
 
@@ -59,7 +61,7 @@ class Cancelled(PruneGuiError):  # noqa: N818 - what happened, and no mistake
     """The user stopped the work; everything is as it was before it began."""
 
     def __init__(self) -> None:
-        super().__init__("Cancelled; nothing was changed.")
+        super().__init__(tr("Cancelled; nothing was changed."))
 
 
 def one_line(text: str, most: int = LONGEST) -> str:

@@ -52,7 +52,8 @@ def use_language(code: str, group: str = ",", point: str = ".") -> None:
 
 def tr(message: str, **fields: object) -> str:
     """Return a message in the language in use, with ``{fields}`` filled in as by `str.format`."""
-    return _filled(_messages.gettext(message), fields)
+    # A catalogue has what it says of itself under the empty message.
+    return _filled(_messages.gettext(message), fields) if message else ""
 
 
 def trn(one: str, many: str, count: int, **fields: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psutil
 
 from prune_gui.byte_counts import short_bytes
+from prune_gui.language import tr
 
 
 def shortage(nbytes: int) -> str | None:
@@ -20,4 +21,8 @@ def shortage(nbytes: int) -> str | None:
     free = psutil.virtual_memory().available
     if nbytes <= free:
         return None
-    return f"{short_bytes(nbytes)} of memory at once, and {short_bytes(free)} are free"
+    return tr(
+        "{needed} of memory at once, and {free} are free",
+        needed=short_bytes(nbytes),
+        free=short_bytes(free),
+    )

@@ -62,6 +62,12 @@ def test_english_needs_no_catalogue():
     assert trn("{count:,} step", "{count:,} steps", 1234) == "1,234 steps"
 
 
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_of_nothing_there_is_nothing_to_say(code):
+    use_language(code)
+    assert tr("") == ""
+
+
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_have_the_signs_of_the_locale_and_nothing_else_changes(value):
     use_language(SOURCE)

@@ -30,11 +30,15 @@ def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total
         ValueError: `amount` is out of range, or asks for more units than remain.
     """
     _validate_pruning_amount_init(amount)
-    units = _compute_nparams_toprune(amount, remaining if amount_of == "remaining" else total)
-    if amount_of == "reach":
-        units = max(0, units - (total - remaining))
+    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
     _validate_pruning_amount(units, remaining)
     return units
+
+
+def units_wanted(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
+    """Return what `units_to_prune` does, of a valid amount, even if it is more than remain."""
+    units = _compute_nparams_toprune(amount, remaining if amount_of == "remaining" else total)
+    return max(0, units - (total - remaining)) if amount_of == "reach" else units
 
 
 def _validate_pruning_amount_init(amount: Amount) -> None:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from prune_gui.language import tr
 from prune_gui.pruning import norm_kernels as kernels
 from prune_gui.pruning.keys import raw_bits
 from prune_gui.pruning.sources import wide_dtype
@@ -74,7 +75,7 @@ def norm_of_order(n: Order) -> Norm:
     if n == "fro":
         n = 2.0
     if isinstance(n, bool) or not isinstance(n, numbers.Real) or math.isnan(n):
-        raise ValueError(f"n={n!r} is not a norm; use a number, inf, -inf, 'fro' or 'nuc'.")
+        raise ValueError(tr("n={n!r} is not a norm; use a number, inf, -inf, 'fro' or 'nuc'.", n=n))
     p = float(n)
     if math.isinf(p):
         return _Extreme(least=p < 0)

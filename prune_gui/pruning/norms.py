@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.channel_sums import Found, Layout, Order, norm_of_order
@@ -84,7 +85,7 @@ def score_norms(
     if n == "nuc":
         lack = shortage(scores.nbytes) if alive is not None else None
         if lack is not None:
-            raise ValueError(f"n='nuc' after other steps takes {lack}. Use n='fro'.")
+            raise ValueError(tr("n='nuc' after other steps takes {lack}. Use n='fro'.", lack=lack))
         whole = part_alive(scores, alive, 0, math.prod(scores.shape))
         return channel_norms(whole.view(scores.shape), n, dim, monitor=monitor)
     monitor.expect(scores.nbytes)

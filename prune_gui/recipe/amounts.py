@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Method
+from prune_gui.pruning.problems import in_words
 
 if TYPE_CHECKING:
     from prune_gui.recipe.step import Step
@@ -23,7 +25,7 @@ MOST: Final = 1000
 NUMBER: Final = r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)"
 ONE: Final = re.compile(NUMBER)
 RANGE: Final = re.compile(rf"{NUMBER}\s*(?:to|-|–)\s*{NUMBER}\s*by\s*{NUMBER}")  # noqa: RUF001
-EXAMPLE: Final = 'Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".'
+EXAMPLE: Final = later('Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".')
 
 
 def parse_amounts(text: str) -> tuple[Amount, ...]:
@@ -40,9 +42,11 @@ def parse_amounts(text: str) -> tuple[Amount, ...]:
         for amount in _amounts(part):
             found[repr(amount)] = amount  # 1 is not 1.0
             if len(found) > MOST:
-                raise ValueError(f"These are more than {MOST:,} amounts. Take larger steps.")
+                raise ValueError(
+                    tr("These are more than {most:,} amounts. Take larger steps.", most=MOST)
+                )
     if not found:
-        raise ValueError(EXAMPLE)
+        raise ValueError(tr(EXAMPLE))
     return tuple(found.values())
 
 
@@ -52,10 +56,10 @@ def _amounts(part: str) -> Iterator[Amount]:
         return
     several = RANGE.fullmatch(part)
     if several is None:
-        raise ValueError(f"{part!r} is no amount. {EXAMPLE}")
+        raise ValueError(tr("{part!r} is no amount. {example}", part=part, example=tr(EXAMPLE)))
     first, last, by = (Fraction(several[i]) for i in (1, 3, 5))
     if by == 0:
-        raise ValueError(f"{part!r} never gets anywhere: the step after 'by' is 0.")
+        raise ValueError(tr("{part!r} never gets anywhere: the step after 'by' is 0.", part=part))
     percent = any(several[i] for i in (2, 4, 6))
     whole = not any("." in several[i] for i in (1, 3, 5))
     while first <= last:
@@ -68,7 +72,9 @@ def _amount(part: str, number: Fraction, *, percent: bool, whole: bool) -> Amoun
         return int(number)
     share = number / 100 if percent else number
     if share > 1:
-        raise ValueError(f"{part!r} is more than all. A share lies between 0 and 100%.")
+        raise ValueError(
+            tr("{part!r} is more than all. A share lies between 0 and 100%.", part=part)
+        )
     return float(share)
 
 
@@ -85,10 +91,18 @@ def with_amount(step: Step, amount: Amount) -> Step:
     """
     method = step.method
     if not has_amount(method):
-        raise RecipeError(f"{method.title} takes no amount. Choose another step.")
+        raise RecipeError(
+            tr("{method} takes no amount. Choose another step.", method=tr(method.title))
+        )
     try:
         changed = type(method).model_validate({**method.model_dump(), "amount": amount})
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise RecipeError(f"{method.title} takes no amount of {amount}: {reason}.") from error
+        raise RecipeError(
+            tr(
+                "{method} takes no amount of {amount}: {reason}.",
+                method=tr(method.title),
+                amount=amount,
+                reason=in_words(error.errors()[0]),
+            )
+        ) from error
     return step.model_copy(update={"method": changed})

@@ -12,6 +12,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import files_of, find_checkpoint, is_weights
 from prune_gui.checkpoint.shard_index import index_with, is_index
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.fit import fit
 from prune_gui.recipe.recipe import Recipe
@@ -150,9 +151,14 @@ def checkpoints_in(folder: Path) -> list[Path]:
             within = (_meant_by(path) for path in sorted(folder.iterdir()) if path.is_dir())
             found = [path for path in within if path is not None]
     except OSError as error:
-        raise CheckpointError(f"{folder} cannot be read: {error.strerror or error}.") from error
+        reason = error.strerror or error
+        raise CheckpointError(
+            tr("{path} cannot be read: {reason}.", path=folder, reason=reason)
+        ) from error
     if not found:
-        raise CheckpointError(f"There is no checkpoint in {folder}, nor in the folders in it.")
+        raise CheckpointError(
+            tr("There is no checkpoint in {folder}, nor in the folders in it.", folder=folder)
+        )
     return found
 
 

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Content
 from prune_gui.pruning.sources import TensorScores
 
 if TYPE_CHECKING:
     from prune_gui.recipe.recipe import Recipe
+
+OTHER_SHAPE: Final = later(
+    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
+)
+OTHER_COLUMNS: Final = later(
+    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, one "
+    "per input column, {columns}."
+)
+NO_SCORES: Final = later(
+    "{path}: {name} cannot serve as scores: {reason}. They are floating point numbers."
+)
+NO_WEIGHTS: Final = later(
+    "{path}: {name} cannot serve as weights: {reason}. They are floating point numbers."
+)
 
 
 class Companions:
@@ -44,22 +59,30 @@ class Companions:
         found = file.tensors.get(target.name)
         if found is None:
             raise RecipeError(
-                f"{path} has no tensor named {target.name}. "
-                "Add it there, or leave the parameter out of the targets."
+                tr(
+                    "{path} has no tensor named {name}. Add it there, or leave the parameter out "
+                    "of the targets.",
+                    path=path,
+                    name=target.name,
+                )
             )
         columns = target.shape[1:2]
-        if found.shape != target.shape and not (what == "scores" and found.shape == columns != ()):
-            or_columns = f" or, one per input column, {list(columns)}" if columns else ""
+        by_column = what == "scores" and columns != ()
+        if found.shape != target.shape and not (by_column and found.shape == columns):
+            message = OTHER_COLUMNS if by_column else OTHER_SHAPE
             raise RecipeError(
-                f"{path}: {target.name} has shape {list(found.shape)}, but the parameter has "
-                f"{list(target.shape)}. Give it that shape"
-                f"{or_columns if what == 'scores' else ''}."
+                tr(
+                    message,
+                    path=path,
+                    name=target.name,
+                    found=list(found.shape),
+                    shape=list(target.shape),
+                    columns=list(columns),
+                )
             )
         if what != "mask" and found.not_prunable:
-            raise RecipeError(
-                f"{path}: {target.name} cannot serve as {what}: {found.not_prunable}. "
-                "They are floating point numbers."
-            )
+            message = NO_SCORES if what == "scores" else NO_WEIGHTS
+            raise RecipeError(tr(message, path=path, name=target.name, reason=found.not_prunable))
         return mask_entries(file, found) if what == "mask" else file_entries(file, found)
 
 

@@ -15,6 +15,7 @@ from prune_gui.checkpoint import (
 )
 from prune_gui.checkpoint.atomic import flush, rehearse, replacing
 from prune_gui.errors import RecipeError
+from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.loader import loader_path, loader_text
 from prune_gui.recipe.parts import Form, Part, parts
@@ -123,7 +124,7 @@ def parts_to_write(resolution: Resolution, form: Form) -> list[Part]:
     """
     found = list(parts(resolution, form))
     if not found:
-        raise RecipeError("There are no masks to write: no step is for any parameter.")
+        raise RecipeError(tr("There are no masks to write: no step is for any parameter."))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import yaml
 from pydantic import (
@@ -18,7 +18,12 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+from prune_gui.pruning.problems import in_words
 from prune_gui.recipe.step import PatternText, Step
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MAX_STEPS = 250
 """`Resolution.pruned_by` numbers the steps in a byte, and keeps a few values for itself."""
@@ -58,34 +63,41 @@ class Recipe(BaseModel):
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise RecipeError(f"{path}: the recipe cannot be read: {reason}.") from error
+        except OSError as error:
+            reason = error.strerror
+            raise RecipeError(
+                tr("{path}: the recipe cannot be read: {reason}.", path=path, reason=reason)
+            ) from error
+        except UnicodeDecodeError as error:
+            raise RecipeError(
+                tr("{path}: the recipe cannot be read: it is not UTF-8 text.", path=path)
+            ) from error
         return cls.from_yaml(text, source=str(path), folder=path.parent)
 
     @classmethod
-    def from_yaml(
-        cls, text: str, *, source: str = "The recipe", folder: Path | None = None
-    ) -> Self:
+    def from_yaml(cls, text: str, *, source: str | None = None, folder: Path | None = None) -> Self:
         """Parse a recipe.
 
         Args:
             text: YAML.
-            source: what to call it in messages.
+            source: what to call it in messages; None: the recipe.
             folder: where files that it names by relative paths are; None: the current folder.
 
         Raises:
             RecipeError: it is not a recipe; the message says where.
         """
+        source = source or tr("The recipe")
         try:
             recipe = cls.model_validate(yaml.safe_load(text))
         except yaml.MarkedYAMLError as error:
-            line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-            raise RecipeError(f"{source}: not YAML{line}: {error.problem}.") from error
+            raise RecipeError(_not_yaml(source, error)) from error
         except (yaml.YAMLError, RecursionError) as error:
-            raise RecipeError(f"{source}: not a YAML text.") from error
+            raise RecipeError(tr("{recipe}: not a YAML text.", recipe=source)) from error
         except ValidationError as error:
-            raise RecipeError(f"{source}: {_explain(error)}") from error
+            problems = tr("; ").join(dict.fromkeys(map(_explain, error.errors(include_url=False))))
+            raise RecipeError(
+                tr("{recipe}: {problems}.", recipe=source, problems=problems)
+            ) from error
         recipe._folder = folder
         return recipe
 
@@ -114,7 +126,7 @@ class Recipe(BaseModel):
             RecipeError: there are more than `MAX_STEPS`.
         """
         if len(steps) > MAX_STEPS:
-            raise RecipeError(f"A recipe holds at most {MAX_STEPS} steps.")
+            raise RecipeError(tr("A recipe holds at most {most} steps.", most=MAX_STEPS))
         return self.model_copy(update={"steps": steps})
 
     def locate(self, path: str) -> Path:
@@ -122,12 +134,27 @@ class Recipe(BaseModel):
         return (self._folder or Path()) / path
 
 
-def _explain(error: ValidationError) -> str:
-    """Say in one line what is wrong with a recipe, and where."""
-    parts = []
-    for problem in error.errors(include_url=False, include_context=False):
-        place = [part for part in problem["loc"] if part != "steps"]
-        where = ", ".join(f"step {p + 1}" if isinstance(p, int) else str(p) for p in place[:2])
-        message = problem["msg"].removeprefix("Value error, ")
-        parts.append(f"{where}: {message}" if where else message)
-    return "; ".join(dict.fromkeys(parts)) + "."
+def _not_yaml(source: str, error: yaml.MarkedYAMLError) -> str:
+    if error.problem_mark is None:
+        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error.problem)
+    return tr(
+        "{recipe}: not YAML in line {line}: {reason}.",
+        recipe=source,
+        line=error.problem_mark.line + 1,
+        reason=error.problem,
+    )
+
+
+def _explain(problem: ErrorDetails) -> str:
+    """Say what is wrong with a recipe, and where."""
+    reason = in_words(problem)
+    match problem["loc"]:
+        case ("steps", int(place), field, *_):
+            return tr(
+                "step {number}, {field}: {reason}", number=place + 1, field=field, reason=reason
+            )
+        case ("steps", int(place)):
+            return tr("step {number}: {reason}", number=place + 1, reason=reason)
+        case (field, *_):
+            return tr("{field}: {reason}", field=field, reason=reason)
+    return reason

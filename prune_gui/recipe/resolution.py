@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError, StepError
+from prune_gui.language import later, tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.counts import Remembered
 from prune_gui.pruning.keys import ScoreKeys
@@ -34,6 +35,13 @@ from prune_gui.recipe.stack import Layer
 from prune_gui.recipe.step import Step
 
 Tile = tuple[slice, ...]
+PROTECTED: Final = later(
+    "{name} is protected. Protect it no longer, or change the targets of the step."
+)
+ALL_PROTECTED: Final = later(
+    "{name} is protected, like all targets. Protect it no longer, or change the targets of the "
+    "step."
+)
 NEARLY_EMPTY: Final = 0.99
 """The pruned share from which on a parameter is warned of."""
 
@@ -58,7 +66,7 @@ class Outcome:
         found = dict(self.remarks)
         for name, predicate in self.predicates.items():
             if predicate.note:
-                found[name] = "; ".join(filter(None, (found.get(name), predicate.note)))
+                found[name] = _together(found.get(name, ""), predicate.note)
         return found
 
 
@@ -135,7 +143,14 @@ class Resolution:
         info = self._info(name)
         sides = list(zip(index, info.shape, strict=False))
         if len(index) != len(info.shape) or not all(-n <= i < n for i, n in sides):
-            raise RecipeError(f"{name} has shape {list(info.shape)}: no entry {list(index)} in it.")
+            raise RecipeError(
+                tr(
+                    "{name} has shape {shape}: no entry {index} in it.",
+                    name=name,
+                    shape=list(info.shape),
+                    index=list(index),
+                )
+            )
         place = tuple(i % n for i, n in sides)
         flat = flat_index(info.shape, place)
         value = float(self.checkpoint.view(name)[place])
@@ -194,7 +209,7 @@ class Resolution:
                 predicates[name] = decision.predicate
                 layers[name] = (*layers[name], Layer(number, decision.predicate))
             warning = _nearly_empty(*counts[name]) if decision.pruned else ""
-            if remark := "; ".join(filter(None, (decision.note, warning))):
+            if remark := _together(decision.note, warning):
                 remarks[name] = remark
         outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
@@ -219,7 +234,12 @@ class Resolution:
         shape = self._info(name).shape
         if len(tile) != len(shape) or any(part.step not in (None, 1) for part in tile):
             raise RecipeError(
-                f"{name} has shape {list(shape)}; a tile of it is {len(shape)} slices of step 1."
+                tr(
+                    "{name} has shape {shape}; a tile of it is {dims} slices of step 1.",
+                    name=name,
+                    shape=list(shape),
+                    dims=len(shape),
+                )
             )
         ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
         out = np.empty([len(some) for some in ranges], np.uint8)
@@ -235,7 +255,9 @@ class Resolution:
         try:
             return self.checkpoint.tensors[name]
         except KeyError:
-            raise RecipeError(f"{self.checkpoint.path} has no parameter named {name}.") from None
+            raise RecipeError(
+                tr("{path} has no parameter named {name}.", path=self.checkpoint.path, name=name)
+            ) from None
 
     def _select(self, step: Step) -> tuple[list[TensorInfo], dict[str, str]]:
         """Return the parameters a step is for, and notes on patterns that match nothing."""
@@ -246,24 +268,32 @@ class Resolution:
         chosen = [info for info in prunable if info.name not in self.protected]
         if prunable and not chosen:
             raise RecipeError(
-                f"{prunable[0].name} is protected{', like all targets' * (len(prunable) > 1)}. "
-                "Protect it no longer, or change the targets of the step."
+                tr(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
+            )
+        if not matching:
+            patterns = ", ".join(step.targets)
+            raise RecipeError(
+                tr(
+                    "no parameter matches {patterns}. Change the targets of the step.",
+                    patterns=patterns,
+                )
             )
         if not chosen:
-            reason = (
-                f"{matching[0].name} cannot be pruned: {matching[0].not_prunable}"
-                if matching
-                else f"no parameter matches {', '.join(step.targets)}"
+            raise RecipeError(
+                tr(
+                    "{name} cannot be pruned: {reason}. Change the targets of the step.",
+                    name=matching[0].name,
+                    reason=matching[0].not_prunable,
+                )
             )
-            raise RecipeError(f"{reason}. Change the targets of the step.")
         idle = [
             pattern
             for pattern in step.targets
             if not (pattern.startswith("!") or select([pattern], every, self.counts, kinds))
         ]
         spared = [info.name for info in prunable if info.name in self.protected]
-        remarks = dict.fromkeys(idle, "matches no parameter")
-        return chosen, remarks | dict.fromkeys(spared, "protected, so left as it is")
+        remarks = dict.fromkeys(idle, tr("matches no parameter"))
+        return chosen, remarks | dict.fromkeys(spared, tr("protected, so left as it is"))
 
     def _target(self, info: TensorInfo) -> Target:
         pruned, total = self.counts[info.name]
@@ -359,11 +389,20 @@ def flat_index(shape: Sequence[int], index: Sequence[int]) -> int:
     return sum(i * math.prod(shape[dim + 1 :]) for dim, i in enumerate(index))
 
 
+def _together(one: str, other: str) -> str:
+    """Return two remarks, each of which may be "", as one."""
+    return tr("{one}; {other}", one=one, other=other) if one and other else one or other
+
+
 def _nearly_empty(pruned: int, total: int) -> str:
     """Warn of a parameter of which little or nothing is left."""
     if pruned == total:
-        return "nothing is left of it"
+        return tr("nothing is left of it")
     if pruned >= NEARLY_EMPTY * total:
-        left = total - pruned
-        return f"only {left:,} of {total:,} entries {'is' if left == 1 else 'are'} left"
+        return trn(
+            "only {count:,} of {total:,} entries is left",
+            "only {count:,} of {total:,} entries are left",
+            total - pruned,
+            total=total,
+        )
     return ""

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.errors import RecipeError
+from prune_gui.language import tr
 
 Kinds = Mapping[str, frozenset[str]]
 """The kinds of the modules around each parameter, by its name; see `kinds_around`."""
@@ -60,13 +61,23 @@ class Condition:
         """
         if field in TEXTS:
             if relation not in (":", "=") or not value:
-                raise RecipeError(f"{field}{relation}{value} is no condition: write {field}:glob.")
+                raise RecipeError(
+                    tr(
+                        "{condition} is no condition: write {field}:glob.",
+                        condition=f"{field}{relation}{value}",
+                        field=field,
+                    )
+                )
             return cls(field, relation, value.lower())
         found = re.fullmatch(r"([\d_]*\.?\d+(?:e\d+)?)([%kmb]?)", value.lower())
         if found is None:
             raise RecipeError(
-                f"{field}{relation}{value} is no condition: after {field} comes a number, as in "
-                "dims>1, size>=1M, sparsity>90%."
+                tr(
+                    "{condition} is no condition: after {field} comes a number, as in dims>1, "
+                    "size>=1M, sparsity>90%.",
+                    condition=f"{field}{relation}{value}",
+                    field=field,
+                )
             )
         return cls(field, relation, float(found[1]) * MULTIPLES.get(found[2], 1))
 

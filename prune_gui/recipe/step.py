@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe.selector import Pattern
@@ -60,9 +61,13 @@ class Step(BaseModel):
             use_installed()
         if not isinstance(name, str) or name not in METHODS:
             raise ValueError(
-                f"method: {name!r} is unknown; the methods are {', '.join(METHODS)}. If it is one "
-                "of your own, load the file that has it first: --methods FILE on the command "
-                "line, Prune > Load methods from a file in the window"
+                tr(
+                    "method: {name!r} is unknown; the methods are {methods}. If it is one of your "
+                    "own, load the file that has it first: --methods FILE on the command line, "
+                    "Prune > Load methods from a file in the window",
+                    name=name,
+                    methods=", ".join(METHODS),
+                )
             )
         return {"method": METHODS[name].model_validate(parameters), **own}
 

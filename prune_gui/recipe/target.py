@@ -10,6 +10,7 @@ from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.base import Format, format_of
 from prune_gui.checkpoint.sharded_writing import index_name
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ class Target:
             return cls(path, True, checkpoint.format, main, shard_size)
         if shard_size is not None:
             raise CheckpointError(
-                f"{out} is the name of a single file. Give the name of a folder for the shards."
+                tr(
+                    "{path} is the name of a single file. Give the name of a folder for the "
+                    "shards.",
+                    path=out,
+                )
             )
         return cls(path, False, format_of(path), path.name)

@@ -100,6 +100,24 @@ def test_what_is_no_recipe_is_refused_in_one_line_that_says_where(text, says):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("steps: [{method: identity, targets: []}]", r"targets: .* at least 1 item, not 0\.$"),
+        ("steps: [{method: identity, targets: ['']}]", r"targets: .* at least 1 character;"),
+        ("steps:\n" + "- {method: identity, targets: [a]}\n" * 251, "at most 250 items, not 251"),
+    ],
+)
+def test_what_is_too_few_or_too_many_is_counted(text, says):
+    with pytest.raises(RecipeError, match=says):
+        Recipe.from_yaml(text)
+
+
+def test_a_place_is_a_step_only_among_the_steps():
+    with pytest.raises(RecipeError, match=r"^The recipe: protect: "):
+        Recipe.from_yaml("protect: ['']")
+
+
 def test_files_beside_the_recipe_are_found_there(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(DESIGNED)

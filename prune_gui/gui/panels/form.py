@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Final
 
 from pydantic import ValidationError
@@ -12,7 +11,9 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 from prune_gui.gui.panels.amount_field import AmountField
 from prune_gui.gui.panels.fields import Field, plain_field
 from prune_gui.gui.panels.message import Message
-from prune_gui.pruning.methods import Method, ScoredMethod
+from prune_gui.language import tr
+from prune_gui.pruning.methods import Method, ScoredMethod, summary_of
+from prune_gui.pruning.problems import in_words
 
 LABELS: Final = {
     "amount": "Amo&unt",
@@ -37,7 +38,7 @@ WIDEST: Final = "Max sparsity "
 
 def summary(method: type[Method]) -> str:
     """Return what a method does, in a sentence."""
-    return (inspect.getdoc(method) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")
+    return tr(summary_of(method))
 
 
 def row_label(text: str, field: QWidget) -> QLabel:
@@ -162,10 +163,11 @@ class MethodForm(QWidget):
 def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
     """Return what is wrong, in a sentence for each field."""
     messages: dict[str, list[str]] = {}
-    for problem in error.errors(include_url=False, include_context=False):
-        name = _place(method, problem["loc"], problem["msg"])
+    for problem in error.errors(include_url=False):
+        reason = in_words(problem)
+        name = _place(method, problem["loc"], reason)
         missing = problem["type"] == "missing"
-        text = "Still needed." if missing else problem["msg"].removeprefix("Value error, ")
+        text = "Still needed." if missing else reason
         messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
     return {
         # Several for one field are the alternatives of its type: its description names them.

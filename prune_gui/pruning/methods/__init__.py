@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from prune_gui.errors import PluginError
-from prune_gui.pruning.methods.base import Amount, Content, Decision, Method, ScoredMethod, Target
+from prune_gui.language import tr
+from prune_gui.pruning.methods.base import (
+    Amount,
+    Content,
+    Decision,
+    Method,
+    ScoredMethod,
+    Target,
+    summary_of,
+)
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.erk import Erk
@@ -24,6 +33,7 @@ __all__ = [
     "ScoredMethod",
     "Target",
     "register",
+    "summary_of",
 ]
 
 _methods: dict[str, type[Method]] = {
@@ -58,8 +68,13 @@ def register(methods: Sequence[type[Method]]) -> None:
         other = added.get(method.name) or _methods.get(method.name, method)
         if method.name in added or other.source != method.source:
             raise PluginError(
-                f"{method.source}: the name {method.name} is taken already ({other.source}). "
-                "Give the class another name, and load it again."
+                tr(
+                    "{source}: the name {name} is taken already ({other}). Give the class another "
+                    "name, and load it again.",
+                    source=method.source,
+                    name=method.name,
+                    other=tr(other.source),
+                )
             )
         added[method.name] = method
     sources = {method.source for method in methods}

@@ -9,6 +9,7 @@ Nothing here imports torch until a method decides: the form must not wait for it
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -27,7 +28,8 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.amount import AmountOf, units_to_prune
+from prune_gui.language import later, tr
+from prune_gui.pruning.amount import AmountOf, units_wanted
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -39,43 +41,49 @@ if TYPE_CHECKING:
 
 def _within_range(amount: int | float) -> int | float:
     if isinstance(amount, float) and not 0.0 <= amount <= 1.0:
-        raise ValueError("a share must lie between 0.0 and 1.0; write a whole number for a count")
+        raise ValueError(
+            tr("a share must lie between 0.0 and 1.0; write a whole number for a count")
+        )
     if amount < 0:
-        raise ValueError("a number of units cannot be negative")
+        raise ValueError(tr("a number of units cannot be negative"))
     return amount
 
 
 Amount = Annotated[
     StrictInt | StrictFloat,
     AfterValidator(_within_range),
-    Field(description="A share between 0.0 and 1.0, or a whole number of units."),
+    Field(description=later("A share between 0.0 and 1.0, or a whole number of units.")),
 ]
 Scope = Annotated[
     Literal["local", "global"],
-    Field(description="local: each parameter by itself; global: all targets as one."),
+    Field(description=later("local: each parameter by itself; global: all targets as one.")),
 ]
 MaxSparsity = Annotated[
     float,
     Field(
         ge=0.0,
         le=1.0,
-        description="No target loses more than this share of its units, those of earlier steps "
-        "included; in a global step the others lose more for it.",
+        description=later(
+            "No target loses more than this share of its units, those of earlier steps included; "
+            "in a global step the others lose more for it."
+        ),
     ),
 ]
 Of = Annotated[
     AmountOf,
     Field(
-        description="A share of what remains (as torch does), of the total, or a total to reach."
+        description=later(
+            "A share of what remains (as torch does), of the total, or a total to reach."
+        )
     ),
 ]
 Dim = Annotated[
     StrictInt,
-    Field(description="The dimension whose channels are pruned; 0 is the output channels."),
+    Field(description=later("The dimension whose channels are pruned; 0 is the output channels.")),
 ]
 Seed = Annotated[
     StrictInt,
-    Field(description="The same seed prunes the same entries, on any machine."),
+    Field(description=later("The same seed prunes the same entries, on any machine.")),
 ]
 Content = Literal["scores", "weights", "mask"]
 """What a tensor in another file is to a method: "scores" may be one number per input column."""
@@ -133,10 +141,10 @@ class Method(BaseModel):
     name: ClassVar[str]
     """In recipes and on the command line; torch's name where torch has the method."""
     title: ClassVar[str]
-    """In the window."""
+    """In the window; a message for `tr`."""
     unit: ClassVar[Literal["entry", "channel", "block"]]
     """What an amount counts."""
-    source: ClassVar[str] = "built-in"
+    source: ClassVar[str] = later("built-in")
     """Where it comes from, if it is a plug-in's."""
 
     def __eq__(self, other: object) -> bool:
@@ -162,16 +170,20 @@ class ScoredMethod(Method):
     importance: Annotated[
         str | None,
         Field(
-            description="A file of scores by parameter name, ranked by absolute value in place of "
-            "the weights; one number per input column multiplies the weights instead (Wanda).",
+            description=later(
+                "A file of scores by parameter name, ranked by absolute value in place of the "
+                "weights; one number per input column multiplies the weights instead (Wanda)."
+            ),
             json_schema_extra={"format": "path"},
         ),
     ] = None
     moved_from: Annotated[
         str | None,
         Field(
-            description="A checkpoint of the weights as they were; entries are ranked by how far "
-            "they moved since.",
+            description=later(
+                "A checkpoint of the weights as they were; entries are ranked by how far they "
+                "moved since."
+            ),
             json_schema_extra={"format": "path"},
         ),
     ] = None
@@ -179,7 +191,9 @@ class ScoredMethod(Method):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if self.importance is not None and self.moved_from is not None:
-            raise ValueError("importance and moved_from exclude each other; leave one of them out")
+            raise ValueError(
+                tr("importance and moved_from exclude each other; leave one of them out")
+            )
         return self
 
     @property
@@ -204,17 +218,41 @@ class ScoredMethod(Method):
 
 
 def count_units(
-    amount: int | float, amount_of: AmountOf, *, remaining: int, total: int, of: str
+    amount: int | float,
+    amount_of: AmountOf,
+    *,
+    remaining: int,
+    total: int,
+    of: Callable[[], str],
 ) -> int:
     """Return how many units to prune.
 
+    Args:
+        amount: a share in [0, 1], or a number of units.
+        amount_of: as for `units_to_prune`.
+        remaining: units not yet pruned.
+        total: all units.
+        of: says whose units they are, if there are too few.
+
     Raises:
-        RecipeError: more than remain; the message names `of`.
+        RecipeError: more than remain.
     """
-    try:
-        return units_to_prune(amount, amount_of, remaining=remaining, total=total)
-    except ValueError as error:
-        raise RecipeError(f"{of}: {error}") from error
+    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
+    if units > remaining:
+        raise RecipeError(
+            tr(
+                "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
+                of=of(),
+                wanted=units,
+                remaining=remaining,
+            )
+        )
+    return units
+
+
+def all_targets() -> str:
+    """Return what the targets of a global step are called in a message."""
+    return tr("All targets")
 
 
 def at_most(max_sparsity: float, *, remaining: int, total: int) -> int:
@@ -225,5 +263,16 @@ def at_most(max_sparsity: float, *, remaining: int, total: int) -> int:
 
 def held(max_sparsity: float, missing: int) -> str:
     """Say of a target that it was held, and by how much the whole step falls short."""
-    short = f"; the step prunes {missing:,} fewer than asked" if missing else ""
-    return f"held at {max_sparsity:.4%} by max_sparsity{short}".replace(".0000%", " %")
+    percent = 100 * max_sparsity
+    if not missing:
+        return tr("held at {percent:.6g} % by max_sparsity", percent=percent)
+    return tr(
+        "held at {percent:.6g} % by max_sparsity; the step prunes {missing:,} fewer than asked",
+        percent=percent,
+        missing=missing,
+    )
+
+
+def summary_of(method: type[Method]) -> str:
+    """Return what a method does, as the first paragraph of its docstring; a message for `tr`."""
+    return (inspect.getdoc(method) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import Blocks
 
+FLAT: Final = later(
+    "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
+    "targets, or use an unstructured method."
+)
+
 
 class Block(ScoredMethod):
     """Prune the blocks of least p-norm of each target, or of all targets as one.
@@ -41,12 +47,12 @@ class Block(ScoredMethod):
     """
 
     name: ClassVar[str] = "block"
-    title: ClassVar[str] = "Block"
+    title: ClassVar[str] = later("Block")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "block"
 
     amount: Amount = 0.5
-    height: Annotated[StrictInt, Field(ge=1, description="Rows of a block.")] = 4
-    width: Annotated[StrictInt, Field(ge=1, description="Columns of a block.")] = 4
+    height: Annotated[StrictInt, Field(ge=1, description=later("Rows of a block."))] = 4
+    width: Annotated[StrictInt, Field(ge=1, description=later("Columns of a block."))] = 4
     n: Norm = 2
     scope: Scope = "local"
     amount_of: Of = "remaining"
@@ -75,7 +81,12 @@ class Block(ScoredMethod):
             there = np.broadcast_to(np.int64(self.height * self.width), blocks.down * blocks.across)
         return Units(
             target=target,
-            called=f"blocks of {self.height} x {self.width}",
+            called=lambda: tr(
+                "{name}, blocks of {height} x {width}",
+                name=target.name,
+                height=self.height,
+                width=self.width,
+            ),
             there=there,
             rank=rank,
             work=scores.nbytes,
@@ -90,12 +101,19 @@ class Block(ScoredMethod):
         """
         from prune_gui.pruning.predicates import Blocks
 
-        rows = target.shape[dimension(target, 0, units="blocks")]
+        rows = target.shape[dimension(target, 0, flat=FLAT)]
         columns = target.size // rows
         if self.tail == "refuse" and (rows % self.height or columns % self.width):
             raise RecipeError(
-                f"{target.name} is {rows} x {columns} with its later dimensions as one, and does "
-                f"not divide into blocks of {self.height} x {self.width}. Set tail to keep to "
-                "leave the rest as it is, choose other sides, or leave it out of the targets."
+                tr(
+                    "{name} is {rows} x {columns} with its later dimensions as one, and does not "
+                    "divide into blocks of {height} x {width}. Set tail to keep to leave the rest "
+                    "as it is, choose other sides, or leave it out of the targets.",
+                    name=target.name,
+                    rows=rows,
+                    columns=columns,
+                    height=self.height,
+                    width=self.width,
+                )
             )
         return Blocks(rows, columns, self.height, self.width)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr, trn
 from prune_gui.pruning.methods.base import Decision, Dim, Method, Target
-from prune_gui.pruning.methods.structured import channels_there, dimension
+from prune_gui.pruning.methods.structured import CHANNELS_OF_ONE, channels_there, dimension
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -28,22 +29,29 @@ def _listed(given: object) -> object:
         first, dash, last = (word.strip() for word in part.partition("-"))
         numbers = (first, last) if dash else (first,)
         if not all(number.isascii() and number.isdigit() for number in numbers):
-            raise ValueError(f"{part!r} names no channels; write numbers and ranges: 3, 7, 12-15")
+            raise ValueError(
+                tr(
+                    "{part!r} names no channels; write numbers and ranges: 3, 7, 12-15",
+                    part=part,
+                )
+            )
         some = range(int(first), int(numbers[-1]) + 1)
-        if not some or len(found) + len(some) > MOST:
-            raise ValueError(f"the range {part} holds {'too many' if some else 'no'} channels")
+        if not some:
+            raise ValueError(tr("the range {part} holds no channels", part=part))
+        if len(found) + len(some) > MOST:
+            raise ValueError(tr("the range {part} holds too many channels", part=part))
         found += some
     return tuple(found)
 
 
 def _each_once(channels: tuple[int, ...]) -> tuple[int, ...]:
     if not channels:
-        raise ValueError("name at least one channel; the first is 0")
+        raise ValueError(tr("name at least one channel; the first is 0"))
     if min(channels) < 0:
-        raise ValueError(f"channels count from 0; {min(channels)} is none")
+        raise ValueError(tr("channels count from 0; {channel} is none", channel=min(channels)))
     [(most_named, times)] = Counter(channels).most_common(1)
     if times > 1:
-        raise ValueError(f"channel {most_named} is named more than once")
+        raise ValueError(tr("channel {channel} is named more than once", channel=most_named))
     return channels
 
 
@@ -51,14 +59,14 @@ class Channels(Method):
     """Prune exactly the channels listed, of every target, whatever they weigh."""
 
     name: ClassVar[str] = "channels"
-    title: ClassVar[str] = "Channels"
+    title: ClassVar[str] = later("Channels")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "channel"
 
     channels: Annotated[
         tuple[StrictInt, ...],
         BeforeValidator(_listed),
         AfterValidator(_each_once),
-        Field(description="Which channels, from 0: a list, or a text like 3, 7, 12-15."),
+        Field(description=later("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
     ]
     dim: Dim = 0
 
@@ -76,12 +84,21 @@ class Channels(Method):
         from prune_gui.pruning.once import Once
         from prune_gui.pruning.predicates import ChannelCut, Chosen
 
-        dim = dimension(target, self.dim, least=1)
+        dim = dimension(target, self.dim, least=1, flat=CHANNELS_OF_ONE)
         size, last = target.shape[dim], max(self.channels)
         if last >= size:
             raise RecipeError(
-                f"{target.name} has {size} channels along dimension {dim}; channel {last} is none "
-                f"of them. Use 0 to {size - 1}, or leave it out of the targets."
+                trn(
+                    "{name} has {count:,} channel along dimension {dim}; channel {channel} is none "
+                    "of them. Use 0 to {last}, or leave it out of the targets.",
+                    "{name} has {count:,} channels along dimension {dim}; channel {channel} is "
+                    "none of them. Use 0 to {last}, or leave it out of the targets.",
+                    size,
+                    name=target.name,
+                    dim=dim,
+                    channel=last,
+                    last=size - 1,
+                )
             )
         there = channels_there(target, dim)
         pruned = np.zeros(size, np.bool_)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from prune_gui.language import later
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
@@ -31,7 +32,7 @@ class Erk(ScoredMethod, OverallMethod):
     """
 
     name: ClassVar[str] = "erk"
-    title: ClassVar[str] = "ERK"
+    title: ClassVar[str] = later("ERK")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide by arithmetic alone; cuts are found when somebody looks at them."""

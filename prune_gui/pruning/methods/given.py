@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import Decision, Method, Target
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Identity(Method):
     """Prune nothing, but make the parameter a pruned one: a mask of ones."""
 
     name: ClassVar[str] = "identity"
-    title: ClassVar[str] = "Identity"
+    title: ClassVar[str] = later("Identity")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
@@ -34,13 +35,13 @@ class CustomFromMask(Method):
     """
 
     name: ClassVar[str] = "custom_from_mask"
-    title: ClassVar[str] = "Custom mask from a file"
+    title: ClassVar[str] = later("Custom mask from a file")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     mask: Annotated[
         str,
         Field(
-            description="A file of masks, one tensor of 0 and 1 per parameter name.",
+            description=later("A file of masks, one tensor of 0 and 1 per parameter name."),
             json_schema_extra={"format": "path"},
         ),
     ]
@@ -48,8 +49,10 @@ class CustomFromMask(Method):
     take: Annotated[
         Literal["mask", "zeros"],
         Field(
-            description="mask: the file holds nothing but 0 and 1; zeros: it is a checkpoint, and "
-            "what is zero there goes."
+            description=later(
+                "mask: the file holds nothing but 0 and 1; zeros: it is a checkpoint, and what is "
+                "zero there goes."
+            )
         ),
     ] = "mask"
 
@@ -74,8 +77,12 @@ class CustomFromMask(Method):
             part = mask.part(start, stop).to(torch.float64)
             if self.take == "mask" and not bool(((part == 0) | (part == 1)).all()):
                 raise RecipeError(
-                    f"{self.mask}: the mask of {target.name} holds values other than 0 and 1. "
-                    "If it is a checkpoint whose zeros are meant, take zeros."
+                    tr(
+                        "{path}: the mask of {name} holds values other than 0 and 1. If it is a "
+                        "checkpoint whose zeros are meant, take zeros.",
+                        path=self.mask,
+                        name=target.name,
+                    )
                 )
             zeros = predicate.prunes(start, stop)
             if target.alive is not None:

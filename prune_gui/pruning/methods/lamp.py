@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from prune_gui.language import later
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
@@ -29,7 +30,7 @@ class Lamp(ScoredMethod, OverallMethod):
     """
 
     name: ClassVar[str] = "lamp"
-    title: ClassVar[str] = "LAMP"
+    title: ClassVar[str] = later("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each target where the k least scores of all targets end."""

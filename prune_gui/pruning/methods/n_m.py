@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import Decision, Dim, ScoredMethod, Target
 from prune_gui.pruning.methods.structured import dimension
 
@@ -19,10 +20,26 @@ if TYPE_CHECKING:
 Tail = Annotated[
     Literal["refuse", "keep"],
     Field(
-        description="What to do with a target that does not divide evenly: refuse it, or keep the "
-        "rest whole."
+        description=later(
+            "What to do with a target that does not divide evenly: refuse it, or keep the rest "
+            "whole."
+        )
     ),
 ]
+
+FLAT: Final = later(
+    "{name} has shape {shape}; pruning groups needs a dimension. Leave it out of the targets, or "
+    "use an unstructured method."
+)
+UNEVEN: Final = later(
+    "{name} has shape {shape}: {length:,} entries along dimension {dim} do not divide into groups "
+    "of {m}. Set tail to keep to leave the last {rest} as they are, or leave it out of the targets."
+)
+UNEVEN_AS_ONE: Final = later(
+    "{name} has shape {shape}: {length:,} entries along dimension {dim} and those after it do not "
+    "divide into groups of {m}. Set tail to keep to leave the last {rest} as they are, or leave it "
+    "out of the targets."
+)
 
 
 class NM(ScoredMethod):
@@ -34,22 +51,25 @@ class NM(ScoredMethod):
     """
 
     name: ClassVar[str] = "n_m"
-    title: ClassVar[str] = "n:m"
+    title: ClassVar[str] = later("n:m")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
-    n: Annotated[StrictInt, Field(ge=0, description="How many of each group stay.")] = 2
+    n: Annotated[StrictInt, Field(ge=0, description=later("How many of each group stay."))] = 2
     m: Annotated[
         StrictInt,
-        Field(ge=1, validate_default=True, description="How many entries make a group."),
+        Field(ge=1, validate_default=True, description=later("How many entries make a group.")),
     ] = 4
     dim: Annotated[
-        Dim, Field(description="The dimension along which groups lie; 1 is the input channels.")
+        Dim,
+        Field(description=later("The dimension along which groups lie; 1 is the input channels.")),
     ] = 1
     flatten: Annotated[
         bool,
         Field(
-            description="Take the dimension and all after it as one, as a convolution over "
-            "flattened input does; else groups lie along the dimension alone."
+            description=later(
+                "Take the dimension and all after it as one, as a convolution over flattened input "
+                "does; else groups lie along the dimension alone."
+            )
         ),
     ] = True
     tail: Tail = "refuse"
@@ -58,7 +78,7 @@ class NM(ScoredMethod):
     @classmethod
     def _holds_n(cls, m: int, info: ValidationInfo) -> int:
         if m < info.data.get("n", 0):
-            raise ValueError("a group is no smaller than what stays of it: m is at least n")
+            raise ValueError(tr("a group is no smaller than what stays of it: m is at least n"))
         return m
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
@@ -77,16 +97,21 @@ class NM(ScoredMethod):
         from prune_gui.pruning.predicates import Groups, NMCut
         from prune_gui.pruning.selection import Ranking
 
-        dim = dimension(target, self.dim, units="groups", least=1)
+        dim = dimension(target, self.dim, least=1, flat=FLAT)
         after = math.prod(target.shape[dim + 1 :])
         along = target.shape[dim]
         groups = Groups(self.m, along * after, 1) if self.flatten else Groups(self.m, along, after)
         if groups.length % self.m and self.tail == "refuse":
             raise RecipeError(
-                f"{target.name} has shape {list(target.shape)}: {groups.length} entries along "
-                f"dimension {dim}{' and those after it' if self.flatten else ''} do not divide "
-                f"into groups of {self.m}. Set tail to keep to leave the last "
-                f"{groups.length % self.m} as they are, or leave it out of the targets."
+                tr(
+                    UNEVEN_AS_ONE if self.flatten else UNEVEN,
+                    name=target.name,
+                    shape=list(target.shape),
+                    length=groups.length,
+                    dim=dim,
+                    m=self.m,
+                    rest=groups.length % self.m,
+                )
             )
         keys = ScoreKeys.of(self.scores(target))
         return NMCut(Ranking(keys, target.alive), groups, self.m - self.n)

@@ -6,11 +6,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StrictFloat, StrictInt
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr, trn
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
@@ -44,8 +45,17 @@ Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
     BeforeValidator(_number),
     PlainSerializer(_word),
-    Field(description="The norm's order p: a number, inf, -inf, fro or nuc."),
+    Field(description=later("The norm's order p: a number, inf, -inf, fro or nuc.")),
 ]
+
+CHANNELS_OF_TWO: Final = later(
+    "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
+    "targets, or use an unstructured method."
+)
+CHANNELS_OF_ONE: Final = later(
+    "{name} has shape {shape}; pruning channels needs a dimension. Leave it out of the targets, or "
+    "use an unstructured method."
+)
 
 
 class ChannelMethod(Method):
@@ -79,7 +89,7 @@ class ChannelMethod(Method):
 
         return Units(
             target=target,
-            called=f"channels along dimension {dim}",
+            called=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),
             there=channels_there(target, dim),
             rank=rank,
             work=self._work(target),
@@ -110,7 +120,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
     """
 
     name: ClassVar[str] = "ln_structured"
-    title: ClassVar[str] = "Ln structured"
+    title: ClassVar[str] = later("Ln structured")
 
     n: Norm = 2
 
@@ -118,8 +128,12 @@ class LnStructured(ScoredMethod, ChannelMethod):
         units = super()._channels(target)
         if self.n == "nuc" and len(target.shape) != 3:
             raise RecipeError(
-                f"{target.name} has {len(target.shape)} dimensions; n='nuc' needs 3, so that each "
-                "channel is a matrix. Leave it out of the targets, or use n='fro' or a number."
+                tr(
+                    "{name} has {dims} dimensions; n='nuc' needs 3, so that each channel is a "
+                    "matrix. Leave it out of the targets, or use n='fro' or a number.",
+                    name=target.name,
+                    dims=len(target.shape),
+                )
             )
         return units
 
@@ -139,8 +153,10 @@ class LnStructured(ScoredMethod, ChannelMethod):
     ) -> NDArray[np.floating[Any]]:
         if self.n == "nuc":
             raise RecipeError(
-                "n='nuc' cannot rank the channels of several layers together: it has no scale that "
-                "they share. Use scope local, or n='fro'."
+                tr(
+                    "n='nuc' cannot rank the channels of several layers together: it has no scale "
+                    "that they share. Use scope local, or n='fro'."
+                )
             )
         p = 2.0 if self.n == "fro" else float(self.n)
         if math.isinf(p):
@@ -153,7 +169,7 @@ class RandomStructured(ChannelMethod):
     """Prune channels at random, each with the same chance."""
 
     name: ClassVar[str] = "random_structured"
-    title: ClassVar[str] = "Random structured"
+    title: ClassVar[str] = later("Random structured")
 
     seed: Seed = 0
 
@@ -166,29 +182,34 @@ class RandomStructured(ChannelMethod):
         return RandomKeys(self.seed, target.name, channels).bits(0, channels).astype(np.float64)
 
 
-def dimension(target: Target, dim: int, *, units: str = "channels", least: int = 2) -> int:
+def dimension(target: Target, dim: int, *, least: int = 2, flat: str = CHANNELS_OF_TWO) -> int:
     """Return `dim` counted from the front.
 
     Args:
         target: a parameter.
         dim: one of its dimensions.
-        units: what is to be pruned, for the message.
         least: how many it has to have: 1, or 2.
+        flat: says that it has fewer: a message with the fields ``{name}`` and ``{shape}``.
 
     Raises:
         RecipeError: the target has not so many dimensions, or not this one.
     """
     dims = len(target.shape)
     if dims < least:
-        raise RecipeError(
-            f"{target.name} has shape {list(target.shape)}; pruning {units} needs "
-            f"{'two dimensions or more' if least == 2 else 'a dimension'}. Leave it out of the "
-            "targets, or use an unstructured method."
-        )
+        raise RecipeError(tr(flat, name=target.name, shape=list(target.shape)))
     if not -dims <= dim < dims:
         raise RecipeError(
-            f"{target.name} has {dims} dimension{'s' * (dims != 1)}; dim {dim} is none of them. "
-            f"Use {-dims} to {dims - 1}, or leave it out of the targets."
+            trn(
+                "{name} has {count} dimension; dim {dim} is none of them. Use {first} to {last}, "
+                "or leave it out of the targets.",
+                "{name} has {count} dimensions; dim {dim} is none of them. Use {first} to {last}, "
+                "or leave it out of the targets.",
+                dims,
+                name=target.name,
+                dim=dim,
+                first=-dims,
+                last=dims - 1,
+            )
         )
     return dim % dims
 

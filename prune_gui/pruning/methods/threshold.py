@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 def _no_flag(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("a threshold is a number")  # noqa: TRY004 - pydantic takes this for a refusal
+        # pydantic takes this for a refusal, and a TypeError for a fault of ours
+        raise ValueError(tr("a threshold is a number"))  # noqa: TRY004
     return value
 
 
@@ -35,19 +37,24 @@ class Threshold(ScoredMethod):
     """
 
     name: ClassVar[str] = "threshold"
-    title: ClassVar[str] = "Threshold"
+    title: ClassVar[str] = later("Threshold")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     value: Annotated[
         float,
         BeforeValidator(_no_flag),
-        Field(ge=0.0, allow_inf_nan=False, description="What lies below, in absolute value, goes."),
+        Field(
+            ge=0.0,
+            allow_inf_nan=False,
+            description=later("What lies below, in absolute value, goes."),
+        ),
     ]
     relative_to: Annotated[
         Literal["absolute", "std"],
         Field(
-            description="absolute: the value as it is; std: so many standard deviations of the "
-            "tensor."
+            description=later(
+                "absolute: the value as it is; std: so many standard deviations of the tensor."
+            )
         ),
     ] = "absolute"
 
@@ -74,9 +81,12 @@ class Threshold(ScoredMethod):
             deviation = standard_deviation(scores, monitor)
             if not math.isfinite(deviation):
                 raise RecipeError(
-                    f"{target.name} has no standard deviation: that takes two finite entries or "
-                    "more, and none so large that its square overflows. Set relative_to to "
-                    "absolute, or leave it out of the targets."
+                    tr(
+                        "{name} has no standard deviation: that takes two finite entries or more, "
+                        "and none so large that its square overflows. Set relative_to to absolute, "
+                        "or leave it out of the targets.",
+                        name=target.name,
+                    )
                 )
             value *= deviation
         keys = ScoreKeys.of(scores)

@@ -8,7 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.methods.base import Decision, Target, at_most, count_units, held
+from prune_gui.language import tr
+from prune_gui.pruning.methods.base import (
+    Decision,
+    Target,
+    all_targets,
+    at_most,
+    count_units,
+    held,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +54,7 @@ class Units:
 
     Attributes:
         target: whose they are.
-        called: what they are, in a message.
+        called: returns what a message calls them, with the name of the target.
         there: int64, how many entries of each no earlier step pruned; units of none are out.
         rank: returns a number for each, none negative: the least go first, NaN last; or raises
             `ValueError`.
@@ -55,7 +63,7 @@ class Units:
     """
 
     target: Target
-    called: str
+    called: Callable[[], str]
     there: NDArray[np.int64]
     rank: Callable[[Monitor], NDArray[np.floating[Any]]]
     work: int
@@ -71,7 +79,9 @@ class Units:
         try:
             return self.rank(monitor)
         except ValueError as error:
-            raise RecipeError(f"{self.target.name}: {error}") from error
+            raise RecipeError(
+                tr("{name}: {reason}", name=self.target.name, reason=error)
+            ) from error
 
     @property
     def remaining(self) -> int:
@@ -110,7 +120,7 @@ def _choose_alone(units: Units, asked: Asked) -> Decision:
         asked.amount_of,
         remaining=units.remaining,
         total=len(units.there),
-        of=f"{units.target.name}, {units.called}",
+        of=units.called,
     )
     possible = min(k, units.most(asked))
 
@@ -135,7 +145,7 @@ def _choose_together(every: Sequence[Units], asked: Asked, monitor: Monitor) -> 
         asked.amount_of,
         remaining=sum(units.remaining for units in every),
         total=sum(len(units.there) for units in every),
-        of="All targets",
+        of=all_targets,
     )
     most = [units.most(asked) for units in every]
     possible = min(k, sum(most))

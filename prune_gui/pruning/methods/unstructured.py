@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
@@ -18,6 +19,7 @@ from prune_gui.pruning.methods.base import (
     ScoredMethod,
     Seed,
     Target,
+    all_targets,
     at_most,
     count_units,
     held,
@@ -40,8 +42,10 @@ class RankedMethod(Method):
     scope: Annotated[
         Literal["local", "global", "row"],
         Field(
-            description="local: each parameter by itself; global: all targets as one; "
-            "row: each output row by itself."
+            description=later(
+                "local: each parameter by itself; global: all targets as one; row: each output row "
+                "by itself."
+            )
         ),
     ] = "local"
     amount_of: Of = "remaining"
@@ -73,7 +77,7 @@ class RankedMethod(Method):
             self.amount_of,
             remaining=target.remaining,
             total=target.size,
-            of=target.name,
+            of=lambda: target.name,
         )
         possible = min(k, ranking.most or 0)
         return cut_alone(target, ranking, possible, self.max_sparsity, missing=k - possible)
@@ -98,7 +102,7 @@ class RankedMethod(Method):
                 self.amount_of,
                 remaining=int(remaining),
                 total=columns,
-                of=f"A row of {target.name}",
+                of=lambda: tr("A row of {name}", name=target.name),
             )
             most = at_most(self.max_sparsity, remaining=int(remaining), total=columns)
             alike = there == remaining
@@ -129,7 +133,7 @@ class L1Unstructured(ScoredMethod, RankedMethod):
     """
 
     name: ClassVar[str] = "l1_unstructured"
-    title: ClassVar[str] = "L1 unstructured"
+    title: ClassVar[str] = later("L1 unstructured")
 
     def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
         from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
@@ -144,7 +148,7 @@ class RandomUnstructured(RankedMethod):
     """Prune entries at random, each with the same chance."""
 
     name: ClassVar[str] = "random_unstructured"
-    title: ClassVar[str] = "Random unstructured"
+    title: ClassVar[str] = later("Random unstructured")
 
     seed: Seed = 0
 
@@ -182,7 +186,7 @@ def count_together(targets: Sequence[Target], amount: int | float, amount_of: Am
         amount_of,
         remaining=sum(target.remaining for target in targets),
         total=sum(target.size for target in targets),
-        of="All targets",
+        of=all_targets,
     )
 
 

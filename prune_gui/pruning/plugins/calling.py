@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.errors import one_line
+from prune_gui.language import later, tr
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.container import mask_on_top
 from prune_gui.pruning.reparametrization import is_binary
@@ -24,7 +25,21 @@ LONGEST: Final = 300
 
 
 class Fault(Exception):  # noqa: N818 - of a plug-in, and never seen outside of this package
-    """What is wrong with a plug-in, in words that follow its name."""
+    """What is wrong with a plug-in.
+
+    Args:
+        message: for `tr`, with ``{it}`` where the plug-in is named.
+        fields: of the message, beside that one.
+    """
+
+    def __init__(self, message: str, **fields: object) -> None:
+        super().__init__(message)
+        self._message = message
+        self._fields = fields
+
+    def of(self, it: object) -> str:
+        """Return what is wrong, of a plug-in that is called so."""
+        return tr(self._message, it=it, **self._fields)
 
 
 class Raised(Fault):
@@ -52,7 +67,7 @@ def foreign(seed: int = 0) -> Iterator[None]:
             raise
         except (Exception, SystemExit) as error:
             log.info("The code of a plug-in failed", exc_info=True)
-            raise Raised(_told(error)) from error
+            raise _raised(error) from error
 
 
 def ask(
@@ -78,20 +93,27 @@ def ask(
         method = build()
         method._tensor_name = name
         if method.PRUNING_TYPE == "structured" and not isinstance(_dim(method), int):
-            raise Fault("is 'structured', but has no `dim`: set self.dim in its __init__")
+            raise Fault(
+                later("{it} is 'structured', but has no `dim`: set self.dim in its __init__")
+            )
         if there is None:
             mask = method.compute_mask(t, default_mask=torch.ones_like(t))
         else:
             mask = mask_on_top(method, t, there.to(t.dtype))
         if not isinstance(mask, Tensor):
-            raise Fault(f"returned a {type(mask).__name__} in place of a mask")
+            raise Fault(
+                later("{it} returned a {kind} in place of a mask"), kind=type(mask).__name__
+            )
         if mask.shape != t.shape:
             raise Fault(
-                f"was shown scores of shape {tuple(t.shape)}, but returned a mask of shape "
-                f"{tuple(mask.shape)}"
+                later(
+                    "{it} was shown scores of shape {shown}, but returned a mask of shape {made}"
+                ),
+                shown=tuple(t.shape),
+                made=tuple(mask.shape),
             )
         if not is_binary(mask):
-            raise Fault("returned a mask that holds values other than 0 and 1")
+            raise Fault(later("{it} returned a mask that holds values other than 0 and 1"))
         return mask.detach().cpu() != 0
 
 
@@ -99,11 +121,14 @@ def _dim(method: BasePruningMethod) -> object:
     return getattr(method, "dim", None)
 
 
-def _told(error: BaseException) -> str:
-    """Return in one line what happened."""
+def _raised(error: BaseException) -> Raised:
+    """Return what says in one line what happened."""
     if isinstance(error, SystemExit):
-        return "called sys.exit"
+        return Raised(later("{it} called sys.exit"))
     if isinstance(error, SyntaxError):
-        return f"is no Python, see line {error.lineno}: {error.msg}"
-    message = one_line(" ".join(str(error).split()), LONGEST)
-    return f"raised {type(error).__name__}{': ' if message else ''}{message}".rstrip(".")
+        message = later("{it} is no Python, see line {line}: {reason}")
+        return Raised(message, line=error.lineno, reason=error.msg)
+    kind, told = type(error).__name__, one_line(" ".join(str(error).split()), LONGEST).rstrip(".")
+    if not told:
+        return Raised(later("{it} raised {kind}"), kind=kind)
+    return Raised(later("{it} raised {kind}: {told}"), kind=kind, told=told)

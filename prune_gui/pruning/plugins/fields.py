@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import Field
 
+from prune_gui.language import later, tr
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.methods.base import Amount, Dim, Seed
 from prune_gui.pruning.plugins.calling import Fault
@@ -47,15 +48,18 @@ def _field(plugin: type[BasePruningMethod], parameter: inspect.Parameter) -> tup
             kind = type(default)
         if not _is_plain(kind, default):
             raise Fault(
-                f"has a parameter {name!r} that a recipe cannot hold: annotate it as int, float, "
-                "bool, str or Literal[...]"
+                later(
+                    "{it} has a parameter {name!r} that a recipe cannot hold: annotate it as int, "
+                    "float, bool, str or Literal[...]"
+                ),
+                name=name,
             )
     if default is parameter.empty:
         default = ...
     description = _description(plugin, name)
     if description is None and name in KNOWN:  # its type has one
         return kind, Field(default=default, validate_default=True)
-    description = description or f"As {plugin.__name__} takes it."
+    description = description or tr("As {plugin} takes it.", plugin=plugin.__name__)
     return kind, Field(default=default, description=description, validate_default=True)
 
 

@@ -14,6 +14,7 @@ from typing import TypeGuard
 from torch.nn.utils import prune as reference
 
 from prune_gui.errors import PluginError
+from prune_gui.language import tr
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.methods import Method, register
 from prune_gui.pruning.plugins.calling import Fault, foreign
@@ -51,7 +52,9 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
     try:
         text = location.read_bytes()
     except OSError as error:
-        raise PluginError(f"{location} cannot be read: {error.strerror}.") from error
+        raise PluginError(
+            tr("{path} cannot be read: {reason}.", path=location, reason=error.strerror)
+        ) from error
     module = ModuleType(f"prune_gui_methods_{next(_numbers)}")
     module.__file__ = str(location)
     sys.modules[module.__name__] = module  # dataclasses, for one, look there
@@ -60,7 +63,8 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
         with foreign():
             exec(compile(text, location, "exec", dont_inherit=True), vars(module))
     except Fault as fault:
-        raise PluginError(f"{location} {fault}. Mend it, and load it again.") from fault
+        problem = fault.of(location)
+        raise PluginError(tr("{problem}. Mend it, and load it again.", problem=problem)) from fault
     return _methods(_defined(module), str(location))
 
 
@@ -71,12 +75,15 @@ def load_installed(point: EntryPoint) -> list[type[Method]]:
         PluginError: it cannot be loaded, or has no method, or one that is none.
     """
     package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-    source = f"{package}, entry point {point.name}"
+    source = tr("{package}, entry point {name}", package=package, name=point.name)
     try:
         with foreign():
             found = point.load()
     except Fault as fault:
-        raise PluginError(f"{source} {fault}. Update or remove the package.") from fault
+        problem = fault.of(source)
+        raise PluginError(
+            tr("{problem}. Update or remove the package.", problem=problem)
+        ) from fault
     return _methods(_defined(found) if isinstance(found, ModuleType) else [found], source)
 
 
@@ -100,7 +107,10 @@ def _methods(classes: list[object], source: str) -> list[type[Method]]:
     plugins = [thing for thing in dict.fromkeys(classes) if _is_method(thing)]
     if not plugins:
         raise PluginError(
-            f"{source} defines no pruning method. A method is a class on "
-            "torch.nn.utils.prune.BasePruningMethod with a PRUNING_TYPE and a compute_mask."
+            tr(
+                "{source} defines no pruning method. A method is a class on "
+                "torch.nn.utils.prune.BasePruningMethod with a PRUNING_TYPE and a compute_mask.",
+                source=source,
+            )
         )
     return [method_from(plugin, source) for plugin in plugins]

@@ -14,13 +14,15 @@ from pydantic import ConfigDict, ValidationError, create_model
 from torch import Tensor
 
 from prune_gui.errors import PluginError, RecipeError
+from prune_gui.language import later, tr
 from prune_gui.memory import shortage
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.keys import RandomKeys
-from prune_gui.pruning.methods.base import Decision, Method, Scope, Seed, Target
+from prune_gui.pruning.methods.base import Decision, Method, Scope, Seed, Target, all_targets
 from prune_gui.pruning.plugins.calling import Fault, Raised, ask, foreign
 from prune_gui.pruning.plugins.fields import fields_of
 from prune_gui.pruning.predicates import MadeMask, PackedMask
+from prune_gui.pruning.problems import in_words
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -36,6 +38,10 @@ FLOAT: Final = 4
 """Bytes of an entry as it is shown, if the file keeps it in one."""
 TAKEN: Final = frozenset({"method", "targets", "enabled", "scope"})
 """What a step has beside the parameters of its method."""
+TOO_LARGE: Final = later("{it} takes {lack}; use another method, or close other programs")
+TOO_LARGE_AS_ONE: Final = later(
+    "{it} takes {lack}; use fewer targets, or scope local, or close other programs"
+)
 
 
 class PluginMethod(Method):
@@ -91,8 +97,11 @@ class PluginMethod(Method):
                     continue
                 if not torch.equal(mask, again):
                     raise Fault(
-                        "makes another mask when asked again under the same seed: draw random "
-                        "numbers from torch's default generator, and keep nothing between calls"
+                        later(
+                            "{it} makes another mask when asked again under the same seed: draw "
+                            "random numbers from torch's default generator, and keep nothing "
+                            "between calls"
+                        )
                     )
                 works = True
         if failed and not works:
@@ -118,10 +127,16 @@ class PluginMethod(Method):
         try:
             return self._made(group)
         except Fault as fault:
-            problem = str(fault)
+            problem = fault.of(self.plugin.__name__)
         # Out here, because an error keeps alive what led to it: in there, whole tensors.
-        about = "All targets" if self._as_one else group[0].name
-        raise RecipeError(f"{about}: {self.plugin.__name__} {problem} (from {self.source}).")
+        raise RecipeError(
+            tr(
+                "{of}: {problem} (from {source}).",
+                of=all_targets() if self._as_one else group[0].name,
+                problem=problem,
+                source=self.source,
+            )
+        )
 
     def _check_room(self, group: Sequence[Target]) -> None:
         """Refuse what cannot fit: what the plug-in is shown, the default mask, and its own.
@@ -136,8 +151,7 @@ class PluginMethod(Method):
             needed += target.size * (copies * (width if width > 1 else FLOAT) + 1)
         lack = shortage(needed)
         if lack is not None:
-            fewer = "fewer targets, or scope local" if self._as_one else "another method"
-            raise Fault(f"takes {lack}; use {fewer}, or close other programs")
+            raise Fault(TOO_LARGE_AS_ONE if self._as_one else TOO_LARGE, lack=lack)
 
     def _made(self, group: Sequence[Target]) -> NDArray[np.bool_]:
         if any(field.is_required() for field in type(self).model_fields.values()):
@@ -179,28 +193,37 @@ def method_from(plugin: type[BasePruningMethod], source: str) -> type[PluginMeth
         with foreign():
             return _method_from(plugin, source)
     except Fault as fault:
-        problem = f"{source}: {plugin.__name__} {fault}. Mend it, and load it again."
-    raise PluginError(problem)
+        problem = fault.of(plugin.__name__)
+    raise PluginError(
+        tr("{source}: {problem}. Mend it, and load it again.", source=source, problem=problem)
+    )
 
 
 def _method_from(plugin: type[BasePruningMethod], source: str) -> type[PluginMethod]:
     kind = getattr(plugin, "PRUNING_TYPE", None)
     if not (isinstance(kind, str) and kind in UNITS):
         raise Fault(
-            f"has the PRUNING_TYPE {kind!r}: set it to 'unstructured', 'structured' or 'global'"
+            later(
+                "{it} has the PRUNING_TYPE {kind!r}: set it to 'unstructured', 'structured' or "
+                "'global'"
+            ),
+            kind=kind,
         )
     fields = fields_of(plugin)
     taken = TAKEN | PluginMethod.__class_vars__ | set(dir(PluginMethod))
     for name in fields:
         if name in taken or name.startswith(("_", "model_")):
-            raise Fault(f"has a parameter {name!r}, a name that every step uses: rename it")
+            raise Fault(
+                later("{it} has a parameter {name!r}, a name that every step uses: rename it"),
+                name=name,
+            )
     added: dict[str, Any] = {"seed": (Seed, 0)}
     if kind != "structured":
         added = {"scope": (Scope, "global" if kind == "global" else "local"), **added}
     method = create_model(
         plugin.__name__,
         __base__=PluginMethod,
-        __doc__=plugin.__doc__ or f"Prune as {plugin.__name__} does.",
+        __doc__=plugin.__doc__ or tr("Prune as {plugin} does.", plugin=plugin.__name__),
         **{**fields, **added, **fields},
     )
     method.plugin, method.takes, method.source = plugin, frozenset(fields), source
@@ -213,8 +236,11 @@ def _method_from(plugin: type[BasePruningMethod], source: str) -> type[PluginMet
         except ValidationError as error:
             [problem, *_] = error.errors()
             raise Fault(
-                f"has a parameter {problem['loc'][0]!r} whose default is no value of its type: "
-                f"{problem['msg']}"
+                later(
+                    "{it} has a parameter {name!r} whose default is no value of its type: {reason}"
+                ),
+                name=problem["loc"][0],
+                reason=in_words(problem),
             ) from error
     return method
 

@@ -15,7 +15,8 @@ class Standing:
 
     Attributes:
         pruned: whether the step prunes it.
-        unit: what was ranked: "entry", "channel 3", "block (0, 2)", ...
+        unit: what was ranked: "entry" where no more needs to be said, or in words for a person
+            "channel 3", "block (0, 2)", ...
         score: that it was ranked by; None if it was not ranked by a number.
         cut: the score of the last unit that goes; None if none goes, or likewise.
         rank: how many units of the parameter go before it, those pruned earlier left out.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.language import tr, trn
 from prune_gui.pruning import group_kernels, kernels
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.once import Once
@@ -67,7 +68,14 @@ class BlockCut(Predicate):
     @property
     def note(self) -> str:
         """How many norms are no plain numbers."""
-        return self.chosen().note("blocks") if self.chosen.is_known else ""
+        odd = self.chosen().odd if self.chosen.is_known else 0
+        if not odd:
+            return ""
+        return trn(
+            "{count:,} block of NaN or infinite norm ranks as the largest",
+            "{count:,} blocks of NaN or infinite norm rank as the largest",
+            odd,
+        )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set to `step` those codes that are 0 and whose entry goes."""
@@ -81,5 +89,8 @@ class BlockCut(Predicate):
         row, column = divmod(flat, self.blocks.columns)
         row, column = row // self.blocks.height, column // self.blocks.width
         if row >= self.blocks.down or column >= self.blocks.across:
-            return Standing(pruned=False, unit="entry outside the blocks")
-        return self.chosen().standing(row * self.blocks.across + column, f"block ({row}, {column})")
+            return Standing(pruned=False, unit=tr("entry outside the blocks"))
+        return self.chosen().standing(
+            row * self.blocks.across + column,
+            tr("block ({row}, {column})", row=row, column=column),
+        )

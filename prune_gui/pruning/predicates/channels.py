@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.language import tr, trn
 from prune_gui.pruning import kernels
 from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.once import Once
@@ -30,10 +31,10 @@ class Chosen:
     ranks: NDArray[np.floating[Any]] | None
     there: NDArray[np.int64]
 
-    def note(self, units: str) -> str:
-        """Say how many ranks are no plain numbers; `units` is what the units are called."""
-        odd = 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
-        return f"{odd:,} {units} of NaN or infinite norm rank as the largest" if odd else ""
+    @property
+    def odd(self) -> int:
+        """How many ranks are no plain numbers."""
+        return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
 
     def standing(self, place: int, unit: str) -> Standing:
         """Return how the unit of that number stood; `unit` is its name."""
@@ -70,7 +71,14 @@ class ChannelCut(Predicate):
     @property
     def note(self) -> str:
         """How many norms are no plain numbers."""
-        return self.chosen().note("channels") if self.chosen.is_known else ""
+        odd = self.chosen().odd if self.chosen.is_known else 0
+        if not odd:
+            return ""
+        return trn(
+            "{count:,} channel of NaN or infinite norm ranks as the largest",
+            "{count:,} channels of NaN or infinite norm rank as the largest",
+            odd,
+        )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set to `step` those codes that are 0 and whose entry goes."""
@@ -79,7 +87,7 @@ class ChannelCut(Predicate):
     def standing(self, flat: int) -> Standing:
         """Return how the channel of the entry of that flat index stood."""
         channel = flat // self._inner % self.shape[self.dim]
-        return self.chosen().standing(channel, f"channel {channel}")
+        return self.chosen().standing(channel, tr("channel {number}", number=channel))
 
     @property
     def _inner(self) -> int:

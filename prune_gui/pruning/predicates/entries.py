@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.language import tr, trn
 from prune_gui.pruning import kernels
 from prune_gui.pruning.keys import Alive, KeySource, with_equal_nans
 from prune_gui.pruning.once import Once
@@ -33,7 +34,13 @@ class EntryCut(Predicate):
     def note(self) -> str:
         """How many scores are no plain numbers."""
         odd = self.cut().non_finite if self.cut.is_known else 0
-        return f"{odd:,} NaN or infinite scores rank as the largest" if odd else ""
+        if not odd:
+            return ""
+        return trn(
+            "{count:,} NaN or infinite score ranks as the largest",
+            "{count:,} NaN or infinite scores rank as the largest",
+            odd,
+        )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set to `step` those codes that are 0 and whose entry goes."""
@@ -100,7 +107,7 @@ class RowCut(Predicate):
         last = int(cuts.last_ties[row])
         return Standing(
             pruned=key < threshold or (key == threshold and place <= last),
-            unit=f"entry of row {row}",
+            unit=tr("entry of row {row}", row=row),
             score=keys.value(key),
             cut=keys.value(threshold) if last >= 0 else None,
             rank=before,

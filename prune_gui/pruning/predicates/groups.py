@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.language import tr
 from prune_gui.pruning import group_kernels, kernels
 from prune_gui.pruning.keys import Bits
 from prune_gui.pruning.predicates.base import Predicate, Standing
@@ -90,7 +91,7 @@ class NMCut(Predicate):
         """Return how the entry of that flat index stood in its group."""
         begin, end = self.groups.around(flat)
         if end - begin < self.groups.block:
-            return Standing(pruned=False, unit="entry outside the groups")
+            return Standing(pruned=False, unit=tr("entry outside the groups"))
         keys, alive, inner = self.ranking.keys, self.ranking.alive, self.groups.inner
         members = range(begin + (flat - begin) % inner, end, inner)
         ranks = {i: key_at(keys, i) if alive is None or alive(i, i + 1)[0] else -1 for i in members}
@@ -99,7 +100,7 @@ class NMCut(Predicate):
         place = order.index(flat)
         return Standing(
             pruned=place < self.going,
-            unit=f"entry of a group of {self.groups.m}",
+            unit=tr("entry of a group of {m}", m=self.groups.m),
             score=keys.value(key_at(keys, flat)),
             cut=keys.value(ranks[order[self.going - 1]]) if self.going > gone else None,
             rank=place - gone if place >= gone else None,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
+from prune_gui.language import tr
 from prune_gui.pruning import kernels
 from prune_gui.pruning.predicates.base import Predicate, Standing
 
@@ -54,9 +55,12 @@ class PackedMask:
         digest = hashlib.blake2b(bits.data, digest_size=16).digest()
         if self._digest not in (None, digest):
             raise RecipeError(
-                f"{self._maker} made another mask when it was asked again. Random numbers have to "
-                "come from torch's default generator, and nothing else may change from call to "
-                "call."
+                tr(
+                    "{maker} made another mask when it was asked again. Random numbers have to "
+                    "come from torch's default generator, and nothing else may change from call to "
+                    "call.",
+                    maker=self._maker,
+                )
             )
         self._digest = digest
 

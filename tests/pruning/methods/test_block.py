@@ -142,7 +142,7 @@ def test_a_block_of_nan_is_kept_and_noted():
     weights = torch.tensor([[math.nan, 0.0, 5.0, 6.0]])
     [decision] = decide(target(weights), height=1, width=2, amount=1)
     assert gone(decision, 0, 4).tolist() == [False, False, True, True]
-    assert decision.predicate.note == "1 blocks of NaN or infinite norm rank as the largest"
+    assert decision.predicate.note == "1 block of NaN or infinite norm ranks as the largest"
 
 
 def test_entries_pruned_before_have_no_vote_in_a_norm():

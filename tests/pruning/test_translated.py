@@ -1,0 +1,198 @@
+"""What methods and plug-ins say to a person, in another language: all of it, and whole."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import translate
+
+from prune_gui.errors import PluginError, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import l1_unstructured
+from prune_gui.pruning.methods import METHODS, Decision, Target, summary_of
+from prune_gui.pruning.plugins import load_methods
+from prune_gui.pruning.sources import TensorScores
+
+
+def target(tensor: torch.Tensor, other: torch.Tensor | None = None, gone: int = 0) -> Target:
+    there = np.arange(tensor.numel()) >= gone
+    return Target(
+        name="w",
+        shape=tuple(tensor.shape),
+        remaining=int(there.sum()),
+        weights=TensorScores.of(tensor),
+        other=lambda path, what: TensorScores.of(other),
+        alive=(lambda start, stop: there[start:stop]) if gone else None,
+    )
+
+
+def decide(method: str, *targets: Target, **parameters: object) -> list[Decision]:
+    return METHODS[method].model_validate(parameters).decide(targets, Monitor())
+
+
+def test_all_that_a_form_shows_of_a_method_can_be_translated():
+    known = {message.id for message in translate.found()}
+    for method in METHODS.values():
+        shown = [field.description for field in method.model_fields.values()]
+        assert {method.title, summary_of(method), *shown} <= known
+
+
+@pytest.mark.parametrize(
+    ("method", "shape", "parameters", "names"),
+    [
+        ("l1_unstructured", (7,), {"amount": 8}, ()),
+        ("l1_unstructured", (7,), {"amount": 8, "scope": "global"}, ()),
+        ("l1_unstructured", (7, 2), {"amount": 3, "scope": "row"}, ()),
+        ("lamp", (7, 2), {"amount": 15}, ()),
+        ("ln_structured", (7,), {}, ()),
+        ("ln_structured", (7, 2), {"amount": 8}, ()),
+        ("ln_structured", (7, 2), {"dim": 2}, ("dim",)),
+        ("ln_structured", (7, 2), {"n": "nuc"}, ("n", "nuc", "fro")),
+        ("ln_structured", (7, 2, 2), {"n": "nuc", "scope": "global"}, ("n", "nuc", "fro")),
+        ("ln_structured", (7, 2), {"n": math.nan, "scope": "global"}, ("n", "nan")),
+        ("channels", (), {"channels": [0]}, ()),
+        ("channels", (7, 2), {"channels": [7]}, ()),
+        ("n_m", (), {"dim": 0}, ()),
+        ("n_m", (2, 7), {}, ()),
+        ("n_m", (2, 7), {"flatten": False}, ()),
+        ("block", (7,), {}, ()),
+        ("block", (7, 2), {}, ("x",)),
+        ("block", (8, 8), {"amount": 5}, ("x",)),
+        ("threshold", (1,), {"value": 1, "relative_to": "std"}, ()),
+        ("custom_from_mask", (2,), {"mask": "masks.pt"}, ("masks.pt",)),
+    ],
+)
+def test_what_a_method_cannot_do_is_told_in_the_language(
+    plain_words, method, shape, parameters, names
+):
+    given = target(torch.ones(shape), torch.full(shape, 0.5))
+    with pytest.raises(RecipeError) as caught:
+        decide(method, given, **parameters)
+    assert plain_words(str(caught.value), "w", *names) == []
+
+
+def test_a_norm_that_takes_too_much_memory_is_told_in_the_language(plain_words, free_memory):
+    free_memory(1)
+    with pytest.raises(RecipeError) as caught:
+        decide("ln_structured", target(torch.ones(3, 2, 2), gone=1), n="nuc", dim=0, amount=1)[
+            0
+        ].predicate.prunes(0, 1)
+    assert plain_words(str(caught.value), "w", "bytes") == []
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "note"),
+    [
+        ("l1_unstructured", {"amount": 0.9, "max_sparsity": 0.5}, "held"),
+        ("l1_unstructured", {"amount": 2, "max_sparsity": 0.25, "scope": "global"}, "held"),
+        ("ln_structured", {"amount": 2, "max_sparsity": 0.5}, "held"),
+        ("l1_unstructured", {"amount": 1}, "odd"),
+        ("ln_structured", {"amount": 1}, "odd"),
+        ("block", {"amount": 1, "height": 1, "width": 1}, "odd"),
+    ],
+)
+def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(
+    plain_words, method, parameters, note
+):
+    weights = torch.tensor([[1.0, 2.0], [math.nan, 4.0]])
+    [decision] = decide(method, target(weights), **parameters)
+    decision.predicate.prunes(0, 4)
+    told = decision.note if note == "held" else decision.predicate.note
+    assert told
+    assert plain_words(told) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("l1_unstructured", {"scope": "row"}),
+        ("ln_structured", {}),
+        ("n_m", {"n": 1, "m": 2}),
+        ("n_m", {"n": 1, "m": 3, "tail": "keep"}),
+        ("block", {"height": 1, "width": 1}),
+        ("block", {"height": 3, "width": 3, "tail": "keep", "amount": 0.0}),
+    ],
+)
+def test_where_an_entry_stood_is_told_in_the_language(plain_words, method, parameters):
+    [decision] = decide(method, target(torch.rand(2, 4)), **parameters)
+    unit = decision.predicate.standing(7).unit
+    assert unit.startswith("⟦")
+    assert plain_words(unit) == []
+
+
+def plugin(body: str, parameters: str = "", kind: str = "'unstructured'") -> str:
+    return f"""
+class Odd(prune.BasePruningMethod):
+    PRUNING_TYPE = {kind}
+    def __init__(self{parameters}):
+        pass
+    def compute_mask(self, t, default_mask):
+        return {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("1 / 0", ("ZeroDivisionError", "division by zero")),
+        ("raise ValueError", ("ValueError",)),
+        ("import sys; sys.exit(0)", ("sys.exit",)),
+        ("x = = 3", ("invalid syntax",)),
+        ("x = 3", ("torch.nn.utils.prune.BasePruningMethod", "PRUNING_TYPE", "compute_mask")),
+        (plugin("None"), ("NoneType",)),
+        (plugin("default_mask[:1]"), ()),
+        (plugin("default_mask * 0.5"), ()),
+        (plugin("default_mask", kind="'some'"), ("some",)),
+        (plugin("default_mask", kind="'structured'"), ("dim",)),
+        (plugin("default_mask", ", x"), ("x",)),
+        (plugin("default_mask", ", targets=1"), ("targets",)),
+        (plugin("default_mask", ", amount=2.5"), ("amount",)),
+        (plugin("default_mask").replace("Odd", "Identity"), ("Identity", "identity")),
+        (plugin("default_mask * (torch.arange(t.numel()) % id(self)).view(t.shape)"), ()),
+    ],
+)
+def test_what_is_wrong_with_a_plug_in_is_told_in_the_language(
+    plain_words, plugin_file, source, names
+):
+    path = plugin_file(source)
+    with pytest.raises(PluginError) as caught:
+        load_methods(path)
+    assert plain_words(str(caught.value), str(path), "Odd", *names) == []
+
+
+def test_what_goes_wrong_in_a_step_of_a_plug_in_is_told_in_the_language(
+    plain_words, plugin_file, free_memory
+):
+    path = plugin_file(plugin("default_mask if t.numel() < 9999 else None"))
+    [method] = load_methods(path)
+    with pytest.raises(RecipeError) as caught:
+        method().decide([target(torch.ones(9999))], Monitor())
+    assert plain_words(str(caught.value), str(path), "w", "Odd", "NoneType") == []
+    free_memory(1)
+    for scope in ("local", "global"):
+        with pytest.raises(RecipeError) as caught:
+            method(scope=scope).decide([target(torch.ones(9))], Monitor())
+        assert plain_words(str(caught.value), str(path), "w", "Odd", "bytes") == []
+
+
+def test_what_a_plug_in_does_not_describe_is_told_in_the_language(plain_words, plugin_file):
+    [method] = load_methods(plugin_file(plugin("default_mask", ", x: int = 1")))
+    assert plain_words(summary_of(method), "Odd") == []
+    assert plain_words(method.model_fields["x"].description, "Odd") == []
+
+
+@pytest.mark.parametrize("name", ["{0}", "{w}", "{", "}", "{w!r:>9}", "%(w)s"])
+def test_a_name_is_shown_as_it_is_whatever_signs_are_in_it(name):
+    odd = replace(target(torch.ones(3)), name=name)
+    with pytest.raises(RecipeError) as caught:
+        decide("l1_unstructured", odd, amount=4)
+    assert str(caught.value) == f"{name}: Cannot prune 4 units: only 3 remain."
+
+
+def test_the_module_api_speaks_the_english_of_torch(plain_words):
+    with pytest.raises(ValueError, match="Cannot prune 9 units: only 6 remain"):
+        l1_unstructured(torch.nn.Linear(3, 2), "weight", amount=9)

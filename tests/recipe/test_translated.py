@@ -1,0 +1,200 @@
+"""What recipes say to a person, in another language: all of it, and whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import Cancelled, CheckpointError, RecipeError, StepError
+from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe.amounts import parse_amounts, with_amount
+from prune_gui.recipe.batch import checkpoints_in
+from prune_gui.recipe.step import Step
+
+TENSORS = {"w": torch.ones(2, 2), "b": torch.ones(3), "steps": torch.tensor([1, 2])}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    save_file(TENSORS, tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path / "model.safetensors") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a: b: c", ("mapping values are not allowed here",)),
+        ("a: \0", ()),
+        ("just words", ("Recipe",)),
+        ("version: 2", ("version",)),
+        ("folder: /tmp", ("folder",)),
+        ("protect: ['']", ("protect",)),
+        ("protect: ['size>x']", ("protect", "size>x", "size>=1M", "size", "dims", "sparsity")),
+        ("steps: [3]", ("Step",)),
+        ("steps: [{method: l2, targets: [a]}]", ("l2", "method", "FILE")),
+        ("steps: [{method: identity}]", ("targets",)),
+        ("steps: [{method: identity, targets: []}]", ("targets",)),
+        ("steps: [{method: l1_unstructured, targets: [a], amount: 1.5}]", ("amount",)),
+        ("steps: [{method: l1_unstructured, targets: [a], amount: -1}]", ("amount",)),
+        ("steps: [{method: l1_unstructured, targets: [a], colour: red}]", ("colour",)),
+        (
+            "steps: [{method: l1_unstructured, targets: [a], scope: nowhere}]",
+            ("scope", "local", "global", "row"),
+        ),
+        ("steps: [{method: n_m, targets: [a], n: 5}]", ("m", "n")),
+        ("steps: [{method: channels, targets: [a], channels: 4-2}]", ("channels",)),
+        ("steps: [{method: channels, targets: [a], channels: x}]", ("channels", "x")),
+        ("steps: [{method: channels, targets: [a], channels: [1, 1]}]", ("channels",)),
+        (
+            "steps: [{method: l1_unstructured, targets: [a], importance: x, moved_from: y}]",
+            ("importance", "moved_from"),
+        ),
+    ],
+)
+def test_what_is_no_recipe_is_refused_in_the_language(plain_words, text, names):
+    from prune_gui.pruning.methods import METHODS
+
+    for source in (None, "recipe.yaml"):
+        with pytest.raises(RecipeError) as caught:
+            Recipe.from_yaml(text, source=source)
+        assert plain_words(str(caught.value), "recipe.yaml", *METHODS, *names) == []
+
+
+def test_a_recipe_that_cannot_be_read_is_named_in_the_language(plain_words, tmp_path):
+    (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "bytes.yaml", tmp_path / "nowhere.yaml"):
+        with pytest.raises(RecipeError) as caught:
+            Recipe.load(path)
+        assert plain_words(str(caught.value), str(path), "No such file or directory") == []
+    step = Step.model_validate({"method": "identity", "targets": ["*"]})
+    with pytest.raises(RecipeError) as caught:
+        Recipe().with_steps((step,) * 251)
+    assert plain_words(str(caught.value)) == []
+
+
+@pytest.mark.parametrize(
+    ("step", "names"),
+    [
+        ({"method": "identity", "targets": ["x*"]}, ("x*",)),
+        ({"method": "identity", "targets": ["steps"]}, ("steps",)),
+        ({"method": "identity", "targets": ["b"]}, ("b",)),
+        ({"method": "identity", "targets": ["*", "!w"]}, ("b",)),
+        ({"method": "l1_unstructured", "targets": ["w"], "amount": 5}, ("w",)),
+        ({"method": "n_m", "targets": ["w"], "dim": 0, "m": 3, "n": 1}, ("w",)),
+        ({"method": "channels", "targets": ["w"], "channels": [2]}, ("w",)),
+        ({"method": "custom_from_mask", "targets": ["w"], "mask": "masks.safetensors"}, ("w",)),
+        ({"method": "custom_from_mask", "targets": ["w"], "mask": "empty.safetensors"}, ("w",)),
+        (
+            {"method": "l1_unstructured", "targets": ["w"], "importance": "masks.safetensors"},
+            ("w",),
+        ),
+    ],
+)
+def test_a_step_that_cannot_be_carried_out_is_told_in_the_language(
+    plain_words, checkpoint, step, names
+):
+    folder = checkpoint.path.parent
+    save_file({"w": torch.ones(3, 3)}, folder / "masks.safetensors")
+    save_file({"v": torch.ones(3, 3)}, folder / "empty.safetensors")
+    for key in ("mask", "importance"):
+        if key in step:
+            step = {**step, key: str(folder / step[key])}
+            names = (*names, step[key])
+    with pytest.raises(StepError) as caught:
+        resolve(Recipe(steps=[step], protect=["b"]), checkpoint)
+    assert set(plain_words(str(caught.value), *names)) <= {"integer"}  # as the checkpoint has it
+
+
+def test_a_name_with_braces_goes_through_every_message_unharmed(tmp_path):
+    name = "{0} {name!r} {{x}}"
+    save_file({name: torch.ones(3)}, tmp_path / "model.safetensors")
+    step = {"method": "l1_unstructured", "targets": ["*"], "amount": 4}
+    with (
+        open_checkpoint(tmp_path / "model.safetensors") as checkpoint,
+        pytest.raises(StepError) as caught,
+    ):
+        resolve(Recipe(steps=[step]), checkpoint)
+    assert str(caught.value) == f"Step 1: {name}: Cannot prune 4 units: only 3 remain."
+
+
+def test_remarks_on_what_was_done_are_in_the_language(plain_words, checkpoint):
+    steps = [
+        {"method": "l1_unstructured", "targets": ["w", "b", "typo"], "max_sparsity": 0.25},
+        {"method": "l1_unstructured", "targets": ["w"], "amount": 1.0},
+    ]
+    resolution = resolve(Recipe(steps=steps, protect=["b"]), checkpoint)
+    first, second = (outcome.notes for outcome in resolution.outcomes)
+    assert list(first) == ["typo", "b", "w"]
+    for told in (*first.values(), *second.values()):
+        assert plain_words(told) == []
+
+
+def test_a_few_entries_that_are_left_are_told_in_the_language(plain_words, tmp_path):
+    save_file({"w": torch.ones(1000)}, tmp_path / "model.safetensors")
+    step = {"method": "l1_unstructured", "targets": ["w"], "amount": 998, "max_sparsity": 0.998}
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        [outcome] = resolve(Recipe(steps=[step]), checkpoint).outcomes
+    assert outcome.notes["w"].count("⟦") == 3  # two remarks in one
+    assert plain_words(outcome.notes["w"]) == []
+
+
+def test_what_a_resolution_has_not_is_told_in_the_language(plain_words, checkpoint):
+    resolution = resolve(Recipe(), checkpoint)
+    asked = (
+        lambda: resolution.mask("nobody"),
+        lambda: resolution.mask("w", (slice(None),)),
+        lambda: resolution.explain("w", (2, 0)),
+    )
+    for ask in asked:
+        with pytest.raises(RecipeError) as caught:
+            ask()
+        assert plain_words(str(caught.value), str(checkpoint.path), "nobody", "w") == []
+
+
+def test_what_cannot_be_written_is_told_in_the_language(plain_words, checkpoint, tmp_path):
+    resolution = resolve(Recipe(), checkpoint)
+    with pytest.raises(RecipeError) as caught:
+        export(resolution, tmp_path / "out.safetensors", "masks")
+    assert plain_words(str(caught.value)) == []
+    with pytest.raises(CheckpointError) as caught:
+        export(resolution, tmp_path / "out.safetensors", shard_size=100)
+    assert plain_words(str(caught.value), str(tmp_path / "out.safetensors")) == []
+
+
+def test_a_folder_without_checkpoints_is_told_in_the_language(plain_words, tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(CheckpointError) as caught:
+            checkpoints_in(folder)
+        assert plain_words(str(caught.value), str(folder), "No such file or directory") == []
+
+
+@pytest.mark.parametrize("text", ["", "much", "101%", "1 to 5 by 0", "0 to 9999 by 1"])
+def test_what_is_no_amount_is_told_in_the_language(plain_words, text):
+    with pytest.raises(ValueError, match="⟦") as caught:
+        parse_amounts(text)
+    assert plain_words(str(caught.value), text or "much", "by") == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"method": "threshold", "value": 0.5}, {"method": "l1_unstructured", "amount": 0.5}],
+)
+def test_an_amount_that_a_step_does_not_take_is_told_in_the_language(plain_words, step):
+    with pytest.raises(RecipeError) as caught:
+        with_amount(Step.model_validate({**step, "targets": ["w"]}), 1.5)
+    assert plain_words(str(caught.value)) == []
+
+
+@pytest.mark.parametrize("pattern", ["dtype>x", "size>x"])
+def test_a_condition_that_makes_no_sense_is_told_in_the_language(plain_words, pattern, checkpoint):
+    with pytest.raises(RecipeError) as caught:
+        Recipe.from_yaml(f"steps: [{{method: identity, targets: ['{pattern}']}}]")
+    names = (pattern, "targets", "dtype", "glob", "dims", "size", "1M", "sparsity")
+    assert plain_words(str(caught.value), *names) == []
+
+
+def test_a_cancelled_job_is_told_in_the_language(plain_words):
+    assert plain_words(str(Cancelled())) == []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QLocale, Qt
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider, QWidget
 
 from prune_gui.gui.panels.fields import Field
-from prune_gui.gui.panels.wording import plural
+from prune_gui.gui.panels.wording import UNITS
+from prune_gui.language import number, tr
 
 STEPS: Final = 1000
 """Places of the slider: tenths of a percent."""
@@ -31,12 +33,12 @@ class AmountField(Field):
         self._slider.setSingleStep(STEPS // 100)
         self._slider.valueChanged.connect(self._slid)
         self._box = _NumberBox()
-        self._box.setAccessibleName("Amount to prune")
+        self._box.setAccessibleName(tr("Amount to prune"))
         self._box.valueChanged.connect(self._typed)
         self._kind = QComboBox()
-        self._kind.addItems(["%", plural(unit, 2)])
-        self._kind.setAccessibleName("Share or number")
-        self._kind.setToolTip("Give a share in percent, or a whole number")
+        self._kind.addItems(["%", tr(UNITS[unit])])
+        self._kind.setAccessibleName(tr("Share or number"))
+        self._kind.setToolTip(tr("Give a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
         self._lay_out(self._slider, self._box, self._kind)
         self.setFocusProxy(self._box)
@@ -70,9 +72,9 @@ class AmountField(Field):
         self.set_value(place / STEPS)
         self.changed.emit()
 
-    def _typed(self, number: float) -> None:
+    def _typed(self, amount: float) -> None:
         # The box keeps what is being typed as it is.
-        self._value = number / 100 if isinstance(self._value, float) else int(number)
+        self._value = amount / 100 if isinstance(self._value, float) else int(amount)
         self._place_slider()
         self.changed.emit()
 
@@ -83,17 +85,17 @@ class AmountField(Field):
 
 
 class _NumberBox(QDoubleSpinBox):
-    """Shows no zeros behind the point, and thousands apart."""
+    """Shows no zeros behind the decimal sign, and takes a point and a comma for one in a share."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setLocale(QLocale.c())
         self.setKeyboardTracking(True)
         self.setMinimumWidth(84)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802
-        return (
-            f"{value:.{self.decimals()}f}".rstrip("0").rstrip(".")
-            if self.decimals()
-            else f"{value:.0f}"
-        )
+        return number(round(value, 4), "g") if self.decimals() else f"{value:.0f}"
+
+    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        if self.decimals():  # up to 100, so that no sign parts thousands
+            text = text.translate(dict.fromkeys(map(ord, ".,"), self.locale().decimalPoint()))
+        return super().validate(text, at)

@@ -34,10 +34,11 @@ from prune_gui.gui.panels.message import Message
 from prune_gui.gui.panels.snug_area import SnugArea
 from prune_gui.gui.panels.targets_field import TargetsField
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.recipe import Step
 
-IDLE: Final = "Change something, or turn on Preview."
+IDLE: Final = later("Change something, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
 """One of the functions of `cut`, without what it is told of the draft."""
 LEAST_HEIGHT: Final = 120
@@ -70,7 +71,7 @@ class DraftPanel(QWidget):
         font.setBold(True)
         self._heading.setFont(font)
         self.method = QComboBox()
-        self.method.setAccessibleName("Method")
+        self.method.setAccessibleName(tr("Method"))
         self._list_methods()
         self.method.activated.connect(self._change_method)
         self._summary = QLabel()
@@ -79,15 +80,15 @@ class DraftPanel(QWidget):
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
         self.form.changed.connect(self._touched)
-        self.preview = QCheckBox("Previe&w")
-        self.preview.setToolTip("Show in every view what this step would do")
+        self.preview = QCheckBox(tr("Previe&w"))
+        self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(self._update)
         self._outcome = Message()
-        self._outcome.setAccessibleName("What the step would do")
+        self._outcome.setAccessibleName(tr("What the step would do"))
         self._remarks = Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
-        self.cancel = QPushButton("Cancel")
+        self.cancel = QPushButton(tr("Cancel"))
         self.cancel.clicked.connect(self.stop_editing)
         self._lay_out()
 
@@ -223,9 +224,9 @@ class DraftPanel(QWidget):
         rows = QFormLayout()
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        rows.addRow(row_label("Method", self.method), self.method)
+        rows.addRow(row_label(tr("Method"), self.method), self.method)
         rows.addRow(self._summary)
-        rows.addRow(row_label("&Targets", self.targets), self.targets)
+        rows.addRow(row_label(tr("&Targets"), self.targets), self.targets)
         fields = QWidget()
         column = QVBoxLayout(fields)
         column.setContentsMargins(0, 0, 0, 0)
@@ -261,9 +262,11 @@ class DraftPanel(QWidget):
     def _show_mode(self) -> None:
         self.cancel.setVisible(self.editing)
         self._heading.setText(
-            f"Editing step {self._editing[0] + 1}" if self._editing else "Next step"
+            tr("Editing step {number}", number=self._editing[0] + 1)
+            if self._editing
+            else tr("Next step")
         )
-        self.commit.setText("Appl&y" if self.editing else "&Add step")
+        self.commit.setText(tr("Appl&y") if self.editing else tr("&Add step"))
         self.commit.setIcon(icon("edit" if self.editing else "add"))
         self._summary.setText(summary(METHODS[self.method.currentData()]))
 
@@ -271,7 +274,7 @@ class DraftPanel(QWidget):
         chosen = self.method.currentData()
         self.method.clear()
         for name, method in list(METHODS.items()):
-            self.method.addItem(method.title, name)
+            self.method.addItem(tr(method.title), name)
             self.method.setItemData(
                 self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
             )
@@ -335,7 +338,7 @@ class DraftPanel(QWidget):
         return Step(method=method, targets=targets, enabled=enabled)
 
     def _say_stopped(self) -> None:
-        self._outcome.say("Stopped. Press F5 to work it out again.")
+        self._outcome.say(tr("Stopped. Press F5 to work it out again."))
 
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft, self._workbench.resolved
@@ -349,13 +352,13 @@ class DraftPanel(QWidget):
         )
         remarks = []
         if not self.preview.isChecked():
-            self._outcome.say(IDLE, warning=False)
+            self._outcome.say(tr(IDLE), warning=False)
         elif draft is None:
             self._outcome.say(
-                "" if self.targets.patterns() else "Choose parameters, or type globs."
+                "" if self.targets.patterns() else tr("Choose parameters, or type globs.")
             )
         elif known is None:
-            self._outcome.say("Working it out …", warning=False)
+            self._outcome.say(tr("Working it out …"), warning=False)
         elif preview is None:
             self._outcome.say(known.draft_error or "")
         else:

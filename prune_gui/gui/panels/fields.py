@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QEvent, Signal
+from PySide6.QtCore import QEvent, QLocale, Signal
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -26,20 +26,23 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.wording import ranges
+from prune_gui.language import later, number, tr
 
 CHOICES: Final = {
-    "local": "local: each parameter by itself",
-    "global": "global: all targets as one",
-    "row": "row: each output row by itself",
-    "remaining": "what remains",
-    "total": "all there is",
-    "reach": "all, as a total to reach",
-    "absolute": "absolute: the number as it is",
-    "std": "std: standard deviations of the tensor",
-    "refuse": "refuse: a rest is an error",
-    "keep": "keep: a rest stays whole",
-    "True": "yes",
-    "False": "no",
+    "local": later("local: each parameter by itself"),
+    "global": later("global: all targets as one"),
+    "row": later("row: each output row by itself"),
+    "remaining": later("what remains"),
+    "total": later("all there is"),
+    "reach": later("all, as a total to reach"),
+    "absolute": later("absolute: the number as it is"),
+    "std": later("std: standard deviations of the tensor"),
+    "refuse": later("refuse: a rest is an error"),
+    "keep": later("keep: a rest stays whole"),
+    "mask": later("mask: the file holds masks"),
+    "zeros": later("zeros: those of a checkpoint"),
+    "True": later("yes"),
+    "False": later("no"),
 }
 """How the values of a choice read in the window; others stand for themselves."""
 
@@ -90,7 +93,8 @@ class ChoiceField(Field):
         super().__init__()
         self._box = QComboBox()
         for choice in choices:
-            self._box.addItem(CHOICES.get(str(choice), str(choice)), choice)
+            text = CHOICES.get(str(choice))
+            self._box.addItem(tr(text) if text else str(choice), choice)
         self._box.activated.connect(lambda _: self.changed.emit())
         self._lay_out(self._box)
 
@@ -154,7 +158,7 @@ class TextField(Field):
         """Show a number or a word."""
         self._value = value
         self._box.blockSignals(True)
-        self._box.setEditText("" if value is None else f"{value}")
+        self._box.setEditText("" if value is None else as_typed(value))
         self._box.blockSignals(False)
 
     def _edited(self, text: str) -> None:
@@ -165,7 +169,7 @@ class TextField(Field):
 class LineField(Field):
     """A value that is typed and has no suggestions; the model has the say about the text."""
 
-    def __init__(self, parse: Callable[[str], object], show: Callable[[object], str] = str) -> None:
+    def __init__(self, parse: Callable[[str], object], show: Callable[[object], str]) -> None:
         super().__init__()
         self._parse = parse
         self._show = show
@@ -196,13 +200,15 @@ class PathField(Field):
     def __init__(self, *, optional: bool) -> None:
         super().__init__()
         self._line = QLineEdit()
-        self._line.setPlaceholderText("none: rank the weights themselves" if optional else "a file")
+        self._line.setPlaceholderText(
+            tr("none: rank the weights themselves") if optional else tr("a file")
+        )
         self._line.setClearButtonEnabled(optional)
         self._line.textChanged.connect(self._edited)
         self._button = QToolButton()
         self._button.setIcon(icon("open"))
-        self._button.setToolTip("Look for the file")
-        self._button.setAccessibleName("Browse for the file")
+        self._button.setToolTip(tr("Look for the file"))
+        self._button.setAccessibleName(tr("Browse for the file"))
         self._button.clicked.connect(self._browse)
         self._lay_out(self._line, self._button)
 
@@ -228,19 +234,25 @@ class PathField(Field):
     def _browse(self) -> None:
         from prune_gui.gui.dialogs import CHECKPOINTS
 
-        path, _ = QFileDialog.getOpenFileName(self, "Choose a file", "", CHECKPOINTS)
+        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", CHECKPOINTS)
         if path:
             self._line.setText(path)
 
 
 def number_or_text(text: str) -> object:
-    """Return a number if `text` is one, else the text."""
+    """Return a number if `text` is one, with a point or this person's decimal sign; else `text`."""
+    written = text.replace(QLocale().decimalPoint(), ".")
     for kind in (int, float):
         try:
-            return kind(text)
+            return kind(written)
         except ValueError:
             continue
     return text
+
+
+def as_typed(value: object) -> str:
+    """Return the text from which `number_or_text` makes a value."""
+    return number(value, "") if isinstance(value, float) else str(value)
 
 
 def plain_field(described: FieldInfo) -> Field:
@@ -262,7 +274,7 @@ def plain_field(described: FieldInfo) -> Field:
         return TextField(("1", "2", "inf", *map(str, words)), number_or_text)
     if any(get_origin(kind) is tuple for kind in kinds):
         return LineField(str, ranges)
-    return LineField(number_or_text)
+    return LineField(number_or_text, as_typed)
 
 
 def _kinds(annotation: object) -> list[object]:

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.gui.panels.amount_field import AmountField
 from prune_gui.gui.panels.fields import Field, plain_field
 from prune_gui.gui.panels.message import Message
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Method, ScoredMethod, summary_of
 from prune_gui.pruning.problems import in_words
 
 LABELS: Final = {
-    "amount": "Amo&unt",
-    "amount_of": "Share &of",
-    "scope": "S&cope",
-    "dim": "D&imension",
-    "n": "No&rm",
-    "importance": "Scores",
-    "mask": "Mas&ks",
-    "value": "&Below",
-    "height": "Hei&ght",
-    "n_m.n": "&Keep",
-    "n_m.m": "Of each",
+    "amount": later("Amo&unt"),
+    "amount_of": later("Share &of"),
+    "max_sparsity": later("Max sparsity"),
+    "scope": later("S&cope"),
+    "dim": later("D&imension"),
+    "n": later("No&rm"),
+    "seed": later("Seed"),
+    "importance": later("Scores"),
+    "moved_from": later("Moved from"),
+    "mask": later("Mas&ks"),
+    "take": later("Take"),
+    "value": later("&Below"),
+    "relative_to": later("Relative to"),
+    "height": later("Hei&ght"),
+    "width": later("Width"),
+    "flatten": later("Flatten"),
+    "tail": later("Tail"),
+    "channels": later("Channels"),
+    "n_m.n": later("&Keep"),
+    "n_m.m": later("Of each"),
 }
-"""How fields are called in the window, in one method alone if it is named; others by their names.
-
-No key is that of a menu or a tab.
+"""How fields are called in the window, in one method alone if it is named; those of plug-ins by
+their names. No key is that of a menu or a tab.
 """
 
-WIDEST: Final = "Max sparsity "
+KEY: Final = re.compile(r"\(&\w\)|&")
 
 
 def summary(method: type[Method]) -> str:
@@ -45,8 +55,15 @@ def row_label(text: str, field: QWidget) -> QLabel:
     """Return the label of a row; labels are of one width, so that all fields begin in line."""
     label = QLabel(text)
     label.setBuddy(field)
-    label.setMinimumWidth(label.fontMetrics().horizontalAdvance(WIDEST))
+    width = label.fontMetrics().horizontalAdvance
+    labels = (tr(known).replace("&", "") for known in LABELS.values())
+    label.setMinimumWidth(max(width(f"{known} ") for known in labels))
     return label
+
+
+def plain(text: str) -> str:
+    """Return the text of a label without its key: "Amount", "剪枝量"."""
+    return KEY.sub("", text)
 
 
 class MethodForm(QWidget):
@@ -138,11 +155,12 @@ class MethodForm(QWidget):
             method.model_fields.items(), key=lambda item: item[0] in ScoredMethod.model_fields
         ):
             field = AmountField(method.unit) if name == "amount" else plain_field(described)
-            plain = LABELS.get(name, name.replace("_", " ").capitalize())
-            text = LABELS.get(f"{method.name}.{name}", plain)
+            known = LABELS.get(f"{method.name}.{name}", LABELS.get(name))
+            text = tr(known) if known else name.replace("_", " ").capitalize()
+            description = _description(described)
             label = row_label(text, field)
-            label.setToolTip(described.description or "")
-            field.describe(text.replace("&", ""), described.description or "")
+            label.setToolTip(description)
+            field.describe(plain(text), description)
             field.changed.connect(self.changed)
             message = Message()
             form.addRow(label, field)
@@ -160,6 +178,10 @@ class MethodForm(QWidget):
             message.say(messages.get(name, ""))
 
 
+def _description(field: FieldInfo) -> str:
+    return tr(field.description) if field.description else ""
+
+
 def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
     """Return what is wrong, in a sentence for each field."""
     messages: dict[str, list[str]] = {}
@@ -167,11 +189,11 @@ def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
         reason = in_words(problem)
         name = _place(method, problem["loc"], reason)
         missing = problem["type"] == "missing"
-        text = "Still needed." if missing else reason
+        text = tr("Still needed.") if missing else reason
         messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
     return {
         # Several for one field are the alternatives of its type: its description names them.
-        name: found[0] if len(found) == 1 else method.model_fields[name].description or found[0]
+        name: found[0] if len(found) == 1 else _description(method.model_fields[name]) or found[0]
         for name, found in messages.items()
     }
 
@@ -180,5 +202,6 @@ def _place(method: type[Method], where: tuple[int | str, ...], text: str) -> str
     """Return the field of a problem: of one of several fields, the last that the text names."""
     if where:
         return str(where[0])
-    named = [name for name in method.model_fields if name in text.split()]
+    words = re.findall(r"\w+", text, re.ASCII)  # names of fields are such in every language
+    named = [name for name in method.model_fields if name in words]
     return (named or list(method.model_fields))[-1]

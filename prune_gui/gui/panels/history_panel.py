@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
@@ -15,7 +17,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.panels.wording import steps
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import later, tr
+
+STATE: Final = later("{name}  ({steps})")
+STATE_NOW: Final = later("{name}  ({steps}, as now)")
 
 
 class HistoryPanel(QWidget):
@@ -28,21 +35,21 @@ class HistoryPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self.moments = QListWidget()
-        self.moments.setAccessibleName("History of the stack")
+        self.moments.setAccessibleName(tr("History of the stack"))
         self.moments.itemClicked.connect(self._go)
         self.moments.itemActivated.connect(self._go)
         self.named = QListWidget()
-        self.named.setAccessibleName("Named states of the stack")
+        self.named.setAccessibleName(tr("Named states of the stack"))
         self.named.itemActivated.connect(self._return)
         self.named.currentRowChanged.connect(self._enable)
-        self.name = QPushButton("Name this state…")
-        self.name.setToolTip("Keep the stack as it is now under a name, to return to")
+        self.name = QPushButton(tr("Name this state…"))
+        self.name.setToolTip(tr("Keep the stack as it is now under a name, to return to"))
         self.name.clicked.connect(self._name)
-        self.back = QPushButton("Return to it")
+        self.back = QPushButton(tr("Return to it"))
         self.back.clicked.connect(self._return)
-        self.remove = QPushButton("Remove")
+        self.remove = QPushButton(tr("Remove"))
         self.remove.clicked.connect(self._remove)
-        heading = QLabel("Named states")
+        heading = QLabel(tr("Named states"))
         heading.setBuddy(self.named)
         buttons = QHBoxLayout()
         for button in (self.name, self.back, self.remove):
@@ -66,19 +73,20 @@ class HistoryPanel(QWidget):
             return
         history = session.history
         for place, moment in enumerate(history.moments):
-            item = QListWidgetItem(f"{moment.label}  ({len(moment.recipe.steps)} steps)")
+            count = steps(len(moment.recipe.steps))
+            item = QListWidgetItem(tr(STATE, name=moment.label, steps=count))
             if place == history.position:
                 bold = QFont(item.font())
                 bold.setBold(True)
                 item.setFont(bold)
             elif place > history.position:
                 item.setForeground(self.palette().placeholderText())
-                item.setToolTip("Undone: a click does it again")
+                item.setToolTip(tr("Undone: a click does it again"))
             self.moments.addItem(item)
         self.moments.setCurrentRow(history.position)
         for name, recipe in session.named_states.items():
-            now = recipe == session.recipe
-            item = QListWidgetItem(f"{name}  ({len(recipe.steps)} steps{', as now' * now})")
+            message = STATE_NOW if recipe == session.recipe else STATE
+            item = QListWidgetItem(tr(message, name=name, steps=steps(len(recipe.steps))))
             item.setData(Qt.ItemDataRole.UserRole, name)
             self.named.addItem(item)
         self._enable()
@@ -93,7 +101,7 @@ class HistoryPanel(QWidget):
         self._workbench.edit(lambda session: session.go_to(place))
 
     def _name(self) -> None:
-        text, agreed = QInputDialog.getText(self, "Name this state", "Name:")
+        text, agreed = QInputDialog.getText(self, tr("Name this state"), tr("Name:"))
         if agreed and text.strip():
             self._workbench.edit(lambda session: session.name_state(text.strip()))
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QPersistentModelIndex, Qt, QUrl
 from PySide6.QtGui import (
@@ -32,6 +32,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.log_feed import MOST, Entry
 from prune_gui.gui.theme import colours
+from prune_gui.language import later, tr
 
 Index = QModelIndex | QPersistentModelIndex
 ROOT = QModelIndex()
@@ -43,6 +44,9 @@ class Column(IntEnum):
     TIME = 0
     LEVEL = 1
     TEXT = 2
+
+
+HEADINGS: Final = (later("Time"), later("Level"), later("What happened"))
 
 
 class LogModel(QAbstractTableModel):
@@ -84,7 +88,7 @@ class LogModel(QAbstractTableModel):
         """Return the heading of a column."""
         if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
             return None
-        return ("Time", "Level", "What happened")[section]
+        return tr(HEADINGS[section])
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
         """Return what the view asks for."""
@@ -108,7 +112,7 @@ class LogPanel(QWidget):
         self._log_file = log_file
         self.model = LogModel()
         self.table = QTreeView(rootIsDecorated=False, uniformRowHeights=True)
-        self.table.setAccessibleName("Log of the program")
+        self.table.setAccessibleName(tr("Log of the program"))
         self.table.setModel(self.model)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.table.setAlternatingRowColors(True)
@@ -116,7 +120,7 @@ class LogPanel(QWidget):
             sample = self.table.fontMetrics().horizontalAdvance("Warning")
             self.table.setColumnWidth(column, 2 * sample)
         self.details = QPlainTextEdit(readOnly=True, tabChangesFocus=True)
-        self.details.setAccessibleName("Details of the record")
+        self.details.setAccessibleName(tr("Details of the record"))
         self.details.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.details.hide()
         parts = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
@@ -147,14 +151,16 @@ class LogPanel(QWidget):
 
     def _make_buttons(self) -> QHBoxLayout:
         path = QLineEdit(str(self._log_file), readOnly=True)
-        path.setAccessibleName("Log file")
-        path.setToolTip("The file that has all of it, and what was logged before")
+        path.setAccessibleName(tr("Log file"))
+        path.setToolTip(tr("The file that has all of it, and what was logged before"))
         path.setCursorPosition(0)
-        self.open = QPushButton("Open log file")
+        self.open = QPushButton(tr("Open log file"))
         self.open.setToolTip(str(self._log_file))
         self.open.clicked.connect(self._open)
-        self.copy = QPushButton("Copy")
-        self.copy.setToolTip("Copy the selected records with their details, or all if none is")
+        self.copy = QPushButton(tr("Copy"))
+        self.copy.setToolTip(
+            tr("Copy the selected records with their details, or all if none is selected")
+        )
         self.copy.clicked.connect(self._copy)
         row = QHBoxLayout()
         row.addWidget(path, 1)

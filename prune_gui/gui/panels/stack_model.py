@@ -9,6 +9,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistent
 
 from prune_gui.gui.panels import wording
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 from prune_gui.recipe import Step
 
 Index = QModelIndex | QPersistentModelIndex
@@ -137,7 +138,7 @@ class StackModel(QAbstractListModel):
             return wording.outcome(resolved.resolution, row + 1), False
         if row + 1 == resolved.error.step:
             return resolved.error.reason, True
-        return f"waits for step {resolved.error.step}", False
+        return tr("waits for step {number}", number=resolved.error.step), False
 
     def _notes(self, row: int) -> list[str]:
         resolved = self._workbench.resolved

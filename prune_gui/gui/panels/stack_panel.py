@@ -19,6 +19,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.panels.stack_model import StackModel
 from prune_gui.gui.panels.step_delegate import StepDelegate
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 
 
 class StackPanel(QWidget):
@@ -39,7 +40,7 @@ class StackPanel(QWidget):
         self.list = QListView()
         self.list.setModel(self._model)
         self.list.setItemDelegate(StepDelegate(self.list))
-        self.list.setAccessibleName("Stack of steps")
+        self.list.setAccessibleName(tr("Stack of steps"))
         self.list.setUniformItemSizes(True)
         self.list.setMinimumHeight(120)
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
@@ -50,12 +51,12 @@ class StackPanel(QWidget):
         self.list.selectionModel().currentChanged.connect(self._current_changed)
         self._model.rowsInserted.connect(self._select_inserted)
         self._model.rowsRemoved.connect(self._rows_removed)
-        self._empty = QLabel("No steps yet. Set one up above and add it.")
+        self._empty = QLabel(tr("No steps yet. Set one up above and add it."))
         self._empty.setWordWrap(True)
         self._empty.setForegroundRole(self._empty.palette().ColorRole.PlaceholderText)
         self._buttons = QHBoxLayout()
         heading = QHBoxLayout()
-        title = QLabel("Stack")
+        title = QLabel(tr("Stack"))
         title.setBuddy(self.list)
         heading.addWidget(title)
         heading.addStretch()

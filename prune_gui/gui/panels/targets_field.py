@@ -15,6 +15,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
 from prune_gui.recipe import patterns_for, select
 from prune_gui.recipe.selector import Pattern
 
@@ -36,25 +37,28 @@ class TargetsField(QWidget):
         self._workbench = workbench
         self._selection: frozenset[str] = frozenset()
         self.line = QLineEdit()
-        self.line.setAccessibleName("Targets: globs over parameter names")
+        self.line.setAccessibleName(tr("Targets: globs over parameter names"))
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setToolTip(
-            "Globs over parameter names, with commas between them; ! excludes.\n"
-            f"{LANGUAGE}\nThey follow what is selected on the left until you type here."
+            tr(
+                "Globs over parameter names, with commas between them; ! excludes.\n{conditions}\n"
+                "They follow what is selected on the left until you type here.",
+                conditions=tr(LANGUAGE),
+            )
         )
         Terms(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
         self.following = QToolButton()
         self.following.setCheckable(True)
         self.following.setChecked(True)
-        self.following.setText("Follow")
-        self.following.setAccessibleName("Follow the selection")
-        self.following.setToolTip("The targets follow what is selected on the left")
+        self.following.setText(tr("Follow"))
+        self.following.setAccessibleName(tr("Follow the selection"))
+        self.following.setToolTip(tr("The targets follow what is selected on the left"))
         self.following.setIcon(icon("link"))
         self.following.toggled.connect(self._toggled)
         self.count = QLabel()
         self.count.setWordWrap(True)
-        self.count.setAccessibleName("How much the targets choose")
+        self.count.setAccessibleName(tr("How much the targets choose"))
         row = QHBoxLayout()
         row.addWidget(self.line)
         row.addWidget(self.following)
@@ -151,11 +155,20 @@ class TargetsField(QWidget):
 
         def then(found: tuple[int, int, bool]) -> None:
             number, entries, usual = found
-            parameters = "parameter" if number == 1 else "parameters"
-            text = f"{number:,} {parameters}, {entries:,} entries"
-            if usual and number > 1 and self.following.isChecked():
-                text += "; no biases, norms or embeddings"
-            self.count.setText(text)
+            self.count.setText(
+                tr(
+                    "{count:,} parameters, {entries:,} entries; no biases, norms or embeddings",
+                    count=number,
+                    entries=entries,
+                )
+                if usual and number > 1 and self.following.isChecked()
+                else trn(
+                    "{count:,} parameter, {entries:,} entries",
+                    "{count:,} parameters, {entries:,} entries",
+                    number,
+                    entries=entries,
+                )
+            )
 
         self._workbench.look("targets", work, then)
 

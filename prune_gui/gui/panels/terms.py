@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QStringListModel, Qt
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
+from prune_gui.language import later
 from prune_gui.recipe.selector import NUMBERS
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
-LANGUAGE: Final = (
+LANGUAGE: Final = later(
     "Conditions narrow it down: type:Linear, dtype:bfloat16, shape:768x*, dims>1, size>=1M, "
     "sparsity>90%."
 )

@@ -16,10 +16,10 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.tree_model import RIGHT, Column, Index, TreeModel
+from prune_gui.gui.panels.wording import sparsity
 
 BAR_HEIGHT: Final = 7.0
 GAP: Final = 6
-WIDEST: Final = "> 99.9 %"
 
 INK: Final = QPalette.ColorRole.Text
 WITHOUT_ICON: Final = QStyleOptionViewItem.ViewItemFeature.HasDisplay
@@ -53,7 +53,7 @@ class SparsityBar(RowDelegate):
 
     def __init__(self, tree: QTreeView, model: TreeModel) -> None:
         super().__init__(tree, model)
-        self._text_width = tree.fontMetrics().horizontalAdvance(WIDEST)
+        self._text_width = tree.fontMetrics().horizontalAdvance(sparsity(99_999, 100_000))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one cell; nothing but its background where nothing can be pruned."""

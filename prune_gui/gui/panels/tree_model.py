@@ -15,6 +15,7 @@ from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.wording import sparsity
+from prune_gui.language import later, number, tr, trn
 from prune_gui.session import Branch, Outline
 
 Index = QModelIndex | QPersistentModelIndex
@@ -42,7 +43,13 @@ MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
     "tensor-pruned",
     "tensor-off",
 )
-HEADINGS: Final = ("Name", "Sparsity", "Shape", "Type", "Parameters")
+HEADINGS: Final = (
+    later("Name"),
+    later("Sparsity"),
+    later("Shape"),
+    later("Type"),
+    later("Parameters"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +223,7 @@ class TreeModel(QAbstractItemModel):
             return None
         if role == Role.TextAlignmentRole and section == Column.PARAMETERS:
             return RIGHT
-        return HEADINGS[section] if role == Role.DisplayRole else None
+        return tr(HEADINGS[section]) if role == Role.DisplayRole else None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
         """Return what one cell shows."""
@@ -228,14 +235,15 @@ class TreeModel(QAbstractItemModel):
             return None
         node = self._branch(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
-        return _tooltip(node) + "\nprotected: no step touches it" * protected
+        lines = _description(node)
+        return "\n".join([*lines, tr("protected: no step touches it")] if protected else lines)
 
     def row(self, index: Index) -> Row:
         """Return what the cells beside an index show, worked out once: it is asked for often."""
-        number = _number(index)
-        row = self._made.get(number)
+        place = _number(index)
+        row = self._made.get(place)
         if row is None:
-            row = self._made[number] = self._make_row(self._outline[number])
+            row = self._made[place] = self._make_row(self._outline[place])
         return row
 
     def _make_row(self, branch: Branch) -> Row:
@@ -252,13 +260,13 @@ class TreeModel(QAbstractItemModel):
         else:
             shown = PRUNED if pruned else TENSOR
         kind = f"{node.kind}?" if node.kind else ""
-        shape = (" × ".join(map(str, tensor.shape)) or "scalar") if tensor else ""  # noqa: RUF001
+        shape = (" × ".join(map(str, tensor.shape)) or tr("scalar")) if tensor else ""  # noqa: RUF001
         texts = {
             Column.NAME: node.name,
             Column.SPARSITY: sparsity(pruned, total) if total else "",
             Column.SHAPE: shape,
             Column.TYPE: tensor.dtype if tensor else kind,
-            Column.PARAMETERS: f"{self._count(branch, self._outline.entries):,}",
+            Column.PARAMETERS: number(self._count(branch, self._outline.entries)),
         }
         return Row(
             node.path,
@@ -302,20 +310,20 @@ def _number(index: Index) -> int:
     return index.internalId() if index.isValid() else 0
 
 
-def _tooltip(node: ModuleNode) -> str:
+def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
     if tensor is not None:
         if tensor.aliases:
-            lines.append(f"tied with {', '.join(tensor.aliases)}")
+            lines.append(tr("tied with {names}", names=tr(", ").join(tensor.aliases)))
         if tensor.pair is not None:
-            lines.append("a reparametrized pair: its mask is in the file")
+            lines.append(tr("a reparametrized pair: its mask is in the file"))
         if tensor.not_prunable:
-            lines.append(f"cannot be pruned: {tensor.not_prunable}")
+            lines.append(tr("cannot be pruned: {reason}", reason=tr(tensor.not_prunable)))
         if tensor.role:
-            lines.append(tensor.role)
+            lines.append(tr(tensor.role))
     if node.below:
-        lines.append(f"{len(node.tensors):,} parameters")
+        lines.append(trn("{count:,} parameter", "{count:,} parameters", len(node.tensors)))
     if node.kind:
-        lines.append(f"{node.kind}: inferred from names and shapes")
-    return "\n".join(lines)
+        lines.append(tr("{kind}: inferred from names and shapes", kind=node.kind))
+    return lines

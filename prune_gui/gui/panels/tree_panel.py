@@ -34,6 +34,7 @@ from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.panels.tree_delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -72,9 +73,14 @@ class TreePanel(QWidget):
         self._open_before_filter: list[str] | None = None
 
         self.filter = QLineEdit()
-        self.filter.setPlaceholderText("Filter: query, *.bias, type:Linear")
-        self.filter.setToolTip(f"Part of a name, or a glob for all of it  (Ctrl+F)\n{LANGUAGE}")
-        self.filter.setAccessibleName("Filter modules and parameters by name")
+        self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
+        self.filter.setToolTip(
+            tr(
+                "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}",
+                conditions=tr(LANGUAGE),
+            )
+        )
+        self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
         self._funnel = self.filter.addAction(
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
@@ -111,7 +117,11 @@ class TreePanel(QWidget):
     def table(self) -> Table | None:
         """Return the parameters that are shown, in the order of the tree."""
         session = self._workbench.session
-        return self._model.table(f"{session.checkpoint.path.name} modules") if session else None
+        return (
+            self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
+            if session
+            else None
+        )
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
@@ -124,7 +134,7 @@ class TreePanel(QWidget):
     def _make_tree(self) -> QTreeView:
         tree = QTreeView()
         tree.setModel(self._model)
-        tree.setAccessibleName("Modules and parameters")
+        tree.setAccessibleName(tr("Modules and parameters"))
         tree.setUniformRowHeights(True)
         tree.setIndentation(INDENTATION)
         tree.setAlternatingRowColors(True)
@@ -153,7 +163,9 @@ class TreePanel(QWidget):
         checkpoint = self._workbench.session.checkpoint
         self.tree.header().setToolTip(checkpoint.description)
         number = len(checkpoint.warnings)
-        self._remarks.setText(f"{number} remark{'s' if number > 1 else ''} on this file")
+        self._remarks.setText(
+            trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
+        )
         self._remarks.setIcon(icon("warning"))
         self._remarks.setVisible(number > 0)
         self._model.show(self._workbench.session.outline)
@@ -210,7 +222,9 @@ class TreePanel(QWidget):
             self._found.show()
             return
         if text.strip():
-            self._found.setText(f"{shown:,} of {everything:,} parameters")
+            self._found.setText(
+                tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
+            )
             self._open_rows(OPENED_BY_FILTER)
         else:
             for path in self._open_before_filter:
@@ -286,14 +300,14 @@ class TreePanel(QWidget):
 
     def _offer_selected(self, menu: QMenu, rows: list[QModelIndex]) -> None:
         names, meant = [self._model.node(row).path for row in rows], self._model.meant_by(rows)
-        targets = menu.addAction(icon("add"), "Choose as &targets")
+        targets = menu.addAction(icon("add"), tr("Choose as &targets"))
         targets.setEnabled(bool(meant))
         targets.triggered.connect(lambda: self.targeted.emit(meant))
         session, chosen = self._workbench.session, self.prunable_selection
-        protect = menu.addAction(icon("lock"), "&Protect from pruning")
+        protect = menu.addAction(icon("lock"), tr("&Protect from pruning"))
         protect.setCheckable(True)
         protect.setChecked(session is not None and bool(chosen) and chosen <= session.protected)
         protect.setEnabled(bool(chosen))
         protect.triggered.connect(self.toggle_protection)
-        copy = menu.addAction("&Copy name" if len(names) == 1 else "&Copy names")
+        copy = menu.addAction(trn("&Copy name", "&Copy names", len(names)))
         copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))

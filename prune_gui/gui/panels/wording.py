@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.language import later, number, tr, trn
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.n_m import NM
@@ -18,29 +20,67 @@ LISTED: Final = 40
 """How long a list of channels may be to be shown."""
 NOTES: Final = 3
 """How many remarks about single targets are shown before the rest is only counted."""
+UNITS: Final = {
+    "entry": later("entries"),
+    "channel": later("channels"),
+    "block": later("blocks"),
+}
+"""What an amount counts, as a choice."""
+VALUES: Final = {
+    "scope": {"local": later("local"), "global": later("global"), "row": later("row")},
+    "amount_of": {"total": later("of all"), "reach": later("reached in all")},
+    "relative_to": {"std": later("in standard deviations")},
+    "take": {"zeros": later("its zeros")},
+    "tail": {"keep": later("tail keep")},
+    "flatten": {"False": later("flatten False")},
+}
+"""Values of parameters that say by themselves what they are values of."""
+NAMED: Final = {
+    "dim": later("dim {value}"),
+    "n": later("n {value}"),
+    "seed": later("seed {value}"),
+    "max_sparsity": later("max_sparsity {value}"),
+}
+"""How the values of other parameters are introduced; those of plug-ins by their names."""
 
 
 def percent(share: float) -> str:
     """Return a share in [0, 1] as a person writes it: 0.5 is "50 %", 1 / 3 is "33.3333 %"."""
-    return f"{share * 100:.4f}".rstrip("0").rstrip(".") + " %"
+    return tr("{percent:g} %", percent=round(share * 100, 4))
 
 
 def sparsity(pruned: int, total: int) -> str:
     """Return a share of entries with one decimal: 0.0 % is none at all, 100.0 % is all of them."""
     share = pruned / total if total else 0.0
     if 0 < share < 0.0005:
-        return "< 0.1 %"
+        return tr("< {percent:.1f} %", percent=0.1)
     if 0.9995 <= share < 1:
-        return "> 99.9 %"
-    return f"{100 * share:.1f} %"
+        return tr("> {percent:.1f} %", percent=99.9)
+    return tr("{percent:.1f} %", percent=100 * share)
 
 
-def short_count(number: int) -> str:
+def short_count(count: int) -> str:
     """Return a large number in short: 22,713,728 is "22.7 M"."""
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= size:
-            return f"{number / size:.1f} {letter}"
-    return str(number)
+        if count >= size:
+            return f"{number(count / size, '.1f')} {letter}"
+    return str(count)
+
+
+def units(unit: str, count: int) -> str:
+    """Return how many units an amount is: "1,200 entries"."""
+    match unit:
+        case "channel":
+            return trn("{count:,} channel", "{count:,} channels", count)
+        case "block":
+            return trn("{count:,} block", "{count:,} blocks", count)
+        case _:
+            return trn("{count:,} entry", "{count:,} entries", count)
+
+
+def steps(count: int) -> str:
+    """Return how many steps there are: "3 steps"."""
+    return trn("{count:,} step", "{count:,} steps", count)
 
 
 def parameters(method: Method) -> str:
@@ -53,40 +93,53 @@ def parameters(method: Method) -> str:
         if name not in ALWAYS and getattr(method, name) != field.default
     ]
     texts = (_parameter(method, name, getattr(method, name)) for name in telling)
-    return ", ".join(filter(None, texts))
+    return listed(texts)
 
 
 def title(step: Step) -> str:
     """Return a step in a line: "L1 unstructured, local, 50 %"."""
-    return ", ".join(filter(None, (step.method.title, parameters(step.method))))
+    return listed((tr(step.method.title), parameters(step.method)))
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return texts in a line, without those that are empty."""
+    return tr(", ").join(filter(None, texts))
 
 
 def targets(step: Step) -> str:
-    """Return the patterns of a step in a line."""
+    """Return the patterns of a step in a line, as they are typed."""
     return ", ".join(step.targets)
 
 
 def outcome(resolution: Resolution, number: int) -> str:
     """Return what step `number` zeroes: "zeroes 5,308,416 of 10,616,832 (50.0 %)"."""
     if not resolution.recipe.steps[number - 1].enabled:
-        return "switched off"
-    done = resolution.outcomes[number - 1]
-    pruned = sum(done.pruned.values())
-    total = sum(resolution.counts[name][1] for name in done.pruned)
-    return f"zeroes {pruned:,} of {total:,} ({sparsity(pruned, total)})"
+        return tr("switched off")
+    return tr("zeroes {pruned:,} of {total:,} ({share})", **_zeroed(resolution, number))
 
 
 def prospect(resolution: Resolution, number: int) -> str:
     """Return what step `number` would zero, and how sparse its targets would then be."""
-    text = outcome(resolution, number)
-    before = resolution.outcomes[number - 1].pruned
-    counts = [resolution.counts[name] for name in before]
+    if not resolution.recipe.steps[number - 1].enabled:
+        return tr("Switched off.")
+    zeroed = _zeroed(resolution, number)
+    counts = [resolution.counts[name] for name in resolution.outcomes[number - 1].pruned]
     after = sum(pruned for pruned, _ in counts)
-    sentence = f"{text[:1].upper()}{text[1:]}."
-    if after == sum(before.values()):
-        return sentence
-    share = sparsity(after, sum(total for _, total in counts))
-    return f"{sentence} With the other steps, {share} of the targets are pruned."
+    if after == zeroed["pruned"]:
+        return tr("Zeroes {pruned:,} of {total:,} ({share}).", **zeroed)
+    return tr(
+        "Zeroes {pruned:,} of {total:,} ({share}). "
+        "With the other steps, {all_share} of the targets are pruned.",
+        all_share=sparsity(after, sum(total for _, total in counts)),
+        **zeroed,
+    )
+
+
+def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:
+    """Return how many entries step `number` zeroes, of how many, and what share that is."""
+    by_name = resolution.outcomes[number - 1].pruned
+    pruned, total = sum(by_name.values()), sum(resolution.counts[name][1] for name in by_name)
+    return {"pruned": pruned, "total": total, "share": sparsity(pruned, total)}
 
 
 def notes(done: Outcome) -> list[str]:
@@ -95,32 +148,24 @@ def notes(done: Outcome) -> list[str]:
     for name, note in done.notes.items():
         by_text.setdefault(note, []).append(name)
     lines = [_note(text, names) for text, names in by_text.items()]
-    return lines if len(lines) <= NOTES else [*lines[:NOTES], f"and {len(lines) - NOTES} more"]
+    if len(lines) <= NOTES:
+        return lines
+    return [*lines[:NOTES], tr("and {more:,} more", more=len(lines) - NOTES)]
 
 
 def _note(text: str, names: list[str]) -> str:
-    more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-    return f"{names[0]}{more}: {text}"
+    first, more = names[0], len(names) - 1
+    if not more:
+        return tr("{name}: {note}", name=first, note=text)
+    return tr("{name} and {more:,} more: {note}", name=first, more=more, note=text)
 
 
 def _parameter(method: Method, field: str, value: object) -> str:
     match field, value:
         case "amount", float(share):
             return percent(share)
-        case "amount", int(units):
-            return f"{units:,} {plural(method.unit, units)}"
-        case "scope", str(scope):
-            return scope
-        case "amount_of", "total":
-            return "of all"
-        case "amount_of", "reach":
-            return "reached in all"
-        case "value", float(value):
-            return f"below {value}"
-        case "relative_to", "std":
-            return "in standard deviations"
-        case "take", _:
-            return "its zeros" if value == "zeros" else ""
+        case "amount", int(count):
+            return units(method.unit, count)
         case "m", int(m) if isinstance(method, NM):
             return f"{method.n}:{m}"
         case "height", int(height) if isinstance(method, Block):
@@ -130,20 +175,26 @@ def _parameter(method: Method, field: str, value: object) -> str:
         case "width", _ if isinstance(method, Block):
             return ""  # said with the height
         case "channels", tuple(channels):
-            text = f"{len(channels):,} {plural('channel', len(channels))}"
-            listed = ranges(channels)
-            return f"{text}: {listed}" if len(listed) <= LISTED else text
+            text, listing = units("channel", len(channels)), ranges(channels)
+            if len(listing) > LISTED:
+                return text
+            return tr("{count}: {channels}", count=text, channels=listing)
+        case "value", float(value):
+            return tr("below {value}", value=value)
         case (("importance" | "mask"), str(path)):
-            return path.replace("\\", "/").rpartition("/")[2]
+            return _file_name(path)
+        case "moved_from", str(path):
+            return tr("moved from {file}", file=_file_name(path))
+        case _ if known := VALUES.get(field, {}).get(str(value)):
+            return tr(known)
+        case _ if field in NAMED:
+            return tr(NAMED[field], value=value)
         case _:
             return f"{field} {value}"
 
 
-def plural(unit: str, number: int) -> str:
-    """Return the name of a unit in the number that goes with `number`."""
-    if number == 1:
-        return unit
-    return "entries" if unit == "entry" else f"{unit}s"
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def ranges(channels: object) -> str:

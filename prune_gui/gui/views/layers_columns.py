@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.panels.wording import plural, sparsity
+from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.axes import TIMES
+from prune_gui.language import trn
 from prune_gui.recipe.codes import IN_FILE
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _nearly_empty(rows: Rows, row: int, left: int) -> str:
     if not number:
         return ""
     if rows.size[row] > 1:
-        return f"{number:,} {plural('parameter', number)} nearly empty"
+        return trn("{count:,} parameter nearly empty", "{count:,} parameters nearly empty", number)
     return f"only {left:,} of {rows.total[row]:,} left" if left else "nothing is left"
 
 

@@ -7,11 +7,13 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
 
 from prune_gui.gui.panels.amount_field import AmountField
-from prune_gui.gui.panels.form import MethodForm, summary
+from prune_gui.gui.panels.form import MethodForm, _place, plain, summary
 from prune_gui.gui.panels.wording import ranges
+from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, ScoredMethod
 
 amounts = st.floats(0, 1) | st.integers(0, 2**40)
@@ -66,6 +68,15 @@ def form(qtbot):
     made = MethodForm()
     qtbot.addWidget(made)
     return made
+
+
+@pytest.fixture
+def decimal_comma():
+    QLocale.setDefault(QLocale("de_DE"))
+    use_language(SOURCE, group=".", point=",")
+    yield
+    use_language(SOURCE)
+    QLocale.setDefault(QLocale.system())
 
 
 def message(form, field):
@@ -125,6 +136,52 @@ def test_a_threshold_is_typed(form):
         form._fields["value"]._line.setText(text)
         assert form.method() is None
         assert message(form, "value")
+
+
+@pytest.mark.usefixtures("decimal_comma")
+def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_person(form):
+    form.show_method(METHODS["threshold"](value=0.125))
+    line = form._fields["value"]._line
+    assert line.text() == "0,125"
+    for text, value in {"0,5": 0.5, "0.25": 0.25, "1,5e-3": 0.0015, "1.125": 1.125}.items():
+        line.setText(text)
+        assert form.method() == METHODS["threshold"](value=value)
+
+
+def test_another_persons_decimal_sign_is_refused_rather_than_taken_for_thousands(form):
+    form.use(METHODS["threshold"])
+    form._fields["value"]._line.setText("0,5")
+    assert form.method() is None
+    assert message(form, "value")
+
+
+@pytest.mark.usefixtures("decimal_comma")
+@given(norms)
+def test_a_norm_is_typed_as_it_is_shown_with_a_decimal_comma(norm):
+    method = METHODS["ln_structured"](n=norm)
+    form = MethodForm()
+    form.show_method(method)
+    box = form._fields["n"].findChild(QComboBox)
+    shown = box.currentText()
+    box.setEditText("")
+    box.setEditText(shown)
+    assert form.method() == method
+    form.deleteLater()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["m is at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
+)
+def test_a_problem_is_told_below_its_field_in_any_language(text):
+    assert _place(METHODS["n_m"], (), text) == "m"
+
+
+@pytest.mark.parametrize(
+    ("label", "name"), [("Amo&unt", "Amount"), ("剪枝量(&U)", "剪枝量"), ("Width", "Width")]
+)
+def test_a_field_is_called_by_its_label_without_the_key(label, name):
+    assert plain(label) == name
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, unique=True))
@@ -212,6 +269,26 @@ class TestAmount:
         box.selectAll()
         qtbot.keyClicks(box, "12.05")
         assert box.text() == "12.05"
+        assert field.value() == pytest.approx(0.1205)
+
+    @pytest.mark.parametrize("typed", ["0,5", "0.5", "00.50"])
+    def test_a_comma_and_a_point_are_both_the_decimal_sign_of_a_share(self, field, qtbot, typed):
+        box = field.findChild(QDoubleSpinBox)
+        box.selectAll()
+        qtbot.keyClicks(box, typed)
+        assert field.value() == pytest.approx(0.005)
+
+    @pytest.mark.usefixtures("decimal_comma")
+    @pytest.mark.parametrize("typed", ["12,05", "12.05"])
+    def test_a_share_has_the_decimal_sign_of_the_person(self, qtbot, typed):
+        field = AmountField("entry")
+        qtbot.addWidget(field)
+        box = field.findChild(QDoubleSpinBox)
+        field.set_value(0.125)
+        assert box.text() == "12,5"
+        box.selectAll()
+        qtbot.keyClicks(box, typed)
+        assert box.text() == "12,05"
         assert field.value() == pytest.approx(0.1205)
 
     def test_a_number_of_units_is_no_share(self, field):

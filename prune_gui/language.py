@@ -50,6 +50,11 @@ def use_language(code: str, group: str = ",", point: str = ".") -> None:
             _messages = GNUTranslations(catalogue)
 
 
+def language() -> str:
+    """Return the code of the language in use."""
+    return _messages.info().get("language", SOURCE)
+
+
 def tr(message: str, **fields: object) -> str:
     """Return a message in the language in use, with ``{fields}`` filled in as by `str.format`."""
     # A catalogue has what it says of itself under the empty message.

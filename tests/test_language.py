@@ -9,7 +9,7 @@ from babel.messages.mofile import write_mo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.language import LANGUAGES, SOURCE, later, number, tr, trn, use_language
+from prune_gui.language import LANGUAGES, SOURCE, language, later, number, tr, trn, use_language
 
 CODES = [code for code in LANGUAGES if code != SOURCE]
 
@@ -66,6 +66,12 @@ def test_english_needs_no_catalogue():
 def test_of_nothing_there_is_nothing_to_say(code):
     use_language(code)
     assert tr("") == ""
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_language_in_use_can_be_asked_for(code):
+    use_language(code)
+    assert language() == code
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))

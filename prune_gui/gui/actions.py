@@ -10,6 +10,8 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from prune_gui.gui.action_table import TABLE, Act
 from prune_gui.gui.icons import icon
+from prune_gui.gui.speech import plain
+from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.window import MainWindow
@@ -21,7 +23,7 @@ DOCKS: Final = "docks"
 """Places in the menus that the window fills."""
 
 MENUS: Final = {
-    "&File": (
+    later("&File"): (
         "open",
         "open_folder",
         RECENT,
@@ -38,7 +40,7 @@ MENUS: Final = {
         SEPARATOR,
         "quit",
     ),
-    "&Edit": (
+    later("&Edit"): (
         "undo",
         "redo",
         SEPARATOR,
@@ -50,7 +52,7 @@ MENUS: Final = {
         SEPARATOR,
         "settings",
     ),
-    "&View": (
+    later("&View"): (
         "copy_picture",
         "save_picture",
         "white_pictures",
@@ -71,7 +73,7 @@ MENUS: Final = {
         SEPARATOR,
         "reset",
     ),
-    "&Prune": (
+    later("&Prune"): (
         "preview",
         "add_step",
         SEPARATOR,
@@ -91,7 +93,7 @@ MENUS: Final = {
         "resolve",
         "cancel",
     ),
-    "&Help": ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
+    later("&Help"): ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
 }
 TOOLBAR: Final = (
     "open",
@@ -133,9 +135,7 @@ class Actions:
             action = self._made[act.name]
             action.setEnabled(act.when(self._window))
             if callable(act.text):
-                text = act.text(self._window)
-                action.setText(text)
-                action.setIconText(plain(text).partition(":")[0])
+                _name(action, act, act.text(self._window))
             if act.checked is not None:
                 action.setChecked(act.checked(self._window))
 
@@ -146,17 +146,11 @@ class Actions:
                 self._made[act.name].setIcon(icon(act.icon))
 
 
-def plain(text: str) -> str:
-    """Return the text of an action as a person says it."""
-    return text.replace("&", "").removesuffix("…")
-
-
 def _make(act: Act, window: MainWindow) -> QAction:
     action = QAction(window)
     action.setObjectName(act.name)
     if isinstance(act.text, str):
-        action.setText(act.text)
-        action.setIconText(plain(act.text))
+        _name(action, act, tr(act.text))
     action.setCheckable(act.checked is not None)
     if act.icon is not None:
         action.setIcon(icon(act.icon))
@@ -165,7 +159,8 @@ def _make(act: Act, window: MainWindow) -> QAction:
     if act.in_stack:
         action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-    action.setToolTip(f"{act.tip}  ({keys})" if keys else act.tip)
+    tip = tr(act.tip)
+    action.setToolTip(f"{tip}  ({keys})" if keys else tip)
 
     def run() -> None:
         act.run(window)
@@ -173,3 +168,8 @@ def _make(act: Act, window: MainWindow) -> QAction:
 
     action.triggered.connect(run)
     return action
+
+
+def _name(action: QAction, act: Act, text: str) -> None:
+    action.setText(text)
+    action.setIconText(tr(act.button) if act.button else plain(text))

@@ -22,6 +22,7 @@ from prune_gui.gui.speech import speak
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 from prune_gui.session import CrashTrail, Settings, log_path
 
 INTERRUPTED: Final = 130
@@ -81,7 +82,9 @@ def _begin(
         checkpoint = None  # another one comes back
     if window.last_crash is not None:
         window.acts.refresh()
-        window.status.say("Prune GUI crashed when it was last used: Help > Last crash tells where.")
+        window.status.say(
+            tr("Prune GUI crashed when it was last used: Help > Last crash tells where.")
+        )
     first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
     if checkpoint is not None and first:  # opens without the libraries: show it
         window.commands.open_path(checkpoint, recipe)
@@ -101,7 +104,7 @@ def _catch_faults(window: MainWindow) -> None:
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         log.critical("A fault of the program", exc_info=(kind, error, trace))
-        window.show_fault("The last action", error)
+        window.show_fault(tr("The last action"), error)
 
     def on_another(fault: threading.ExceptHookArgs) -> None:
         if fault.exc_value is not None:

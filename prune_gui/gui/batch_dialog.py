@@ -28,6 +28,8 @@ from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.save_dialog import FORMS
 from prune_gui.gui.series import Series, SeriesButtons
+from prune_gui.gui.speech import plain
+from prune_gui.language import later, number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.worker.series import batch_jobs
 
@@ -37,50 +39,52 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Form
 
-EXPLANATION: Final = "The stack is carried out on each checkpoint; one that fails stops no other."
-NONE_YET: Final = "Add the checkpoints that the stack is for."
-NO_STEPS: Final = "The stack is empty. Add a step first."
-NO_FOLDER: Final = "Name a folder that exists, or write no files."
+EXPLANATION: Final = later(
+    "The stack is carried out on each checkpoint; one that fails stops no other."
+)
+NONE_YET: Final = later("Add the checkpoints that the stack is for.")
+NO_STEPS: Final = later("The stack is empty. Add a step first.")
+NO_FOLDER: Final = later("Name a folder that exists, or write no files.")
 TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
 
 
 COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
     Column(
-        "Checkpoint",
+        later("Checkpoint"),
         lambda row: f"{row.path.parent.name}/{row.path.name}",
         lambda row: str(row.path),
         is_number=False,
         tip=lambda row: str(row.path),
     ),
     Column(
-        "Targets",
-        lambda row: "" if row.targets is None else f"{row.targets:,}",
+        later("Targets"),
+        lambda row: "" if row.targets is None else number(row.targets),
         lambda row: row.targets,
     ),
     Column(
-        "Pruned",
-        lambda row: "" if row.total is None else f"{row.pruned:,}",
+        later("Pruned"),
+        lambda row: "" if row.total is None else number(row.pruned),
         lambda row: None if row.total is None else row.pruned,
     ),
     Column(
-        "Of",
-        lambda row: "" if row.total is None else f"{row.total:,}",
+        later("Of"),
+        lambda row: "" if row.total is None else number(row.total),
         lambda row: row.total,
     ),
     Column(
-        "Sparsity",
+        later("Sparsity"),
         lambda row: "" if row.total is None else wording.sparsity(row.pruned, row.total),
         lambda row: None if row.total is None else row.sparsity,
     ),
     Column(
-        "Unmatched",
-        lambda row: f"{len(row.unmatched):,}" if row.unmatched else "",
+        later("Unmatched"),
+        lambda row: number(len(row.unmatched)) if row.unmatched else "",
         lambda row: ", ".join(row.unmatched) or None,
-        tip=lambda row: "\n".join(("Patterns that match no parameter:", *row.unmatched)),
+        tip=lambda row: "\n".join((tr("Patterns that match no parameter:"), *row.unmatched)),
     ),
     Column(
-        "Result",
-        lambda row: row.error or (f"written: {row.out.name}" if row.out else ""),
+        later("Result"),
+        lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),
         is_number=False,
     ),
@@ -104,26 +108,26 @@ class BatchDialog(QDialog):
         self, workbench: Workbench, taking: TakeAway, folder: Path, parent: QWidget
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Prune several checkpoints")
+        self.setWindowTitle(tr("Prune several checkpoints"))
         self._workbench = workbench
         self._beside = folder
         self._series = Series(workbench.bridge, self)
         self.model: ResultModel[BatchRow] = ResultModel(COLUMNS, self)
-        self.results = ResultTable(self.model, "Checkpoints and what became of them", RESULT)
-        self._add_files = _button("Add &files…", self._ask_files)
-        self._add_folder = _button("Add f&older…", self._ask_folder)
-        self._add_folder.setToolTip("All checkpoints in a folder, or in the folders in it")
-        self._remove = _button("Re&move", self._remove_chosen)
-        self.write = QCheckBox("&Write the pruned checkpoints to")
+        self.results = ResultTable(self.model, tr("Checkpoints and what became of them"), RESULT)
+        self._add_files = _button(tr("Add &files…"), self._ask_files)
+        self._add_folder = _button(tr("Add f&older…"), self._ask_folder)
+        self._add_folder.setToolTip(tr("All checkpoints in a folder, or in the folders in it"))
+        self._remove = _button(tr("Re&move"), self._remove_chosen)
+        self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
         self.folder = QLineEdit()
-        self.folder.setAccessibleName("Folder for the pruned checkpoints")
-        self._browse = _button("&Browse…", self._ask_output)
+        self.folder.setAccessibleName(tr("Folder for the pruned checkpoints"))
+        self._browse = _button(tr("&Browse…"), self._ask_output)
         self.form = QComboBox()
-        self.form.setAccessibleName("Form")
+        self.form.setAccessibleName(tr("Form"))
         for form, (name, explanation) in FORMS.items():
-            self.form.addItem(name.replace("&", ""), form)
-            self.form.setItemData(self.form.count() - 1, explanation, TOOL_TIP)
-        self.overwrite = QCheckBox("Re&place files that exist")
+            self.form.addItem(plain(tr(name)), form)
+            self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
+        self.overwrite = QCheckBox(tr("Re&place files that exist"))
         self._problem = Message()
         buttons = SeriesButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
@@ -164,7 +168,7 @@ class BatchDialog(QDialog):
             try:
                 found |= dict.fromkeys(checkpoints_in(path) if path.is_dir() else [path])
             except PruneGuiError as error:
-                self._workbench.failed.emit("Adding checkpoints", error)
+                self._workbench.failed.emit(tr("Adding checkpoints"), error)
         self.model.add([BatchRow(path) for path in found if path not in known])
         self._refresh()
 
@@ -178,7 +182,7 @@ class BatchDialog(QDialog):
         super().done(result)
 
     def _make_output(self) -> QWidget:
-        group = QGroupBox("Output")
+        group = QGroupBox(tr("Output"))
         grid = QGridLayout(group)
         grid.addWidget(self.write, 0, 0)
         grid.addWidget(self.folder, 0, 1)
@@ -200,7 +204,8 @@ class BatchDialog(QDialog):
 
     def _ask_output(self) -> None:
         start = self.folder.text().strip() or str(self._beside)
-        path = QFileDialog.getExistingDirectory(self, "Folder for the pruned checkpoints", start)
+        title = tr("Folder for the pruned checkpoints")
+        path = QFileDialog.getExistingDirectory(self, title, start)
         if path:
             self.folder.setText(path)
 
@@ -214,8 +219,9 @@ class BatchDialog(QDialog):
         """Let the user do what can be done now, and say why not."""
         running, writes = self._series.running, self.write.isChecked()
         problem = self._problem_now()
-        counted = f"{self._series.done:,} of {len(self.model.rows):,} done" if running else ""
-        self._problem.say(counted or problem or EXPLANATION, warning=problem == NO_FOLDER)
+        done, total = self._series.done, len(self.model.rows)
+        counted = tr("{done:,} of {total:,} done", done=done, total=total) if running else ""
+        self._problem.say(counted or tr(problem or EXPLANATION), warning=problem == NO_FOLDER)
         inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
         for widget in inputs:
             widget.setEnabled(not running)
@@ -228,6 +234,7 @@ class BatchDialog(QDialog):
         self.save.setEnabled(bool(self.model.rows))
 
     def _problem_now(self) -> str:
+        """Return why nothing can be run, to be translated; "" if something can."""
         session = self._workbench.session
         if session is None or not session.steps:
             return NO_STEPS

@@ -18,6 +18,7 @@ from prune_gui.gui.fit_dialog import FitDialog
 from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.gui.theme import Mode, Theme
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.command import command_line
 from prune_gui.resources import resource
@@ -114,11 +115,13 @@ class Commands:
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:
-            self._workbench.fail("Opening the recipe", error)
+            self._workbench.fail(tr("Opening the recipe"), error)
             return
         if self._workbench.session is None:
-            early = PruneGuiError(f"Open a checkpoint first, then the recipe {path.name} for it.")
-            self._workbench.fail("Opening the recipe", early)
+            early = PruneGuiError(
+                tr("Open a checkpoint first, then the recipe {name} for it.", name=path.name)
+            )
+            self._workbench.fail(tr("Opening the recipe"), early)
         else:
             self._workbench.use_recipe(recipe, path)
 
@@ -168,7 +171,7 @@ class Commands:
         """Put the recipe on the clipboard."""
         session = self._workbench.session
         if session is not None:
-            self._copy("recipe", session.recipe.to_yaml())
+            self._copy(session.recipe.to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
         """Put a command line that does the same on the clipboard."""
@@ -177,7 +180,8 @@ class Commands:
             return
         saved = None if session.unsaved else session.recipe_path
         out = pruned_path(session.checkpoint.path)
-        self._copy("command line", command_line(session.recipe, session.checkpoint, out, saved))
+        line = command_line(session.recipe, session.checkpoint, out, saved)
+        self._copy(line, tr("Copied the command line"))
 
     def copy_script(self) -> None:
         """Put a Python program that makes the same masks on the clipboard, once it is made."""
@@ -194,11 +198,13 @@ class Commands:
 
             return python_script(session.resolver.resolve(recipe, monitor), out)
 
-        self._workbench.look("script", work, lambda text: self._copy("Python script", text))
+        self._workbench.look(
+            "script", work, lambda text: self._copy(text, tr("Copied the Python script"))
+        )
 
-    def _copy(self, what: str, text: str) -> None:
+    def _copy(self, text: str, note: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self._workbench.copied.emit(what)
+        self._workbench.copied.emit(note)
 
     def may_close(self) -> bool:
         """Ask about whatever closing would break off or lose; tell whether to close."""
@@ -264,7 +270,7 @@ class Commands:
             with replacing(path, nbytes=len(text), overwrite=True) as draft:
                 draft.write_bytes(text)
         except PruneGuiError as error:
-            self._workbench.fail("Saving the recipe", error)
+            self._workbench.fail(tr("Saving the recipe"), error)
             return False
         session.mark_saved(session.recipe, path)
         self._workbench.saved.emit(path)

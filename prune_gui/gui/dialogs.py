@@ -12,63 +12,79 @@ from PySide6.QtCore import Qt, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
+from prune_gui.language import later, tr
+
 if TYPE_CHECKING:
     from prune_gui.session import Crash
 
-CHECKPOINTS: Final = "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)"
-WITH_INDEXES: Final = CHECKPOINTS.replace(")", " *.index*.json)", 1)
-RECIPES: Final = "Recipes (*.yaml *.yml);;All files (*)"
-TABLES: Final = "Tables (*.csv);;All files (*)"
+CHECKPOINTS: Final = later("Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)")
+WITH_INDEXES: Final = later(
+    "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
+)
+RECIPES: Final = later("Recipes (*.yaml *.yml);;All files (*)")
+TABLES: Final = later("Tables (*.csv);;All files (*)")
+METHODS: Final = later("Python files (*.py);;All files (*)")
+"""Kinds of files as a dialog lists them, to be translated; what is in brackets stays."""
 PICTURES: Final[dict[str, tuple[str, int]]] = {
-    "PNG (*.png)": ("png", 1),
-    "PNG, twice as fine (*.png)": ("png", 2),
-    "SVG (*.svg)": ("svg", 1),
+    later("PNG (*.png)"): ("png", 1),
+    later("PNG, twice as fine (*.png)"): ("png", 2),
+    later("SVG (*.svg)"): ("svg", 1),
 }
 """The kinds of picture files: the suffix, and how many pixels for one of the screen."""
-METHODS: Final = "Python files (*.py);;All files (*)"
 
 
 def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
     """Ask which checkpoint to open."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open a checkpoint", str(folder), WITH_INDEXES)
+    path, _ = QFileDialog.getOpenFileName(
+        parent, tr("Open a checkpoint"), str(folder), tr(WITH_INDEXES)
+    )
     return Path(path) if path else None
 
 
 def ask_checkpoints(parent: QWidget, folder: Path) -> list[Path]:
     """Ask which checkpoints to add."""
-    paths, _ = QFileDialog.getOpenFileNames(parent, "Add checkpoints", str(folder), WITH_INDEXES)
+    paths, _ = QFileDialog.getOpenFileNames(
+        parent, tr("Add checkpoints"), str(folder), tr(WITH_INDEXES)
+    )
     return [Path(path) for path in paths]
 
 
 def ask_folder(parent: QWidget, folder: Path) -> Path | None:
     """Ask which folder with a checkpoint to open."""
-    path = QFileDialog.getExistingDirectory(parent, "Open a folder with a checkpoint", str(folder))
+    path = QFileDialog.getExistingDirectory(
+        parent, tr("Open a folder with a checkpoint"), str(folder)
+    )
     return Path(path) if path else None
 
 
 def ask_recipe(parent: QWidget, folder: Path) -> Path | None:
     """Ask which recipe to open."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open a recipe", str(folder), RECIPES)
+    path, _ = QFileDialog.getOpenFileName(parent, tr("Open a recipe"), str(folder), tr(RECIPES))
     return Path(path) if path else None
 
 
 def ask_methods(parent: QWidget, folder: Path) -> Path | None:
     """Ask which file to load pruning methods from."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Load pruning methods", str(folder), METHODS)
+    path, _ = QFileDialog.getOpenFileName(
+        parent, tr("Load pruning methods"), str(folder), tr(METHODS)
+    )
     return Path(path) if path else None
 
 
 def agree_to_run(parent: QWidget, path: Path) -> bool:
     """Ask whether to run a Python file; anything but a plain yes is a no."""
     button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Warning, "Run this file?", "", parent=parent)
+    box = QMessageBox(QMessageBox.Icon.Warning, tr("Run this file?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)  # a file name may look like anything
     box.setText(
-        f"Loading pruning methods runs the code in this file:\n\n{path.absolute()}\n\n"
-        "It can do whatever you can do on this computer: read, change, delete and send files. "
-        "Run it only if you wrote it, or trust whoever did."
+        tr(
+            "Loading pruning methods runs the code in this file:\n\n{path}\n\n"
+            "It can do whatever you can do on this computer: read, change, delete and send files. "
+            "Run it only if you wrote it, or trust whoever did.",
+            path=path.absolute(),
+        )
     )
-    run = box.addButton("&Run and load", QMessageBox.ButtonRole.AcceptRole)
+    run = box.addButton(tr("&Run and load"), QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(button.Cancel))
     box.exec()
     return box.clickedButton() is run
@@ -76,7 +92,9 @@ def agree_to_run(parent: QWidget, path: Path) -> bool:
 
 def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save the recipe; the dialog confirms overwriting."""
-    path, _ = QFileDialog.getSaveFileName(parent, "Save the recipe", str(suggested), RECIPES)
+    path, _ = QFileDialog.getSaveFileName(
+        parent, tr("Save the recipe"), str(suggested), tr(RECIPES)
+    )
     if not path:
         return None
     target = Path(path)
@@ -85,44 +103,45 @@ def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
 
 def ask_picture_target(parent: QWidget, suggested: Path) -> tuple[Path, int] | None:
     """Ask where to save a picture, and how finely; the dialog confirms overwriting."""
-    dialog = QFileDialog(parent, "Save the picture", str(suggested.parent))
+    kinds = {tr(kind): (suffix, scale) for kind, (suffix, scale) in PICTURES.items()}
+    dialog = QFileDialog(parent, tr("Save the picture"), str(suggested.parent))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setNameFilters(list(PICTURES))
-    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(PICTURES[kind][0]))
+    dialog.setNameFilters(list(kinds))
+    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(kinds[kind][0]))
     dialog.setDefaultSuffix("png")
     dialog.selectFile(suggested.name)
     accepted = dialog.exec()
     dialog.deleteLater()
     if not accepted:
         return None
-    return Path(dialog.selectedFiles()[0]), PICTURES[dialog.selectedNameFilter()][1]
+    return Path(dialog.selectedFiles()[0]), kinds[dialog.selectedNameFilter()][1]
 
 
 def ask_table_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save a table; the dialog confirms overwriting."""
-    path, _ = QFileDialog.getSaveFileName(parent, "Save the table", str(suggested), TABLES)
+    path, _ = QFileDialog.getSaveFileName(parent, tr("Save the table"), str(suggested), tr(TABLES))
     return Path(path) if path else None
 
 
 def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:
     """Ask what to do with a recipe that is not saved: Save, Discard or Cancel."""
     button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, "Save the recipe?", "", parent=parent)
-    box.setText(f"The recipe for {name} is not saved.")
-    box.setInformativeText("Its steps are lost if you discard them.")
+    box = QMessageBox(QMessageBox.Icon.Question, tr("Save the recipe?"), "", parent=parent)
+    box.setText(tr("The recipe for {name} is not saved.", name=name))
+    box.setInformativeText(tr("Its steps are lost if you discard them."))
     box.setStandardButtons(button.Save | button.Discard | button.Cancel)
-    box.button(button.Save).setText("&Save recipe…")
+    box.button(button.Save).setText(tr("&Save recipe…"))
     box.setDefaultButton(button.Save)
     return button(box.exec())
 
 
 def ask_cancel_saving(parent: QWidget) -> bool:
     """Ask whether to give up a file that is being written."""
-    box = QMessageBox(QMessageBox.Icon.Question, "Stop saving?", "", parent=parent)
-    box.setText("A checkpoint is being saved. Stop it and close?")
-    box.setInformativeText("What was there before stays as it was.")
-    stop = box.addButton("&Stop and close", QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton("&Go on saving", QMessageBox.ButtonRole.RejectRole)
+    box = QMessageBox(QMessageBox.Icon.Question, tr("Stop saving?"), "", parent=parent)
+    box.setText(tr("A checkpoint is being saved. Stop it and close?"))
+    box.setInformativeText(tr("What was there before stays as it was."))
+    stop = box.addButton(tr("&Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(tr("&Go on saving"), QMessageBox.ButtonRole.RejectRole)
     box.exec()
     return box.clickedButton() is stop
 
@@ -157,7 +176,7 @@ class ErrorBox:
         close = box.addButton(QMessageBox.StandardButton.Ok)
         box.setDefaultButton(close)
         box.setEscapeButton(close)
-        copy = box.addButton("&Copy", QMessageBox.ButtonRole.ActionRole)
+        copy = box.addButton(tr("&Copy"), QMessageBox.ButtonRole.ActionRole)
         copy.clicked.disconnect()  # the box would close
         copy.clicked.connect(self._copy)
         box.finished.connect(self._closed)
@@ -180,11 +199,11 @@ def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
 
 def show_crash(parent: QWidget, crash: Crash) -> None:
     """Say where the program was when it died, and copy that if the user wants it."""
-    box = QMessageBox(QMessageBox.Icon.Information, "Last crash", "", parent=parent)
-    box.setText(f"Prune GUI crashed at {crash.when:%H:%M on %d %B %Y}.")
-    box.setInformativeText("With a report of it, please send what Copy puts on the clipboard.")
+    box = QMessageBox(QMessageBox.Icon.Information, tr("Last crash"), "", parent=parent)
+    box.setText(tr("Prune GUI crashed at {when:%H:%M} on {when:%d %B %Y}.", when=crash.when))
+    box.setInformativeText(tr("With a report of it, please send what Copy puts on the clipboard."))
     box.setDetailedText(crash.text)
-    copy = box.addButton("&Copy", QMessageBox.ButtonRole.AcceptRole)
+    copy = box.addButton(tr("&Copy"), QMessageBox.ButtonRole.AcceptRole)
     box.setEscapeButton(box.addButton(QMessageBox.StandardButton.Close))
     box.setDefaultButton(copy)
     box.exec()
@@ -194,9 +213,10 @@ def show_crash(parent: QWidget, crash: Crash) -> None:
 
 def show_about(parent: QWidget) -> None:
     """Say what this program is made of."""
-    box = QMessageBox(QMessageBox.Icon.NoIcon, "About Prune GUI", "", parent=parent)
+    box = QMessageBox(QMessageBox.Icon.NoIcon, tr("About Prune GUI"), "", parent=parent)
     box.setIconPixmap(parent.windowIcon().pixmap(64))
-    box.setText("<b>Prune GUI</b><br>Prune neural networks by point and click.")
+    purpose = tr("Prune neural networks by point and click.")
+    box.setText(f"<b>Prune GUI</b><br>{purpose}")
     box.setInformativeText("\n".join(_versions()))
     box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     box.exec()

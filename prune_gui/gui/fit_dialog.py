@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
+from prune_gui.language import later, number, tr, trn
 from prune_gui.recipe.fit import StepFit, fit
 
 if TYPE_CHECKING:
@@ -17,21 +18,21 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Recipe
 
 COLUMNS: Final[tuple[Column[StepFit], ...]] = (
-    Column("Step", lambda row: str(row.number), lambda row: row.number),
+    Column(later("Step"), lambda row: number(row.number), lambda row: row.number),
     Column(
-        "Method",
+        later("Method"),
         lambda row: wording.title(row.step),
         lambda row: wording.title(row.step),
         is_number=False,
     ),
     Column(
-        "Parameters",
-        lambda row: f"{len(row.targets):,}",
+        later("Parameters"),
+        lambda row: number(len(row.targets)),
         lambda row: len(row.targets),
         tip=lambda row: _listed(row.targets),
     ),
     Column(
-        "Patterns that match nothing",
+        later("Patterns that match nothing"),
         lambda row: ", ".join(row.unmatched),
         lambda row: ", ".join(row.unmatched) or None,
         is_number=False,
@@ -44,28 +45,41 @@ LISTED: Final = 20
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - LISTED
-    return "\n".join((*names[:LISTED], *([f"and {more:,} more"] if more > 0 else ())))
+    rest = [tr("and {more:,} more", more=more)] if more > 0 else []
+    return "\n".join((*names[:LISTED], *rest))
 
 
 def summary(fits: Sequence[StepFit]) -> tuple[str, bool]:
     """Return in a sentence or two how steps fit, and whether that is worth a warning."""
     if not fits:
-        return "The recipe has no step that is switched on.", False
+        return tr("The recipe has no step that is switched on."), False
     lost = [one.number for one in fits if not one.targets]
     partly = [one.number for one in fits if one.targets and one.unmatched]
     parts = []
     if lost:
-        parts.append(f"{_steps(lost)} no parameter, and cannot be carried out until you edit that.")
+        parts.append(
+            trn(
+                "Step {steps} finds no parameter, and cannot be carried out until you edit that.",
+                "Steps {steps} find no parameter, and cannot be carried out until you edit that.",
+                len(lost),
+                steps=_listed_numbers(lost),
+            )
+        )
     if partly:
-        parts.append(f"{_steps(partly)} no parameter for some of the patterns.")
-    return " ".join(parts) or "Every pattern of every step finds parameters.", bool(parts)
+        parts.append(
+            trn(
+                "Step {steps} finds no parameter for some of the patterns.",
+                "Steps {steps} find no parameter for some of the patterns.",
+                len(partly),
+                steps=_listed_numbers(partly),
+            )
+        )
+    return " ".join(parts) or tr("Every pattern of every step finds parameters."), bool(parts)
 
 
-def _steps(numbers: Sequence[int]) -> str:
-    if len(numbers) == 1:
-        return f"Step {numbers[0]} finds"
-    *most, last = map(str, numbers)
-    return f"Steps {', '.join(most)} and {last} find"
+def _listed_numbers(numbers: Sequence[int]) -> str:
+    *most, last = map(number, numbers)
+    return tr(" and ").join(filter(None, (tr(", ").join(most), last)))
 
 
 class FitDialog(QDialog):
@@ -79,17 +93,17 @@ class FitDialog(QDialog):
 
     def __init__(self, recipe: Recipe, checkpoint: Checkpoint, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(f"Use the recipe on {checkpoint.path.name}?")
+        self.setWindowTitle(tr("Use the recipe on {name}?", name=checkpoint.path.name))
         fits = fit(recipe, checkpoint)
         self.model: ResultModel[StepFit] = ResultModel(COLUMNS, self)
         self.model.show(fits)
-        self.table = ResultTable(self.model, "Steps and what they match", len(COLUMNS) - 1)
+        self.table = ResultTable(self.model, tr("Steps and what they match"), len(COLUMNS) - 1)
         self.message = Message()
         text, warning = summary(fits)
         self.message.say(text, warning=warning)
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
-        buttons.button(standard.Ok).setText("&Use it")
+        buttons.button(standard.Ok).setText(tr("&Use it"))
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)

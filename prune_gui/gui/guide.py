@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QTextBrowser, QVBoxLayout, QWidget
 
+from prune_gui.language import SOURCE, language, tr
 from prune_gui.resources import resource
 
 MARGIN = 24
 
 
 class Guide(QDialog):
-    """Shows the guide that is shipped with the program."""
+    """Shows the guide that is shipped with the program, in the language in use."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle("User guide")
+        self.setWindowTitle(tr("User guide"))
         self.browser = QTextBrowser()
-        self.browser.setAccessibleName("User guide")
+        self.browser.setAccessibleName(tr("User guide"))
         self.browser.document().setDocumentMargin(MARGIN)
-        self.browser.setMarkdown(resource("guide", "guide.md").read_text(encoding="utf-8"))
+        self.browser.setMarkdown(guide_path(language()).read_text(encoding="utf-8"))
         self.browser.setOpenLinks(False)
         self.browser.anchorClicked.connect(self.follow)
         layout = QVBoxLayout(self)
@@ -43,3 +46,8 @@ class Guide(QDialog):
                 bar.setValue(round(top) - MARGIN)
                 return
             block = block.next()
+
+
+def guide_path(code: str) -> Path:
+    """Return the file of the guide in one of the languages of the program."""
+    return resource("guide", "guide.md" if code == SOURCE else f"guide.{code}.md")

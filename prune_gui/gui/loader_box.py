@@ -16,6 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.language import tr
+
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.recipe import Target
@@ -28,18 +30,18 @@ class LoaderBox(QGroupBox):
     """Shows what is written beside a reparametrized checkpoint, as it works anywhere."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("Beside it, a few lines that load it into a model", parent)
+        super().__init__(tr("Beside it, a few lines that load it into a model"), parent)
         self._lines = QPlainTextEdit(readOnly=True)
-        self._lines.setAccessibleName("Lines of Python that load the checkpoint")
+        self._lines.setAccessibleName(tr("Lines of Python that load the checkpoint"))
         self._lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._lines.setTabChangesFocus(True)
         margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
         self._lines.setFixedHeight(LINES * self._lines.fontMetrics().height() + margins)
         self._file = QLabel(textFormat=Qt.TextFormat.PlainText)
-        copy = QPushButton("Cop&y")
+        copy = QPushButton(tr("Cop&y"))
         copy.setAutoDefault(False)
-        copy.setAccessibleDescription("Copies the lines to the clipboard")
+        copy.setAccessibleDescription(tr("Copies the lines to the clipboard"))
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._lines.toPlainText()))
         row = QHBoxLayout()
         row.addWidget(self._file, 1)
@@ -53,4 +55,4 @@ class LoaderBox(QGroupBox):
         from prune_gui.recipe.loader import loader_path, loader_text
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
-        self._file.setText(f"Written as {loader_path(target).name}")
+        self._file.setText(tr("Written as {name}", name=loader_path(target).name))

@@ -14,9 +14,12 @@ from typing import Final
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.language import later, tr
 
 MOST: Final = 1000
 """Records that are kept; older ones are in the log file."""
+LEVELS: Final = (later("Info"), later("Warning"), later("Error"), later("Critical"))
+"""What `logging` calls the levels that are listed, to be translated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,14 @@ class Entry:
     def of_error(cls, tried: str, error: BaseException) -> Entry:
         """Return what the log has of an error, as it happens now."""
         fault = not isinstance(error, PruneGuiError)
-        text = f"{tried} failed" if fault else f"{tried}: {error}"
+        text = tr("{tried} failed", tried=tried) if fault else f"{tried}: {error}"
         level = logging.ERROR if fault else logging.WARNING
         return cls(time.strftime("%H:%M:%S"), level, text, details_of(error))
 
     @property
     def level_name(self) -> str:
         """What to call the level: "Warning"."""
-        return logging.getLevelName(self.level).capitalize()
+        return tr(logging.getLevelName(self.level).capitalize())
 
     @property
     def line(self) -> str:

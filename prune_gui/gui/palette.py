@@ -20,7 +20,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.actions import MENUS, plain
+from prune_gui.gui.actions import MENUS
+from prune_gui.gui.speech import plain
+from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.actions import Actions
@@ -29,11 +31,11 @@ SIZE: Final = QSize(560, 420)
 FROM_TOP: Final = 80
 """Pixels between the top of the window and the palette."""
 IN_PICTURES: Final = (
-    ("Fit the picture", "F"),
-    ("One entry per pixel", "1"),
-    ("Zoom in, zoom out", "+  -"),
-    ("Move the picture", "Arrows"),
-    ("Before, without the stack and the draft", "Hold B"),
+    (later("Fit the picture"), "F"),
+    (later("One entry per pixel"), "1"),
+    (later("Zoom in, zoom out"), "+  -"),
+    (later("Move the picture"), later("Arrows")),
+    (later("Before, without the stack and the draft"), later("Hold B")),
 )
 """Keys of the views, which are no actions of the window."""
 WHERE: Final = Qt.ItemDataRole.UserRole
@@ -44,14 +46,14 @@ class Palette(QFrame):
 
     def __init__(self, acts: Actions, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
-        self.setAccessibleName("Command palette")
+        self.setAccessibleName(tr("Command palette"))
         self.setFrameShape(QFrame.Shape.StyledPanel)
         self._line = QLineEdit()
-        self._line.setPlaceholderText("Type what you want to do")
-        self._line.setAccessibleName("Filter commands by name")
+        self._line.setPlaceholderText(tr("Type what you want to do"))
+        self._line.setAccessibleName(tr("Filter commands by name"))
         self._line.installEventFilter(self)
         self.setFocusProxy(self._line)
-        self._list = _table(["Command", "Keys"])
+        self._list = _table()
         self._list.setRootIsDecorated(False)
         self._list.setHeaderHidden(True)
         self._list.itemActivated.connect(self._run)
@@ -60,7 +62,8 @@ class Palette(QFrame):
         for menu, action in listed(acts):
             if action.isEnabled():
                 self._actions.append(action)
-                item = QTreeWidgetItem([f"{menu}: {plain(action.text())}", keys(action)])
+                text = tr("{menu}: {command}", menu=menu, command=plain(action.text()))
+                item = QTreeWidgetItem([text, keys(action)])
                 item.setToolTip(0, action.toolTip())
                 self._list.addTopLevelItem(item)
         layout = QVBoxLayout(self)
@@ -107,12 +110,12 @@ class Shortcuts(QDialog):
 
     def __init__(self, acts: Actions, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Keyboard shortcuts")
-        tree = _table(["Command", "Keys"])
-        tree.setAccessibleName("Keyboard shortcuts")
+        self.setWindowTitle(tr("Keyboard shortcuts"))
+        tree = _table()
+        tree.setAccessibleName(tr("Keyboard shortcuts"))
         branches: dict[str, QTreeWidgetItem] = {}
         rows = [(menu, plain(action.text()), keys(action)) for menu, action in listed(acts)]
-        rows += [("In pictures", *row) for row in IN_PICTURES]
+        rows += [(tr("In pictures"), tr(text), tr(key)) for text, key in IN_PICTURES]
         for menu, text, key in rows:
             if not key:
                 continue
@@ -133,7 +136,7 @@ def listed(acts: Actions) -> Iterator[tuple[str, QAction]]:
     for menu, names in MENUS.items():
         for name in names:
             if name in acts:
-                yield plain(menu), acts[name]
+                yield plain(tr(menu)), acts[name]
 
 
 def keys(action: QAction) -> str:
@@ -141,9 +144,9 @@ def keys(action: QAction) -> str:
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 
-def _table(headings: list[str]) -> QTreeWidget:
+def _table() -> QTreeWidget:
     table = QTreeWidget()
-    table.setHeaderLabels(headings)
+    table.setHeaderLabels([tr("Command"), tr("Keys")])
     table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
     table.setAlternatingRowColors(True)
     table.setUniformRowHeights(True)

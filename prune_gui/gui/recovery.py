@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 from prune_gui.session.journal import Journal, Unsaved, left_behind
 
 SETTLE = 200
@@ -54,7 +55,7 @@ class Recovery(QObject):
         try:
             recipe = unsaved.parsed()
         except RecipeError as error:
-            workbench.fail("Bringing back the recipe", error)
+            workbench.fail(tr("Bringing back the recipe"), error)
             return False
 
         def opened() -> None:
@@ -75,17 +76,22 @@ class Recovery(QObject):
 
 def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
     button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, "Bring back unsaved steps?", "", parent=parent)
+    box = QMessageBox(QMessageBox.Icon.Question, tr("Bring back unsaved steps?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    when = datetime.fromtimestamp(unsaved.written)
     box.setText(
-        f"Prune GUI ended without being closed. The steps for {unsaved.checkpoint.name} as they "
-        f"were at {when:%H:%M on %d %B %Y} are kept."
+        tr(
+            "Prune GUI ended without being closed. The steps for {name} as they were at "
+            "{when:%H:%M} on {when:%d %B %Y} are kept.",
+            name=unsaved.checkpoint.name,
+            when=datetime.fromtimestamp(unsaved.written),
+        )
     )
-    box.setInformativeText(f"{unsaved.checkpoint}\n\nLater: they are offered at the next start.")
+    box.setInformativeText(
+        tr("{path}\n\nLater: they are offered at the next start.", path=unsaved.checkpoint)
+    )
     box.setStandardButtons(button.Open | button.Discard | button.Ignore)
-    box.button(button.Open).setText("&Bring back")
-    box.button(button.Ignore).setText("&Later")
+    box.button(button.Open).setText(tr("&Bring back"))
+    box.button(button.Ignore).setText(tr("&Later"))
     box.setDefaultButton(button.Open)
     box.setEscapeButton(button.Ignore)
     return button(box.exec())

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
 from prune_gui.session.disk import Stamps
 
 SETTLE: Final = 500
@@ -39,7 +40,7 @@ class ReloadNotice(QWidget):
         self._text = Message()
         self._text.setWordWrap(False)
         button = QToolButton()
-        button.setText("Reload")
+        button.setText(tr("Reload"))
         button.setToolTip(reload.toolTip())
         button.clicked.connect(reload.trigger)
         layout = QHBoxLayout(self)
@@ -75,8 +76,17 @@ class ReloadNotice(QWidget):
         changed = self._stamps.changed()
         if changed:
             name = one_line(changed[0].name, LONGEST)
-            more = f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
-            self._text.say(f"{name}{more} changed on disk")
+            more = len(changed) - 1
+            self._text.say(
+                trn(
+                    "{name} and {count:,} more file changed on disk",
+                    "{name} and {count:,} more files changed on disk",
+                    more,
+                    name=name,
+                )
+                if more
+                else tr("{name} changed on disk", name=name)
+            )
         self.setVisible(bool(changed))
         unwatched = {str(path.absolute()) for path in changed} - set(self._watcher.files())
         if unwatched:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from prune_gui.audit.table import Cell, Table
+from prune_gui.language import tr
 
 Row = TypeVar("Row")
 Index = QModelIndex | QPersistentModelIndex
@@ -24,7 +25,7 @@ class Column(Generic[Row]):
     """What of each result a column shows.
 
     Attributes:
-        title: its heading.
+        title: its heading, to be translated; a file has it as it is.
         text: for a person; "" if there is nothing to show.
         value: for a file; None if there is nothing to show.
         is_number: whether it stands on the right.
@@ -106,7 +107,7 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
         if not 0 <= section < len(self._columns):
             return None
         if role == Role.DisplayRole:
-            return self._columns[section].title
+            return tr(self._columns[section].title)
         if role == Role.TextAlignmentRole:
             return RIGHT if self._columns[section].is_number else LEFT
         return None

@@ -34,6 +34,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import CHECKPOINTS
 from prune_gui.gui.loader_box import LoaderBox
 from prune_gui.gui.panels.message import Message
+from prune_gui.language import later, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -42,25 +43,32 @@ if TYPE_CHECKING:
 
 FORMS: Final[dict[Form, tuple[str, str]]] = {
     "finalized": (
-        "&Finalized",
-        "Same names and types; pruned entries are exactly zero. For whatever loads the original.",
+        later("&Finalized"),
+        later(
+            "Same names and types; pruned entries are exactly zero. "
+            "For whatever loads the original."
+        ),
     ),
     "reparametrized": (
-        "&Reparametrized",
-        "X_orig and X_mask in place of each pruned X. For going on with torch.nn.utils.prune.",
+        later("&Reparametrized"),
+        later(
+            "X_orig and X_mask in place of each pruned X. For going on with torch.nn.utils.prune."
+        ),
     ),
     "masks": (
-        "&Masks",
-        "A boolean tensor for each pruned parameter. For pruning the same entries elsewhere.",
+        later("&Masks"),
+        later(
+            "A boolean tensor for each pruned parameter. For pruning the same entries elsewhere."
+        ),
     ),
 }
-"""The forms of a pruned checkpoint: what they are called, and what they are for."""
-ABOUT_ZEROS: Final = (
+"""The forms of a pruned checkpoint: their names and what they are for, to be translated."""
+ABOUT_ZEROS: Final = later(
     "Zeros take as much room as other numbers: a pruned file is smaller only once compressed."
 )
 SHARD_SIZE: Final = "5 GB"
 """As Hugging Face splits."""
-UNKNOWN: Final = "working out…"
+UNKNOWN: Final = later("working out…")
 
 
 def pruned_path(checkpoint: Path) -> Path:
@@ -93,7 +101,7 @@ class SaveDialog(QDialog):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Save pruned checkpoint")
+        self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
         self._suffix = suggested.suffix if suggested.suffix.lower() in SUFFIXES else ""
         self._target: Target | None = None
@@ -104,7 +112,7 @@ class SaveDialog(QDialog):
         self._forms = QButtonGroup(self)
         self._figures: dict[Form, tuple[QLabel, QLabel]] = {}
         forms = self._make_forms(form)
-        self._split = QCheckBox("S&plit into shards of at most")
+        self._split = QCheckBox(tr("S&plit into shards of at most"))
         self._shard_size = QLineEdit(SHARD_SIZE)
         self._path = QLineEdit(str(suggested))
         place = self._make_place()
@@ -163,15 +171,15 @@ class SaveDialog(QDialog):
         super().done(result)
 
     def _make_forms(self, chosen: Form) -> QWidget:
-        group = QGroupBox("Form")
+        group = QGroupBox(tr("Form"))
         grid = QGridLayout(group)
         grid.setColumnStretch(0, 1)
         grid.setHorizontalSpacing(24)
         for i, (form, (name, explanation)) in enumerate(FORMS.items()):
-            button = QRadioButton(name)
+            button = QRadioButton(tr(name))
             button.setChecked(form == chosen)
             self._forms.addButton(button, i)
-            label = QLabel(explanation)
+            label = QLabel(tr(explanation))
             label.setIndent(24)
             figures = QLabel(), QLabel()
             self._figures[form] = figures
@@ -179,7 +187,7 @@ class SaveDialog(QDialog):
             for column, figure in enumerate(figures, start=1):
                 grid.addWidget(figure, 2 * i, column, Qt.AlignmentFlag.AlignRight)
             grid.addWidget(label, 2 * i + 1, 0, 1, 3)
-        note = QLabel(ABOUT_ZEROS)
+        note = QLabel(tr(ABOUT_ZEROS))
         note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
         grid.addWidget(note, 2 * len(FORMS), 0, 1, 3)
         return group
@@ -188,20 +196,20 @@ class SaveDialog(QDialog):
         place = QWidget()
         grid = QGridLayout(place)
         grid.setContentsMargins(0, 0, 0, 0)
-        label = QLabel("F&ile")
+        label = QLabel(tr("F&ile"))
         label.setBuddy(self._path)
-        self._path.setAccessibleName("File or folder to save to")
+        self._path.setAccessibleName(tr("File or folder to save to"))
         self._path.setMinimumWidth(460)
-        browse = QPushButton("&Browse…")
+        browse = QPushButton(tr("&Browse…"))
         browse.setAutoDefault(False)
         browse.clicked.connect(self._browse)
-        self._shard_size.setAccessibleName("Largest shard")
+        self._shard_size.setAccessibleName(tr("Largest shard"))
         self._shard_size.setEnabled(False)
         self._shard_size.setMaximumWidth(100)
         session = self._workbench.session
         if session is not None and is_index(session.checkpoint.path):
-            self._split.setText("S&plit anew, into shards of at most")
-            self._split.setToolTip("Otherwise into shards like those of the input")
+            self._split.setText(tr("S&plit anew, into shards of at most"))
+            self._split.setToolTip(tr("Otherwise into shards like those of the input"))
         shards = QHBoxLayout()
         shards.addWidget(self._split)
         shards.addWidget(self._shard_size)
@@ -240,7 +248,7 @@ class SaveDialog(QDialog):
 
         session = self._workbench.session
         if session is None or not self._path.text().strip():
-            return None, "Give the name of a file."
+            return None, tr("Give the name of a file.")
         try:
             return Target.of(session.checkpoint, self.path, self.shard_size), ""
         except (ValueError, PruneGuiError) as error:
@@ -271,17 +279,19 @@ class SaveDialog(QDialog):
             self._measured = None  # so that the next change tries again, and says so again
             self._problem.say(str(error))
             for figures in self._figures.values():
-                figures[0].setText("unknown")
+                figures[0].setText(tr("unknown"))
 
     def _show_sizes(self) -> None:
         for button, form in zip(self._forms.buttons(), FORMS, strict=True):
             size = self._sizes.get(form)
-            texts = ("cannot be saved", "") if isinstance(size, PruneGuiError) else _texts(size)
+            texts = (tr("cannot be saved"), "") if isinstance(size, PruneGuiError) else _texts(size)
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
             button.setToolTip(str(size) if isinstance(size, PruneGuiError) else "")
-            told = ", ".join(filter(None, texts))
-            button.setAccessibleDescription(f"{FORMS[form][1]} {told}.")
+            told = tr(", ").join(filter(None, texts))
+            button.setAccessibleDescription(
+                tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=told)
+            )
 
     def _show_loader(self) -> None:
         session = self._workbench.session
@@ -303,16 +313,21 @@ class SaveDialog(QDialog):
         else:
             folder, free = room
             short = size is not None and size.nbytes > free
-            text = f"{short_bytes(free)} free in {folder}"
-            self._room.say(f"No room: {text}" if short else text, warning=short)
+            space = short_bytes(free)
+            text = (
+                tr("No room: {size} free in {folder}", size=space, folder=folder)
+                if short
+                else tr("{size} free in {folder}", size=space, folder=folder)
+            )
+            self._room.say(text, warning=short)
 
     def _browse(self) -> None:
         """Ask for the file, or the folder, in the dialog that every program has for it."""
         path, _ = QFileDialog.getSaveFileName(
             self,
-            "Save pruned checkpoint",
+            tr("Save pruned checkpoint"),
             self._path.text(),
-            CHECKPOINTS,
+            tr(CHECKPOINTS),
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
         if path:
@@ -347,9 +362,13 @@ def _same_kind(one: Target, other: Target | None) -> bool:
 def _texts(size: Size | None) -> tuple[str, str]:
     """Return how large a form is, and what compression would leave."""
     if size is None:
-        return UNKNOWN, ""
-    zipped = f"about {100 * size.share:.0f} % with zip ({short_bytes(size.compressed)})"
-    return f"{size.nbytes:,} bytes", zipped
+        return tr(UNKNOWN), ""
+    zipped = tr(
+        "about {share:.0f} % with zip ({size})",
+        share=100 * size.share,
+        size=short_bytes(size.compressed),
+    )
+    return trn("{count:,} byte", "{count:,} bytes", size.nbytes), zipped
 
 
 def _room_for(path: Path) -> tuple[Path, int] | None:
@@ -371,12 +390,19 @@ def _is_taken(path: Path) -> bool:
 
 def _sure_to_replace(parent: QWidget, taken: Sequence[Path]) -> bool:
     button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, "Replace the file?", "", parent=parent)
+    box = QMessageBox(QMessageBox.Icon.Question, tr("Replace the file?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    names = " and ".join(path.name for path in taken)
-    box.setText(f"{names} {'exist' if len(taken) > 1 else 'exists'} already. Replace?")
+    names = tr(" and ").join(path.name for path in taken)
+    box.setText(
+        trn(
+            "{names} exists already. Replace?",
+            "{names} exist already. Replace?",
+            len(taken),
+            names=names,
+        )
+    )
     box.setInformativeText(str(taken[0].parent))
-    replace = box.addButton("&Replace", QMessageBox.ButtonRole.AcceptRole)
+    replace = box.addButton(tr("&Replace"), QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(button.Cancel))
     box.exec()
     return box.clickedButton() is replace

@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox
 
 from prune_gui.gui.bridge import Bridge
+from prune_gui.language import tr
 from prune_gui.worker import Dropped, Event, Failed, Finished, Job
 
 
@@ -23,9 +24,9 @@ class SeriesButtons(QDialogButtonBox):
     def __init__(self, dialog: QDialog) -> None:
         super().__init__(QDialogButtonBox.StandardButton.Close, dialog)
         role = QDialogButtonBox.ButtonRole.ActionRole
-        self.run = self.addButton("&Run", role)
-        self.cancel = self.addButton("Ca&ncel", role)
-        self.save = self.addButton("Save &table as CSV…", role)
+        self.run = self.addButton(tr("&Run"), role)
+        self.cancel = self.addButton(tr("Ca&ncel"), role)
+        self.save = self.addButton(tr("Save &table as CSV…"), role)
         self.run.setDefault(True)
         self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
         self.rejected.connect(dialog.reject)

@@ -19,13 +19,16 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.save_dialog import FORMS
-from prune_gui.gui.speech import SYSTEM
-from prune_gui.language import LANGUAGES
+from prune_gui.gui.speech import SYSTEM, plain
+from prune_gui.language import LANGUAGES, later, tr
 from prune_gui.session import Settings
 from prune_gui.session.settings import MOST_MEGABYTES, MOST_THREADS
 
-THEMES: Final = {"system": "As the system", "light": "Light", "dark": "Dark"}
-BY_ITSELF: Final = "Automatic"
+THEMES: Final = {
+    "system": later("As the system"),
+    "light": later("Light"),
+    "dark": later("Dark"),
+}
 MEGABYTES: Final = 64
 """Of one click."""
 
@@ -44,36 +47,39 @@ class SettingsDialog(QDialog):
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Settings")
-        self.theme = _choice(THEMES)
-        self.language = _choice({SYSTEM: THEMES["system"], **LANGUAGES})
+        self.setWindowTitle(tr("Settings"))
+        themes = {theme: tr(text) for theme, text in THEMES.items()}
+        self.theme = _choice(themes)
+        self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
         self.threads = _number(0, MOST_THREADS)
-        self.threads.setSpecialValueText(BY_ITSELF)
+        self.threads.setSpecialValueText(tr("Automatic"))
         self.picture_memory = _number(0, MOST_MEGABYTES)
         self.picture_memory.setSuffix(" MB")
         self.picture_memory.setSingleStep(MEGABYTES)
-        self.form = _choice({form: name.replace("&", "") for form, (name, _) in FORMS.items()})
-        self.white_pictures = QCheckBox("Copy and save pictures on &white")
+        self.form = _choice({form: plain(tr(name)) for form, (name, _) in FORMS.items()})
+        self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
         self._rows = QFormLayout()
         self._rows.setVerticalSpacing(4)
-        self._add("&Appearance", self.theme, "Of the window and of the pictures in it.")
-        self._add("&Language", self.language, "From the next start of the program.")
-        self._add("&Threads", self.threads, "How many work on weights at once.")
+        self._add(tr("&Appearance"), self.theme, tr("Of the window and of the pictures in it."))
+        self._add(tr("&Language"), self.language, tr("From the next start of the program."))
+        self._add(tr("&Threads"), self.threads, tr("How many work on weights at once."))
         self._add(
-            "Memory for &pictures",
+            tr("Memory for &pictures"),
             self.picture_memory,
-            "Parts of pictures that are kept, to be shown again at once.",
+            tr("Parts of pictures that are kept, to be shown again at once."),
         )
         self._add(
-            "&Form when saving", self.form, "Chosen at first in the dialog that saves a checkpoint."
+            tr("&Form when saving"),
+            self.form,
+            tr("Chosen at first in the dialog that saves a checkpoint."),
         )
-        self._add("", self.white_pictures, "With a light background, in the dark too.")
+        self._add("", self.white_pictures, tr("With a light background, in the dark too."))
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
         self.restore = buttons.button(standard.RestoreDefaults)
-        self.restore.setText("&Restore defaults")
+        self.restore.setText(tr("&Restore defaults"))
         self.restore.clicked.connect(lambda: self._show(Settings()))
-        buttons.button(standard.Close).setText("&Close")
+        buttons.button(standard.Close).setText(tr("&Close"))
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addLayout(self._rows)
@@ -87,7 +93,7 @@ class SettingsDialog(QDialog):
         if text:
             label = QLabel(text)
             label.setBuddy(field)
-            field.setAccessibleName(text.replace("&", ""))
+            field.setAccessibleName(plain(text))
             self._rows.addRow(label, field)
         else:
             self._rows.addRow("", field)

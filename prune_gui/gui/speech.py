@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
@@ -10,6 +11,8 @@ from PySide6.QtWidgets import QApplication
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 
 SYSTEM: Final = "system"
+KEY_BEHIND: Final = re.compile(r"\(&\w\)")
+"""A mnemonic behind a text whose own signs no key types, as in Chinese."""
 
 
 def speak(app: QApplication, language: str) -> None:
@@ -38,3 +41,8 @@ def language_of(locale: QLocale) -> str:
             if (spoken.language(), spoken.script()) == (known.language(), known.script()):
                 return code
     return SOURCE
+
+
+def plain(text: str) -> str:
+    """Return the text of an action or a label as a person says it: "Open" for "&Open…"."""
+    return KEY_BEHIND.sub("", text).replace("&", "").removesuffix("…")

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWi
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels import wording
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 from prune_gui.worker import Event, Job, Progressed, Started
 
 PATIENCE: Final = 200
@@ -40,11 +41,11 @@ class StatusBar(QStatusBar):
         self._title = QLabel()
         self._progress = QProgressBar()
         self._progress.setMaximumWidth(220)
-        self._progress.setAccessibleName("Progress")
+        self._progress.setAccessibleName(tr("Progress"))
         self._cancel = QToolButton()
-        self._cancel.setText("Cancel")
+        self._cancel.setText(tr("Cancel"))
         self._cancel.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self._cancel.setToolTip("Stop this and leave things as they were  (Esc)")
+        self._cancel.setToolTip(tr("Stop this and leave things as they were  (Esc)"))
         self._cancel.clicked.connect(self.cancel)
         self._job = (self._title, self._progress, self._cancel)
         for widget in self._job:
@@ -52,12 +53,12 @@ class StatusBar(QStatusBar):
         self._note = QLabel()
         self.addWidget(self._note, 1)
         self._pruned = QLabel()
-        self._pruned.setToolTip("Entries pruned by the stack and the draft, of all that can be")
+        self._pruned.setToolTip(tr("Entries pruned by the stack and the draft, of all that can be"))
         self._memory = QLabel()
-        self._memory.setToolTip("Memory of this program, mapped pages of the file included")
+        self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
         self.addPermanentWidget(self._pruned)
         self.addPermanentWidget(self._memory)
-        self._before = QLabel("Before: the checkpoint as it is in the file")
+        self._before = QLabel(tr("Before: the checkpoint as it is in the file"))
         self._before.hide()
         self.addWidget(self._before)
         self._patience = QTimer(self, singleShot=True, interval=PATIENCE)
@@ -107,7 +108,7 @@ class StatusBar(QStatusBar):
 
     def _begin(self, ticket: int, job: Job) -> None:
         self._ticket = ticket
-        self._title.setText(f"{job.title} …")
+        self._title.setText(tr("{job} …", job=job.title))
         self._progress.setRange(0, 0)
         self._progress.reset()
         if not job.idle:  # of which the user need not know
@@ -129,8 +130,12 @@ class StatusBar(QStatusBar):
         if self._workbench.shown is not None:
             pruned, total = self._workbench.shown.total
             self._pruned.setText(
-                f"{wording.short_count(pruned)} of {wording.short_count(total)} pruned "
-                f"({wording.sparsity(pruned, total)})"
+                tr(
+                    "{pruned} of {total} pruned ({share})",
+                    pruned=wording.short_count(pruned),
+                    total=wording.short_count(total),
+                    share=wording.sparsity(pruned, total),
+                )
             )
 
     def _show_before(self) -> None:
@@ -138,4 +143,5 @@ class StatusBar(QStatusBar):
         self._note.setVisible(not self._workbench.before)
 
     def _show_memory(self) -> None:
-        self._memory.setText(f"Memory {self._process.memory_info().rss / 2**30:.1f} GB")
+        used = self._process.memory_info().rss / 2**30
+        self._memory.setText(tr("Memory {size:.1f} GB", size=used))

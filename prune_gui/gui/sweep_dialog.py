@@ -20,6 +20,7 @@ from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.series import Series, SeriesButtons
+from prune_gui.language import later, number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.worker.series import sweep_jobs
 
@@ -31,50 +32,52 @@ if TYPE_CHECKING:
     from prune_gui.session.sweep import SweepRow
 
 FIRST_AMOUNTS: Final = "10% to 90% by 10%"
-EXPLANATION: Final = "Double-click a row to take its amount into the recipe."
-NO_STEP: Final = "No step that is switched on has an amount. Add one first."
+EXPLANATION: Final = later("Double-click a row to take its amount into the recipe.")
+NO_STEP: Final = later("No step that is switched on has an amount. Add one first.")
 
 
 def _amount(row: SweepRow) -> str:
-    return wording.percent(row.amount) if isinstance(row.amount, float) else f"{row.amount:,}"
+    return wording.percent(row.amount) if isinstance(row.amount, float) else number(row.amount)
 
 
 def _kept(row: SweepRow) -> str:
     if row.error:
         return ""
     if math.isnan(row.kept_energy):
-        return "unknown"
-    return "> 99.99 %" if 0.99995 <= row.kept_energy < 1 else f"{100 * row.kept_energy:.2f} %"
+        return tr("unknown")
+    if 0.99995 <= row.kept_energy < 1:
+        return tr("> {percent:.2f} %", percent=99.99)
+    return tr("{percent:.2f} %", percent=100 * row.kept_energy)
 
 
 COLUMNS: Final[tuple[Column[SweepRow], ...]] = (
-    Column("Amount", _amount, lambda row: row.amount),
+    Column(later("Amount"), _amount, lambda row: row.amount),
     Column(
-        "Pruned",
-        lambda row: "" if row.error else f"{row.pruned:,}",
+        later("Pruned"),
+        lambda row: "" if row.error else number(row.pruned),
         lambda row: None if row.error else row.pruned,
     ),
     Column(
-        "Of",
-        lambda row: "" if row.error else f"{row.total:,}",
+        later("Of"),
+        lambda row: "" if row.error else number(row.total),
         lambda row: None if row.error else row.total,
     ),
     Column(
-        "Sparsity",
+        later("Sparsity"),
         lambda row: "" if row.error else wording.sparsity(row.pruned, row.total),
         lambda row: None if row.error else row.sparsity,
     ),
     Column(
-        "Kept energy",
+        later("Kept energy"),
         _kept,
         lambda row: None if math.isnan(row.kept_energy) else row.kept_energy,
     ),
     Column(
-        "Nearly empty",
-        lambda row: "" if row.error else f"{row.nearly_empty:,}",
+        later("Nearly empty"),
+        lambda row: "" if row.error else number(row.nearly_empty),
         lambda row: None if row.error else row.nearly_empty,
     ),
-    Column("Problem", lambda row: row.error, lambda row: row.error or None, is_number=False),
+    Column(later("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False),
 )
 PROBLEM: Final = len(COLUMNS) - 1
 
@@ -95,7 +98,7 @@ class SweepDialog(QDialog):
         self, workbench: Workbench, taking: TakeAway, index: int | None, parent: QWidget
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle("Sweep over amounts")
+        self.setWindowTitle(tr("Sweep over amounts"))
         self._workbench = workbench
         self._swept: tuple[int, Step] | None = None
         self._wanted = 0
@@ -104,12 +107,12 @@ class SweepDialog(QDialog):
         self.amounts = QLineEdit(FIRST_AMOUNTS)
         self.amounts.setPlaceholderText("10%, 20%, 30%")
         self.model: ResultModel[SweepRow] = ResultModel(COLUMNS, self)
-        self.results = ResultTable(self.model, "Results by amount", PROBLEM)
+        self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
         self.results.activated.connect(self._take)
         self._problem = Message()
         self.note = Message()
-        self.note.say(EXPLANATION, warning=False)
+        self.note.say(tr(EXPLANATION), warning=False)
         buttons = SeriesButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
@@ -117,8 +120,8 @@ class SweepDialog(QDialog):
         self.save.clicked.connect(lambda: taking.save_table(self))
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
-        form.addRow("&Step", self.step)
-        form.addRow("&Amounts", self.amounts)
+        form.addRow(tr("&Step"), self.step)
+        form.addRow(tr("&Amounts"), self.amounts)
         layout = QVBoxLayout(self)
         layout.addLayout(form)
         layout.addWidget(self.results, 1)
@@ -162,7 +165,7 @@ class SweepDialog(QDialog):
 
     def _refresh(self) -> None:
         """Let the user do what can be done now, and say why not."""
-        problem = "" if self.step.count() else NO_STEP
+        problem = "" if self.step.count() else tr(NO_STEP)
         try:
             parse_amounts(self.amounts.text())
         except ValueError as error:
@@ -193,8 +196,8 @@ class SweepDialog(QDialog):
 
     def _count(self) -> None:
         done = len(self.model.rows)
-        text = EXPLANATION if done == self._wanted else f"{done:,} of {self._wanted:,} done"
-        self.note.say(text, warning=False)
+        counted = tr("{done:,} of {total:,} done", done=done, total=self._wanted)
+        self.note.say(tr(EXPLANATION) if done == self._wanted else counted, warning=False)
 
     def _fail(self, tried: str, error: Exception) -> None:
         if isinstance(error, PruneGuiError):
@@ -211,10 +214,16 @@ class SweepDialog(QDialog):
         taken = with_amount(step, row.amount)
         now = session.steps[index : index + 1]
         if not now or not has_amount(now[0].method) or with_amount(now[0], row.amount) != taken:
-            self.note.say(f"Step {index + 1} is another one by now. Run the sweep again.")
+            self.note.say(
+                tr("Step {number} is another one by now. Run the sweep again.", number=index + 1)
+            )
             return
         self._workbench.edit(lambda session: session.replace(index, taken))
         self.note.say(
-            f"Step {index + 1} has the amount {_amount(row)} now; Undo takes that back.",
+            tr(
+                "Step {number} has the amount {amount} now; Undo takes that back.",
+                number=index + 1,
+                amount=_amount(row),
+            ),
             warning=False,
         )

@@ -13,6 +13,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
 from prune_gui.gui.pictures import Page, image_of, png_of, svg_of
 from prune_gui.gui.theme import LIGHT, colours, light_palette
+from prune_gui.language import tr
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class TakeAway:
 
     def save_picture(self, view: AnyView) -> None:
         """Save the picture of a view to a file that the user names."""
-        name, what = view.caption()
-        stem = _file_name(f"{name} {what.partition(':')[0].lower()}")
+        name, _ = view.caption()
+        stem = _file_name(f"{name} {view.accessibleName().lower()}")
         suggested = self._commands.folder / f"{stem}.png"
         wish = dialogs.ask_picture_target(view, suggested)
         if wish is None:
@@ -69,7 +70,8 @@ class TakeAway:
 
         def save(page: Page) -> None:
             svg = path.suffix.lower() == ".svg"
-            self._save("picture", path, svg_of(page) if svg else png_of(page, scale))
+            content = svg_of(page) if svg else png_of(page, scale)
+            self._save(tr("Saving the picture"), path, content)
 
         self._with_page(view, save)
 
@@ -90,7 +92,7 @@ class TakeAway:
         suggested = self._commands.folder / f"{_file_name(table.title)}.csv"
         path = dialogs.ask_table_target(self._commands.window, suggested)
         if path is not None:
-            self._save("table", path, table.to_csv().encode())
+            self._save(tr("Saving the table"), path, table.to_csv().encode())
 
     def _with_page(self, view: AnyView, use: Callable[[Page], None]) -> None:
         """Call `use` with the picture of a view, once it is in the colours that are wanted."""
@@ -100,11 +102,11 @@ class TakeAway:
         else:
             _use_page(view, use)
 
-    def _save(self, what: str, path: Path, content: bytes) -> None:
+    def _save(self, tried: str, path: Path, content: bytes) -> None:
         try:
             write(path, content)
         except PruneGuiError as error:
-            self._workbench.fail(f"Saving the {what}", error)
+            self._workbench.fail(tried, error)
         else:
             self._workbench.saved.emit(path)
 
@@ -166,7 +168,9 @@ def write(path: Path, content: bytes) -> None:
     if not (written and file.commit()):
         reason = file.errorString()
         file.cancelWriting()
-        raise PruneGuiError(f"{path} was not written: {reason}. Save it elsewhere.")
+        raise PruneGuiError(
+            tr("{path} was not written: {reason}. Save it elsewhere.", path=path, reason=reason)
+        )
 
 
 def _use_page(view: AnyView, use: Callable[[Page], None]) -> None:

@@ -11,6 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.gui.icons import app_icon
+from prune_gui.language import tr
 
 RECENT: Final = 5
 WIDTH: Final = 420
@@ -34,7 +35,7 @@ class Welcome(QWidget):
         font = title.font()
         font.setPointSizeF(font.pointSizeF() * 1.8)
         title.setFont(font)
-        advice = QLabel("Open a checkpoint, or drop one here.")
+        advice = QLabel(tr("Open a checkpoint, or drop one here."))
         self._column = QVBoxLayout()
         for widget in (picture, title, advice):
             self._column.addWidget(widget, alignment=Qt.AlignmentFlag.AlignHCenter)

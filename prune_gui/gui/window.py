@@ -51,6 +51,7 @@ from prune_gui.gui.theme import Theme
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
 from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Settings
 
@@ -214,24 +215,27 @@ class MainWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.draft)
         column.addWidget(self.stack, 1)
-        left = self._make_dock("Modules", self.tree, Qt.DockWidgetArea.LeftDockWidgetArea)
-        right = self._make_dock("Pruning", pruning, Qt.DockWidgetArea.RightDockWidgetArea)
+        area = Qt.DockWidgetArea
+        left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
+        right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
         self.resizeDocks([left, right], [432, 360], Qt.Orientation.Horizontal)
-        history = self._make_dock("History", self.history, Qt.DockWidgetArea.LeftDockWidgetArea)
-        log_dock = self._make_dock("Log", self.log, Qt.DockWidgetArea.BottomDockWidgetArea)
+        history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
+        log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
         for dock in (history, log_dock):
             dock.hide()
         return [left, right, history, log_dock]
 
-    def _make_dock(self, title: str, content: QWidget, area: Qt.DockWidgetArea) -> QDockWidget:
+    def _make_dock(
+        self, name: str, title: str, content: QWidget, area: Qt.DockWidgetArea
+    ) -> QDockWidget:
         dock = QDockWidget(title)
-        dock.setObjectName(title)
+        dock.setObjectName(name)  # by which a layout that was kept knows it, in any language
         dock.setWidget(content)
         self.addDockWidget(area, dock)
         return dock
 
     def _make_toolbar(self) -> None:
-        bar = QToolBar("Toolbar")
+        bar = QToolBar(tr("Toolbar"))
         bar.setObjectName("Toolbar")
         bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         for name in actions.TOOLBAR:
@@ -242,12 +246,12 @@ class MainWindow(QMainWindow):
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
-        self._recent = QMenu("Open re&cent", self)
+        self._recent = QMenu(tr("Open re&cent"), self)
         self._recent.aboutToShow.connect(self._list_recent)
-        self._states = QMenu("S&tate dict", self)
+        self._states = QMenu(tr("S&tate dict"), self)
         self._states.aboutToShow.connect(self._list_states)
         for title, names in actions.MENUS.items():
-            menu = self.menuBar().addMenu(title)
+            menu = self.menuBar().addMenu(tr(title))
             for name in names:
                 if name == actions.SEPARATOR:
                     menu.addSeparator()
@@ -280,8 +284,8 @@ class MainWindow(QMainWindow):
         self._welcome.wanted.connect(self.commands.open_path)
         self.workbench.opened.connect(self._opened)
         self.workbench.edited.connect(self._refresh)
-        self.workbench.saved.connect(lambda path: self.status.say(f"Saved {path}"))
-        self.workbench.copied.connect(lambda what: self.status.say(f"Copied the {what}"))
+        self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))
+        self.workbench.copied.connect(self.status.say)
         self.workbench.methods_loaded.connect(self._say_loaded)
         self.workbench.failed.connect(self._failed)
 
@@ -290,7 +294,7 @@ class MainWindow(QMainWindow):
         self._refresh()
         session = self.workbench.session
         if session is not None and session.made is not None and session.made.recipe is not None:
-            self.status.say("This file carries its recipe: File > Take the file's recipe.")
+            self.status.say(tr("This file carries its recipe: File > Take the file's recipe."))
 
     def _refresh(self) -> None:
         session = self.workbench.session
@@ -306,8 +310,9 @@ class MainWindow(QMainWindow):
         self.acts.refresh()
 
     def _say_loaded(self, methods: Sequence[type[Method]]) -> None:
-        titles = ", ".join(method.title for method in methods)
-        self.status.say(f"Loaded {titles} from {Path(methods[0].source).name}")
+        titles = tr(", ").join(method.title for method in methods)
+        file = Path(methods[0].source).name
+        self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
 
     def _list_recent(self) -> None:
         self._recent.clear()
@@ -337,7 +342,11 @@ class MainWindow(QMainWindow):
     def show_fault(self, tried: str, error: BaseException) -> None:
         """Say that the program made a mistake, and where it is written down."""
         self._errors.show(
-            f"{tried} failed because of a fault in this program. See the log at {self._log_file}.",
+            tr(
+                "{tried} failed because of a fault in this program. See the log at {path}.",
+                tried=tried,
+                path=self._log_file,
+            ),
             Entry.of_error(tried, error).whole,
         )
 

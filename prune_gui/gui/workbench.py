@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
+from prune_gui.language import tr
 from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import (
     Draft,
@@ -64,7 +65,7 @@ class Workbench(QObject):
         chosen_changed: another parameter is shown.
         other_changed: `other` is another one.
         saved: (path) a file was written.
-        copied: (what) something is on the clipboard.
+        copied: (note) something is on the clipboard; the note says what, for the user.
         failed: (what was tried, error) something could not be done.
     """
 
@@ -173,7 +174,7 @@ class Workbench(QObject):
         try:
             act(self.session)
         except RecipeError as error:
-            self.fail("Changing the recipe", error)
+            self.fail(tr("Changing the recipe"), error)
             return
         self.edited.emit()
         self.resolve()
@@ -262,7 +263,7 @@ class Workbench(QObject):
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
         """Compute something to look at on the engine's thread; a newer look of a lane wins."""
-        return self._run(Job("Drawing", work, lane=lane, urgent=True), then)
+        return self._run(Job(tr("Drawing"), work, lane=lane, urgent=True), then)
 
     def close(self) -> None:
         """End the engine and close the checkpoint."""
@@ -286,7 +287,7 @@ class Workbench(QObject):
         for job in compile_jobs():
             self._run(job, lambda _: None)
         for problem in problems:
-            self.fail("Loading installed methods", problem)
+            self.fail(tr("Loading installed methods"), problem)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())
@@ -310,7 +311,8 @@ class Workbench(QObject):
     def _close(self, checkpoint: Checkpoint) -> None:
         """Close a checkpoint behind the jobs that still read from it."""
         self._left.append(checkpoint)
-        job = Job(f"Closing {checkpoint.path.name}", lambda _: checkpoint.close())
+        title = tr("Closing {name}", name=checkpoint.path.name)
+        job = Job(title, lambda _: checkpoint.close())
         self._run(job, lambda _: self._left.remove(checkpoint))
 
     def _set_other(self, other: Resolution) -> None:

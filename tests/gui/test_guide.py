@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from PySide6.QtCore import QUrl
 
-from prune_gui.gui.guide import Guide
+from prune_gui.gui.guide import Guide, guide_path
+from prune_gui.gui.speech import plain
+from prune_gui.language import LANGUAGES, SOURCE, use_language
 from prune_gui.pruning.methods import METHODS
-from prune_gui.resources import resource
+
+
+@pytest.fixture(params=LANGUAGES)
+def spoken(request) -> Iterator[str]:
+    """Speak each language."""
+    use_language(request.param)
+    yield request.param
+    use_language(SOURCE)
 
 
 @pytest.fixture
@@ -20,18 +30,43 @@ def guide(window, qtbot):
     found.close()
 
 
+def source_of(code):
+    return guide_path(code).read_text(encoding="utf-8")
+
+
 def test_every_method_is_in_the_guide(guide):
     text = guide.browser.toPlainText()
     built_in = [method.title for method in METHODS.values() if method.source == "built-in"]
     assert [title for title in built_in if title not in text] == []
 
 
-def test_every_link_of_the_contents_leads_to_its_heading(guide, qtbot):
-    source = resource("guide", "guide.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(#([\w-]+)\)", source)
+def test_every_link_of_the_contents_leads_to_its_heading(spoken, guide):
+    source = source_of(spoken)
+    links = re.findall(r"\]\(#([^)]+)\)", source)
     headings = [
         line[3:].lower().replace(" ", "-") for line in source.splitlines() if line[:3] == "## "
     ]
     assert links == headings
-    guide.follow(QUrl("#save"))
+    guide.follow(QUrl(f"#{headings[7]}"))
     assert guide.browser.verticalScrollBar().value() > 0
+
+
+def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
+    menus = {
+        plain(title.text()): [plain(action.text()) for action in title.menu().actions()]
+        for title in window.menuBar().actions()
+    }
+    source = " ".join(source_of(spoken).split())
+    said = re.findall(r"\*([^*>]+) > ([^*]+)\*", source)
+    assert len(said) > 10
+    for menu, entry in said:
+        assert any(text.startswith(entry) for text in menus[menu]), (menu, entry)
+
+
+@pytest.mark.parametrize("code", [code for code in LANGUAGES if code != SOURCE])
+def test_a_guide_has_the_same_parts_and_code_in_every_language(code):
+    def parts(text):
+        signs = [line.split(" ")[0] for line in text.splitlines() if line[:1] in ("#", "-", "|")]
+        return signs, set(re.findall(r"`([^`]+)`", text))
+
+    assert parts(source_of(code)) == parts(source_of(SOURCE))

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QLocale
 
-from prune_gui.gui.speech import language_of
+from prune_gui.gui.speech import language_of, plain
 
 
 @pytest.mark.parametrize(
@@ -12,3 +12,11 @@ from prune_gui.gui.speech import language_of
 )
 def test_the_systems_language_is_spoken_if_the_program_knows_it(locale, code):
     assert language_of(QLocale(locale)) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("&Open…", "Open"), ("打开(&O)…", "打开"), ("撤销(&U) a (b)", "撤销 a (b)"), ("Fit", "Fit")],
+)
+def test_what_is_said_has_no_mnemonic(text, said):
+    assert plain(text) == said

@@ -6,6 +6,8 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from prune_gui.language import number, tr, trn
+
 PATTERN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", re.IGNORECASE)
 
 
@@ -18,11 +20,11 @@ def parse_bytes(text: str) -> int:
     found = PATTERN.fullmatch(text)
     size = 0
     if found is not None:
-        number, power, binary = found.groups()
+        digits, power, binary = found.groups()
         base = 1024 if binary else 1000
-        size = int(Decimal(number) * base ** " KMGT".index(power.upper() or " "))
+        size = int(Decimal(digits) * base ** " KMGT".index(power.upper() or " "))
     if not size:
-        raise ValueError(f"{text!r} is not a size such as 500MB, 5GB or 2GiB.")
+        raise ValueError(tr("{text!r} is not a size such as 500MB, 5GB or 2GiB.", text=text))
     return size
 
 
@@ -30,5 +32,5 @@ def short_bytes(count: int) -> str:
     """Return a number of bytes with three digits or so: 7,642,181,920 is "7.64 GB"."""
     for power, unit in ((15, "PB"), (12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
         if count >= 999.5 * 10 ** (power - 3):
-            return f"{count / 10**power:.3g} {unit}"
-    return f"{count} bytes"
+            return f"{number(count / 10**power, '.3g')} {unit}"
+    return trn("{count} byte", "{count} bytes", count)

@@ -29,6 +29,15 @@ class _Numbers(Formatter):
         return text.translate(self.signs) if isinstance(value, int | float) else text
 
 
+class _Later(str):
+    """A message filled in in English, which knows what from."""
+
+    __slots__ = ("fields", "message")
+
+    message: str
+    fields: dict[str, object]
+
+
 _numbers = _Numbers()
 _messages: NullTranslations = NullTranslations()
 
@@ -56,7 +65,12 @@ def language() -> str:
 
 
 def tr(message: str, **fields: object) -> str:
-    """Return a message in the language in use, with ``{fields}`` filled in as by `str.format`."""
+    """Return a message in the language in use, with ``{fields}`` filled in as by `str.format`.
+
+    What `later` has filled in says the same in that language, with the same fields.
+    """
+    if isinstance(message, _Later):
+        fields, message = message.fields, message.message
     # A catalogue has what it says of itself under the empty message.
     return _filled(_messages.gettext(message), fields) if message else ""
 
@@ -66,9 +80,13 @@ def trn(one: str, many: str, count: int, **fields: object) -> str:
     return _filled(_messages.ngettext(one, many, count), {"count": count, **fields})
 
 
-def later(message: str) -> str:
-    """Return a message as it is; it is handed to `tr` when it is shown."""
-    return message
+def later(message: str, **fields: object) -> str:
+    """Return a message in English, with ``{fields}`` filled in; `tr` gets it when it is shown."""
+    if not fields:
+        return message
+    filled = _Later(message.format_map(fields))
+    filled.message, filled.fields = message, fields
+    return filled
 
 
 def number(value: float, spec: str = ",") -> str:

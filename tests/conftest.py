@@ -118,6 +118,14 @@ def _without_words(part: tuple[str, str | None, str | None, str | None]) -> str:
     return f"{signs}{{{field}{'!' + conversion if conversion else ''}:{spec}}}"
 
 
+@pytest.fixture
+def foreign_language(monkeypatch) -> None:
+    """Have the program speak a language in which what is not translated stands out."""
+    from foreign import Foreign
+
+    monkeypatch.setattr("prune_gui.language._messages", Foreign())
+
+
 @pytest.fixture(scope="session")
 def nearest_mean() -> Path:
     """Return the file of the worked example."""

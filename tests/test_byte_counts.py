@@ -32,6 +32,12 @@ def test_a_count_is_shown_with_three_digits(count, text):
     assert short_bytes(count) == text
 
 
+def test_a_count_is_shown_with_the_decimal_sign_of_the_locale(monkeypatch):
+    monkeypatch.setattr("prune_gui.language._numbers.signs", {ord("."): ","})
+    assert short_bytes(7_642_181_920) == "7,64 GB"
+    assert short_bytes(1) == "1 byte"
+
+
 @given(st.integers(1000, 10**17))
 def test_what_is_shown_can_be_read_and_is_nearly_the_count(count):
     text = short_bytes(count)

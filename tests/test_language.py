@@ -6,6 +6,7 @@ from string import Formatter
 import pytest
 import translate
 from babel.messages.mofile import write_mo
+from foreign import foreign
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,6 +73,15 @@ def test_of_nothing_there_is_nothing_to_say(code):
 def test_the_language_in_use_can_be_asked_for(code):
     use_language(code)
     assert language() == code
+
+
+@pytest.mark.usefixtures("foreign_language")
+def test_what_was_put_off_is_said_in_the_language_of_when_it_is_shown():
+    said = later("{count:,} entries of {name!r}", count=1234, name="{name}")
+    assert said == "1,234 entries of '{name}'"
+    assert tr(said) == foreign("{count:,} entries of {name!r}").format(count=1234, name="{name}")
+    assert tr(later("Open")) == foreign("Open")
+    assert tr("{name}", name=tr(said)) == f"⟦{tr(said)}⟧"
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))

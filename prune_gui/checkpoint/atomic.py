@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 
 @contextmanager
@@ -88,21 +89,38 @@ def check_room(target: Path, nbytes: int) -> None:
     """
     folder = target.parent
     if not folder.is_dir():
-        raise CheckpointError(f"{target} cannot be written: there is no folder {folder}.")
+        raise CheckpointError(
+            tr(
+                "{path} cannot be written: there is no folder {folder}.",
+                path=target,
+                folder=folder,
+            )
+        )
     free = shutil.disk_usage(folder).free
     if free < nbytes:
         raise CheckpointError(
-            f"{target.name} needs {nbytes:,} bytes, and {folder} has {free:,} left. "
-            "Make room, or save it elsewhere."
+            tr(
+                "{name} needs {needed:,} bytes, and {folder} has {free:,} left. "
+                "Make room, or save it elsewhere.",
+                name=target.name,
+                needed=nbytes,
+                folder=folder,
+                free=free,
+            )
         )
 
 
 def _check_target(target: Path, *, overwrite: bool) -> None:
     if target.is_dir():
-        raise CheckpointError(f"{target} is a folder. Give the name of a file to write.")
+        raise CheckpointError(
+            tr("{path} is a folder. Give the name of a file to write.", path=target)
+        )
     if target.exists() and not overwrite:
         raise CheckpointError(
-            f"{target} exists already. Choose another name, or allow overwriting it."
+            tr(
+                "{path} exists already. Choose another name, or allow overwriting it.",
+                path=target,
+            )
         )
 
 
@@ -120,7 +138,10 @@ def flush_folder(folder: Path) -> None:
 
 def _explain(error: OSError, target: Path) -> str:
     if error.errno == errno.ENOSPC:
-        return f"{target} was not written: the disk is full. Make room, or save it elsewhere."
+        return tr(
+            "{path} was not written: the disk is full. Make room, or save it elsewhere.",
+            path=target,
+        )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"{target} was not written: no permission. Save it elsewhere."
-    return f"{target} was not written: {error.strerror or error}."
+        return tr("{path} was not written: no permission. Save it elsewhere.", path=target)
+    return tr("{path} was not written: {reason}.", path=target, reason=error.strerror or error)

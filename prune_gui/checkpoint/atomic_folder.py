@@ -17,6 +17,7 @@ from prune_gui.checkpoint.atomic import (
 )
 from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 AT_FDCWD: Final = -100
 RENAME_EXCHANGE: Final = 2
@@ -82,17 +83,25 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
     if not target.exists():
         return False
     if not target.is_dir():
-        raise CheckpointError(f"{target} is a file. Give the name of a folder for the shards.")
+        raise CheckpointError(
+            tr("{path} is a file. Give the name of a folder for the shards.", path=target)
+        )
     if os.path.ismount(target):
         raise CheckpointError(
-            f"{target} is where a disk is mounted, and cannot be replaced as a whole. Give the "
-            "name of a folder in it."
+            tr(
+                "{path} is where a disk is mounted, and cannot be replaced as a whole. Give the "
+                "name of a folder in it.",
+                path=target,
+            )
         )
     if not any(target.iterdir()):
         return False
     if not overwrite:
         raise CheckpointError(
-            f"{target} is not empty. Choose another folder, or allow overwriting it."
+            tr(
+                "{path} is not empty. Choose another folder, or allow overwriting it.",
+                path=target,
+            )
         )
     return True
 
@@ -106,8 +115,11 @@ def _check_exchange(staging: Path, target: Path) -> None:
         _exchange(one, other)
     except OSError as error:
         raise CheckpointError(
-            f"{target} is not empty, and folders cannot be exchanged here, so that a crash could "
-            "leave neither the old checkpoint nor the new one. Choose another folder."
+            tr(
+                "{path} is not empty, and folders cannot be exchanged here, so that a crash could "
+                "leave neither the old checkpoint nor the new one. Choose another folder.",
+                path=target,
+            )
         ) from error
     one.rmdir()
     other.rmdir()

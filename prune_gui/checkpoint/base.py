@@ -13,6 +13,7 @@ from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import kinds_around, module_tree
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     import torch
@@ -41,8 +42,11 @@ def format_of(out: Path) -> Format:
     form = SUFFIXES.get(out.suffix.lower())
     if form is None:
         raise CheckpointError(
-            f"{out.name} does not say which format to write. "
-            f"End its name in one of {KNOWN_SUFFIXES}."
+            tr(
+                "{name} does not say which format to write. End its name in one of {suffixes}.",
+                name=out.name,
+                suffixes=KNOWN_SUFFIXES,
+            )
         )
     return form
 
@@ -130,8 +134,12 @@ class Checkpoint(ABC):
             part = values[start : start + CHUNK_ENTRIES].to(torch.float64)
             if not bool(((part == 0) | (part == 1)).all()):
                 raise CheckpointError(
-                    f"{self.path.name}: the mask {pair[1]!r} holds values other than 0 and 1. "
-                    "Make it 0 where pruned and 1 where kept, and save the checkpoint again."
+                    tr(
+                        "{file}: the mask {key!r} holds values other than 0 and 1. "
+                        "Make it 0 where pruned and 1 where kept, and save the checkpoint again.",
+                        file=self.path.name,
+                        key=pair[1],
+                    )
                 )
             kept[start : start + CHUNK_ENTRIES] = part == 1
         return mask
@@ -201,5 +209,7 @@ class Checkpoint(ABC):
     def _info(self, name: str) -> TensorInfo:
         info = self.tensors.get(name)
         if info is None:
-            raise CheckpointError(f"{self.path.name} has no parameter {name!r}.")
+            raise CheckpointError(
+                tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
+            )
         return info

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint.pickle_machine import Made
 from prune_gui.checkpoint.pickle_scan import Scan, Tensor
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import later, tr
 
 LONGEST_NAME: Final = 60
 LONGEST_EXPRESSION: Final = 150
 LOOKED_AT: Final = 10_000
 """Dictionaries in a file."""
 DEEPEST: Final = 8
-NEVER_RUN: Final = "code from a file is never run"
-TRUST: Final = "If you trust it, run this where it came from"
+PROBLEMS: Final = {
+    (True, False): later(
+        "{name} needs the code of {code} to open, and code from a file is never run."
+    ),
+    (True, True): later(
+        "{name} is a Python pickle that torch.save did not write; it needs the code of {code} to "
+        "open, and code from a file is never run."
+    ),
+    (False, False): later("{name} is a pickle of protocol {protocol}, which is not safe to read."),
+    (False, True): later(
+        "{name} is a Python pickle that torch.save did not write; it is a pickle of protocol "
+        "{protocol}, which is not safe to read."
+    ),
+}
+"""Why a file is not opened, by whether it names code and whether it is a plain pickle."""
 
 State = tuple[tuple[str, ...], Mapping[str, object]]
 
@@ -29,24 +43,34 @@ def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointErro
         scan: of its pickle.
         plain: whether it is one of Python's own pickles, without anything of torch around it.
     """
-    if scan.foreign:
-        others = len(scan.foreign) - 1
-        why = f"needs the code of {one_line(scan.foreign[0], 100)}"
-        why += f" (and {others:,} more)" if others else ""
-        why += f" to open, and {NEVER_RUN}"
-    else:
-        why = f"is a pickle of protocol {scan.protocol}, which is not safe to read"
-    if plain:
-        why = f"is a Python pickle that torch.save did not write; it {why}"
+    problem = _problem(path.name, scan, plain=plain)
     weights = _weights("model", scan.root)
     if weights is None:
         return CheckpointError(
-            f"{path.name} {why}. It is no checkpoint, so there may be nothing to prune in it. "
-            "Open the file with the weights."
+            tr(
+                "{problem} It is no checkpoint, so there may be nothing to prune in it. "
+                "Open the file with the weights.",
+                problem=problem,
+            )
         )
     return CheckpointError(
-        f"{path.name} {why}. {TRUST}:", lines_of(path, "pickle" if plain else "torch", weights)
+        tr("{problem} If you trust it, run this where it came from:", problem=problem),
+        lines_of(path, "pickle" if plain else "torch", weights),
     )
+
+
+def _problem(name: str, scan: Scan, *, plain: bool) -> str:
+    """Return why a file is not opened, as a sentence; see `needs_code`."""
+    message = PROBLEMS[bool(scan.foreign), plain]
+    return tr(message, name=name, code=_named(scan.foreign), protocol=scan.protocol)
+
+
+def _named(foreign: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are; "" of none."""
+    if not foreign:
+        return ""
+    first, more = one_line(tr(foreign[0]), 100), len(foreign) - 1  # an extension is told in words
+    return tr("{first} (and {more:,} more)", first=first, more=more) if more else first
 
 
 def lines_of(path: Path, loader: str, weights: str = "model.state_dict()") -> tuple[str, str, str]:

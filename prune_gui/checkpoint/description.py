@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from prune_gui.language import tr
+
 CONFIG: Final = "config.json"
 MAX_CONFIG_BYTES: Final = 1_000_000
 WORD: Final = re.compile(r"[\w.+-]{1,60}", re.ASCII)
@@ -29,7 +31,8 @@ def describe(folder: Path) -> tuple[str, tuple[str, ...]]:
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
-        return "", (f"{CONFIG} beside it cannot be understood, and is left out.",)
+        remark = tr("{file} beside it cannot be understood, and is left out.", file=CONFIG)
+        return "", (remark,)
     words = [word for fact in FACTS for word in _words(config.get(fact))]
     return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS]), ()
 

@@ -10,6 +10,7 @@ from typing import Final
 from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES
 from prune_gui.checkpoint.shard_index import is_index, listed
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 PREFERENCES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -49,10 +50,18 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
             return folder / several[0], _about_variants(several[0], names)
         if found:
             raise CheckpointError(
-                f"{folder} holds several checkpoints. Open one of them: {listed(several)}."
+                tr(
+                    "{folder} holds several checkpoints. Open one of them: {names}.",
+                    folder=folder,
+                    names=listed(several),
+                )
             )
     raise CheckpointError(
-        f"{folder} is a folder without a checkpoint ({KNOWN_SUFFIXES}). Open one that has some."
+        tr(
+            "{folder} is a folder without a checkpoint ({suffixes}). Open one that has some.",
+            folder=folder,
+            suffixes=KNOWN_SUFFIXES,
+        )
     )
 
 
@@ -65,7 +74,13 @@ def _about_variants(opened: str, names: Sequence[str]) -> tuple[str, ...]:
     others = [name for name in names if INDEX.sub("", _plain(name)) == model and name != opened]
     if not others:
         return ()
-    return (f"{opened} was opened of several variants. The others are {listed(others)}.",)
+    return (
+        tr(
+            "{name} was opened of several variants. The others are {others}.",
+            name=opened,
+            others=listed(others),
+        ),
+    )
 
 
 def files_of(folder: Path) -> list[Path]:

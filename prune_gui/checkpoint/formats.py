@@ -5,26 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from prune_gui.language import later, tr
+
 START: Final = 512
 """Bytes that are enough to tell."""
 
 OTHER_FORMATS: Final = {
-    b"version https://git-lfs": "a Git LFS pointer, not the weights. Run `git lfs pull`.",
-    b"GGUF": "a GGUF file. Convert it to safetensors first.",
-    b"\x89HDF": "an HDF5 (Keras) file. Convert it to safetensors first.",
-    b"\x93NUMPY": "a NumPy array. Save it with safetensors.numpy.save_file first.",
-    b"\x1f\x8b": "a gzip archive. Unpack it first.",
-    b"7z\xbc\xaf\x27\x1c": "a 7z archive. Unpack it first.",
-    b"BZh": "a bzip2 archive. Unpack it first.",
-    b"\xfd7zXZ": "an xz archive. Unpack it first.",
-    b"\x28\xb5\x2f\xfd": "a zstd archive. Unpack it first.",
-    b"Rar!": "a RAR archive. Unpack it first.",
+    b"version https://git-lfs": later(
+        "{name} is a Git LFS pointer, not the weights. Run `git lfs pull`."
+    ),
+    b"GGUF": later("{name} is a GGUF file. Convert it to safetensors first."),
+    b"\x89HDF": later("{name} is an HDF5 (Keras) file. Convert it to safetensors first."),
+    b"\x93NUMPY": later("{name} is a NumPy array. Save it with safetensors.numpy.save_file first."),
+    b"\x1f\x8b": later("{name} is a gzip archive. Unpack it first."),
+    b"7z\xbc\xaf\x27\x1c": later("{name} is a 7z archive. Unpack it first."),
+    b"BZh": later("{name} is a bzip2 archive. Unpack it first."),
+    b"\xfd7zXZ": later("{name} is an xz archive. Unpack it first."),
+    b"\x28\xb5\x2f\xfd": later("{name} is a zstd archive. Unpack it first."),
+    b"Rar!": later("{name} is a RAR archive. Unpack it first."),
 }
 """How other files start, and what to do about them."""
 
 LATER: Final = {
-    (257, b"ustar"): "a tar archive. Unpack it first.",
-    (4, b"TFL3"): "a TensorFlow Lite model. Save the weights with the program that made it.",
+    (257, b"ustar"): later("{name} is a tar archive. Unpack it first."),
+    (4, b"TFL3"): later(
+        "{name} is a TensorFlow Lite model. Save the weights with the program that made it."
+    ),
 }
 """The same for formats that show it further on: at a byte, by some bytes."""
 ONNX: Final = b"\x08"
@@ -58,8 +64,16 @@ def is_pickle(start: bytes, file: BinaryIO) -> bool:
 
 def explanation(path: Path, start: bytes) -> str:
     """Return what a file is that is no checkpoint, and what to do; "" if nobody knows."""
+    explained = _explanation(path, start)
+    return tr(explained, name=path.name) if explained else ""
+
+
+def _explanation(path: Path, start: bytes) -> str:
+    """Return what `explanation` does, for `tr` to fill in the name."""
     if not start.strip(b"\0"):
-        return "nothing but zeros (a download or a disk that broke off). Get the file again."
+        return later(
+            "{name} is nothing but zeros (a download or a disk that broke off). Get the file again."
+        )
     for magic, explained in OTHER_FORMATS.items():
         if start.startswith(magic):
             return explained
@@ -67,10 +81,13 @@ def explanation(path: Path, start: bytes) -> str:
         if start.startswith(magic, place):
             return explained
     if start.startswith(ONNX) and (path.suffix.lower() == ".onnx" or b"torch" in start[:64]):
-        return "an ONNX model. Save the weights with the program that made it."
+        return later("{name} is an ONNX model. Save the weights with the program that made it.")
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith(PAGES):
-        return "a web page or what a server answered, not the weights. Download the file again."
+        return later(
+            "{name} is a web page or what a server answered, not the weights. "
+            "Download the file again."
+        )
     if text.startswith(b"{"):
-        return "a JSON text, not the weights. Open the checkpoint file beside it."
+        return later("{name} is a JSON text, not the weights. Open the checkpoint file beside it.")
     return ""

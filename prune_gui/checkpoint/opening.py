@@ -16,8 +16,9 @@ from prune_gui.checkpoint.pipeline import find_component
 from prune_gui.checkpoint.shard_index import index_with, is_index
 from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import later, tr, trn
 
-ONE_STATE: Final = "has no state dicts to choose from. Open it without naming one."
+ONE_STATE: Final = later("{name} has no state dicts to choose from. Open it without naming one.")
 
 
 def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> Checkpoint:
@@ -39,7 +40,7 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     """
     path = Path(path)
     if "\0" in str(path):
-        raise CheckpointError(f"{str(path)!r} is not a path. Check its name.")
+        raise CheckpointError(tr("{path!r} is not a path. Check its name.", path=str(path)))
     remarks: tuple[str, ...] = ()
     try:
         component = find_component(path, state)
@@ -50,23 +51,32 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
             path, about = find_checkpoint(path)
             remarks += about
         if not stat.S_ISREG(path.stat().st_mode):
-            raise CheckpointError(f"{path} is not a file. Open a checkpoint file.")
+            raise CheckpointError(tr("{path} is not a file. Open a checkpoint file.", path=path))
         whole = is_index(path)
         if whole and state is not None:
-            raise CheckpointError(f"{path.name} {ONE_STATE}")
+            raise CheckpointError(tr(ONE_STATE, name=path.name))
         opened = ShardedCheckpoint(path, _open_file) if whole else _open_file(path, state)
     except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist. Check its name.") from None
+        raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
     except OSError as error:
         raise CheckpointError(
-            f"{path} cannot be read: {error.strerror or error}. Check its name and permissions."
+            tr(
+                "{path} cannot be read: {reason}. Check its name and permissions.",
+                path=path,
+                reason=error.strerror or error,
+            )
         ) from error
     if component is not None and len(opened.candidates) <= 1:
         opened.candidates, opened.state_dict = component.names, component.name
     opened.description, about = describe(path.parent)
     index = None if whole else index_with(path)
     if index is not None:
-        one = f"It is one of {len(index.shards):,} shards; open {index.path.name} to see the whole."
+        one = trn(
+            "It is the only shard; open {index} to see the whole.",
+            "It is one of {count:,} shards; open {index} to see the whole.",
+            len(index.shards),
+            index=index.path.name,
+        )
         about = (one, *about)
     opened.warnings += tuple(map(one_line, (*remarks, *about)))
     return opened
@@ -80,28 +90,38 @@ def _open_file(path: Path, state: str | None = None) -> Checkpoint:
         pickled = is_pickle(start, file)
     expected = SUFFIXES.get(path.suffix.lower())
     if not start:
-        raise CheckpointError(f"{path.name} is empty. Get the file again.")
+        raise CheckpointError(tr("{name} is empty. Get the file again.", name=path.name))
     if is_safetensors(start):
         return _safetensors(path, state)
     if is_zip(start) or pickled:
         if expected == "safetensors":  # torch would believe the suffix
             raise CheckpointError(
-                f"{path.name} is a torch checkpoint, not a safetensors file. "
-                "Rename it to end in .pt."
+                tr(
+                    "{name} is a torch checkpoint, not a safetensors file. "
+                    "Rename it to end in .pt.",
+                    name=path.name,
+                )
             )
         from prune_gui.checkpoint.torch_file import TorchCheckpoint
 
         return TorchCheckpoint(path, state)
     if explained := explanation(path, start):
-        raise CheckpointError(f"{path.name} is {explained}")
+        raise CheckpointError(explained)
     if expected == "safetensors":
         return _safetensors(path, state)
     if expected == "torch":
         raise CheckpointError(
-            f"{path.name} is not a checkpoint that torch.save wrote. Get the file again."
+            tr(
+                "{name} is not a checkpoint that torch.save wrote. Get the file again.",
+                name=path.name,
+            )
         )
     raise CheckpointError(
-        f"{path.name} is not a checkpoint of a known format. Open one of {KNOWN_SUFFIXES}."
+        tr(
+            "{name} is not a checkpoint of a known format. Open one of {suffixes}.",
+            name=path.name,
+            suffixes=KNOWN_SUFFIXES,
+        )
     )
 
 
@@ -109,5 +129,5 @@ def _safetensors(path: Path, state: str | None) -> Checkpoint:
     from prune_gui.checkpoint.safetensors_file import SafetensorsCheckpoint
 
     if state is not None:
-        raise CheckpointError(f"{path.name} {ONE_STATE}")
+        raise CheckpointError(tr(ONE_STATE, name=path.name))
     return SafetensorsCheckpoint(path)

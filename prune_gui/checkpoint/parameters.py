@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.roles import roles
 from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.language import later, tr
 
 ORIGINAL: Final = "_orig"
 MASK: Final = "_mask"
@@ -49,7 +50,7 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
     owners: dict[Hashable, str] = {}  # of views, the names that came first
     aliases: dict[str, list[str]] = {}
     apart: list[str] = []
-    overlaps: list[str] = []
+    overlaps: dict[str, str] = {}
     for key, tensor in raw.items():
         pair = _pair(key, raw, apart) if key.endswith((ORIGINAL, MASK)) else None
         name = pair[0].removesuffix(ORIGINAL) if pair else key
@@ -64,11 +65,8 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
                 continue
         spared = None
         if shown.shares is not None:
-            spared = f"shares memory with {shown.shares}"
-            overlaps.append(
-                f"{name!r} shares some of its entries with {shown.shares!r}, and is not pruned, "
-                "because that would prune both."
-            )
+            spared = later("shares memory with {other}", other=shown.shares)
+            overlaps[name] = shown.shares
         found[name] = TensorInfo(
             name, shown.shape, shown.dtype, (), pair, shown.special, spared=spared
         )
@@ -77,44 +75,86 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
     for name, role in roles(found).items():
         spared = role.spared or found[name].spared
         found[name] = found[name]._replace(role=role.text, spared=spared)
-    return found, [*_first(apart), *_first(overlaps), *_about_prefixes(found)]
+    remarks = [
+        *_about(apart, lambda name: _why_apart(name, raw)),
+        *_about(list(overlaps), lambda name: _why_spared(name, overlaps[name])),
+        *_about_prefixes(found),
+    ]
+    return found, remarks
 
 
-def _first(remarks: list[str]) -> list[str]:
-    more = len(remarks) - TOLD_AT_MOST
-    return [*remarks[:TOLD_AT_MOST], f"The same goes for {more:,} more."] if more > 0 else remarks
+def _about(names: Sequence[str], tell: Callable[[str], str]) -> Iterator[str]:
+    """Yield a remark on each of the first few names, and on how many others there are."""
+    yield from map(tell, names[:TOLD_AT_MOST])
+    more = len(names) - TOLD_AT_MOST
+    if more > 0:
+        yield tr("The same goes for {more:,} more.", more=more)
+
+
+def _why_apart(name: str, raw: Mapping[str, RawTensor]) -> str:
+    """Return why what looks like a pair is none."""
+    original, mask = raw[name + ORIGINAL], raw[name + MASK]
+    special = original.special or mask.special
+    if name in raw:
+        message = later(
+            "{original!r} and {mask!r} are shown as two tensors, because {name!r} exists too."
+        )
+    elif original.shape != mask.shape:
+        message = later(
+            "{original!r} and {mask!r} are shown as two tensors, because their shapes differ."
+        )
+    else:
+        message = later(
+            "{original!r} and {mask!r} are shown as two tensors, because they are not both dense "
+            "({special})."
+        )
+    return tr(
+        message,
+        original=name + ORIGINAL,
+        mask=name + MASK,
+        name=name,
+        special=tr(special) if special else "",
+    )
+
+
+def _why_spared(name: str, other: str) -> str:
+    """Return why a tensor in the memory of another one is not pruned."""
+    return tr(
+        "{name!r} shares some of its entries with {other!r}, and is not pruned, "
+        "because that would prune both.",
+        name=name,
+        other=other,
+    )
 
 
 def _about_prefixes(names: Iterable[str]) -> Iterator[str]:
     """Yield remarks on what training wraps around the names of a model."""
     names = list(names)
     if names and all(name.startswith(PARALLEL) for name in names):
-        yield (
-            f"Every name begins with {PARALLEL!r}, as DataParallel leaves it. The names are kept "
-            "as they are."
+        yield tr(
+            "Every name begins with {prefix!r}, as DataParallel leaves it. The names are kept as "
+            "they are.",
+            prefix=PARALLEL,
         )
     if any(COMPILED in name for name in names):
-        yield (
-            f"Names hold {COMPILED!r}, as torch.compile leaves it. The names are kept as they are."
+        yield tr(
+            "Names hold {part!r}, as torch.compile leaves it. The names are kept as they are.",
+            part=COMPILED,
         )
 
 
-def _pair(key: str, raw: Mapping[str, RawTensor], remarks: list[str]) -> tuple[str, str] | None:
-    """Return the keys of the pair that `key` belongs to, if it does."""
+def _pair(key: str, raw: Mapping[str, RawTensor], apart: list[str]) -> tuple[str, str] | None:
+    """Return the keys of the pair that `key` belongs to, if it does.
+
+    The name of what looks like one, and is none, is added to `apart`.
+    """
     name = key.removesuffix(ORIGINAL) if key.endswith(ORIGINAL) else key.removesuffix(MASK)
     original, mask = raw.get(name + ORIGINAL), raw.get(name + MASK)
     if original is None or mask is None:
         return None
-    if name in raw:
-        problem = f"{name!r} exists too"
-    elif original.shape != mask.shape:
-        problem = "their shapes differ"
-    elif original.special or mask.special:
-        problem = f"they are not both dense ({original.special or mask.special})"
-    else:
+    dense = original.special is None and mask.special is None
+    if name not in raw and original.shape == mask.shape and dense:
         return name + ORIGINAL, name + MASK
     if key.endswith(ORIGINAL):
-        remarks.append(
-            f"{name + ORIGINAL!r} and {name + MASK!r} are shown as two tensors, because {problem}."
-        )
+        apart.append(name)
     return None

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, ClassVar, Final, cast
 
+from prune_gui.language import later
+
 MAX_STRING_BYTES: Final = 1 << 28
 MAX_OPCODES: Final = 1 << 24
 """A checkpoint takes about 30 for each tensor."""
@@ -27,7 +29,15 @@ MAX_ODD_KEYS: Final = 1 << 14
 
 
 class FalseClaimError(Exception):
-    """What is wrong with a pickle, as the end of a sentence."""
+    """What is wrong with a pickle.
+
+    Attributes:
+        claim: that, as the end of a sentence; for `tr`, as many of these are never shown.
+    """
+
+    def __init__(self, claim: str) -> None:
+        super().__init__(claim)
+        self.claim = claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ class Nested(tuple[object, ...]):
 
 
 OPAQUE: Final = Opaque()
-DAMAGED: Final = "its pickle is damaged"
+DAMAGED: Final = later("its pickle is damaged")
 
 # What torch's restricted unpickler knows; the others belong to protocols that it does not read.
 READ_BY_TORCH: Final = frozenset(
@@ -117,7 +127,7 @@ class Machine(ABC):
                 reader = cast("IO[bytes]", _BoundedReader(file))
                 for count, (opcode, argument, _) in enumerate(pickletools.genops(reader)):
                     if count == MAX_OPCODES:
-                        raise FalseClaimError("its pickle has too many parts")
+                        raise FalseClaimError(later("its pickle has too many parts"))
                     name = opcode.name
                     if name not in READ_BY_TORCH:
                         self.unread = self.unread or name
@@ -155,7 +165,7 @@ class Machine(ABC):
         if not isinstance(key, int) or abs(key) >= MAX_INT_KEY:
             self._odd_keys += 1
             if self._odd_keys > MAX_ODD_KEYS:
-                raise FalseClaimError("its pickle has too many odd keys")
+                raise FalseClaimError(later("its pickle has too many odd keys"))
 
     def _mark(self, _: object) -> None:
         self._below.append(self._stack)
@@ -278,7 +288,7 @@ class Machine(ABC):
         "STACK_GLOBAL": _name_from_stack,
         **dict.fromkeys(
             ("EXT1", "EXT2", "EXT4"),
-            lambda self, code: self._push(self.name(f"extension number {code}")),
+            lambda self, code: self._push(self.name(later("extension number {code}", code=code))),
         ),
         **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
         "NEWOBJ_EX": lambda self, _: self._call(3),
@@ -298,7 +308,9 @@ class _BoundedReader:
 
     def read(self, length: int) -> bytes:
         if length > MAX_STRING_BYTES:
-            raise FalseClaimError(f"its pickle claims a string of {length:,} bytes")
+            raise FalseClaimError(
+                later("its pickle claims a string of {length:,} bytes", length=length)
+            )
         return self._file.read(length)
 
     def readline(self) -> bytes:
@@ -320,5 +332,5 @@ def made_tuple(values: list[object]) -> tuple[object, ...]:
         value.parts if isinstance(value, Nested) else len(value) for value in inner
     )
     if nested.depth > MAX_TUPLE_DEPTH or nested.parts > MAX_TUPLE_PARTS:
-        raise FalseClaimError("its pickle nests tuples too deeply")
+        raise FalseClaimError(later("its pickle nests tuples too deeply"))
     return nested

@@ -28,6 +28,7 @@ from prune_gui.checkpoint.pickle_machine import (
     Ordered,
 )
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ENTRIES
+from prune_gui.language import later
 
 STORAGE_ITEMSIZE: Final = {
     "DoubleStorage": 8,
@@ -166,14 +167,16 @@ class _TorchMachine(Machine):
                 case "copyreg._reconstructor", (Global(path), *_):
                     pass
             return Made(path)
-        raise FalseClaimError(f"it makes a {path.rpartition('.')[2]} without contents")
+        raise FalseClaimError(
+            later("it makes a {kind} without contents", kind=path.rpartition(".")[2])
+        )
 
     def build(self, value: object, state: object) -> object:
         """Take note of the attributes of foreign things; let an OrderedDict have harmless ones."""
         if isinstance(value, Made):
             value.state = state
         elif isinstance(value, Tensor):
-            raise FalseClaimError("it changes a tensor after building it")
+            raise FalseClaimError(later("it changes a tensor after building it"))
         elif not self._hopeless:
             if not isinstance(value, Ordered):
                 raise FalseClaimError(DAMAGED)
@@ -190,14 +193,20 @@ class _TorchMachine(Machine):
             case _ if self._hopeless:
                 return OPAQUE
             case _:
-                raise FalseClaimError("it holds something other than storages beside its pickle")
+                raise FalseClaimError(
+                    later("it holds something other than storages beside its pickle")
+                )
         key, itemsize = str(key), STORAGE_ITEMSIZE.get(path.rpartition(".")[2])
         if itemsize is None:
-            raise FalseClaimError(f"it holds a storage of unknown type {path}")
+            raise FalseClaimError(later("it holds a storage of unknown type {kind}", kind=path))
         if not (_are_sizes((numel,)) and key.isascii()):
-            raise FalseClaimError(f"it holds a storage {key[:40]!r} of {numel} entries")
+            raise FalseClaimError(
+                later(
+                    "it holds a storage {key!r} of {entries} entries", key=key[:40], entries=numel
+                )
+            )
         if self._itemsizes.setdefault(key, itemsize) != itemsize:
-            raise FalseClaimError(f"it claims the storage {key!r} with two types")
+            raise FalseClaimError(later("it claims the storage {key!r} with two types", key=key))
         typed = not path.endswith("UntypedStorage")
         storage = Storage(key, itemsize, numel * itemsize, typed)
         self._check(storage)
@@ -207,7 +216,7 @@ class _TorchMachine(Machine):
             case [(_, int() as start, int() as part)]:
                 if _are_sizes((start, part, numel - start - part)):
                     return Storage(key, itemsize, part * itemsize, typed)
-        raise FalseClaimError("it describes a storage in a way torch does not write")
+        raise FalseClaimError(later("it describes a storage in a way torch does not write"))
 
     def _tensor(self, arguments: tuple[object, ...], itemsize: int | None = None) -> Tensor:
         """Check that (storage, offset, shape, strides, ...) stays within the storage."""
@@ -215,18 +224,21 @@ class _TorchMachine(Machine):
             case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
                 pass
             case _:
-                raise FalseClaimError("it describes a tensor in a way torch does not write")
+                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
         if len(shape) != len(strides):
-            raise FalseClaimError("it claims a tensor of an impossible shape")
+            raise FalseClaimError(later("it claims a tensor of an impossible shape"))
         entries = _entries((offset, *strides), shape)
         end = (offset + extent(shape, strides)) * (itemsize or storage.itemsize)
         if end > storage.nbytes:
             raise FalseClaimError(
-                f"it claims a tensor of shape {shape}, which does not fit its "
-                f"{storage.nbytes:,} bytes"
+                later(
+                    "it claims a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
+                    shape=shape,
+                    nbytes=storage.nbytes,
+                )
             )
         if len(arguments) > 5 and arguments[5] and not isinstance(arguments[5], Opaque):
-            raise FalseClaimError("it attaches something to a tensor")
+            raise FalseClaimError(later("it attaches something to a tensor"))
         return Tensor(entries)
 
     def _tensor_of_dtype(self, arguments: tuple[object, ...]) -> Tensor:
@@ -234,14 +246,14 @@ class _TorchMachine(Machine):
         match arguments:
             case (_, _, _, _, _, _, Global(path), *_):
                 return self._tensor(arguments, _itemsize(path))
-        raise FalseClaimError("it describes a tensor in a way torch does not write")
+        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
 
     def _quantized(self, arguments: tuple[object, ...]) -> Tensor:
         tensor = self._tensor((*arguments[:5], *arguments[6:7]))
         storage = arguments[0]
         assert isinstance(storage, Storage)
         if tensor.entries * storage.itemsize > storage.nbytes:  # torch makes room for all of them
-            raise FalseClaimError("it repeats the entries of a quantized tensor")
+            raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
         return tensor
 
     def _sparse(self, arguments: tuple[object, ...]) -> Tensor:
@@ -251,13 +263,13 @@ class _TorchMachine(Machine):
                 (Tensor(), Tensor(), Tensor(), tuple() as shape),
             ):
                 return Tensor(_entries((), shape))
-        raise FalseClaimError("it describes a sparse tensor in a way torch does not write")
+        raise FalseClaimError(later("it describes a sparse tensor in a way torch does not write"))
 
     def _without_values(self, arguments: tuple[object, ...]) -> Tensor:
         match arguments:
             case (_, tuple() as shape, tuple() as strides, *_) if len(shape) == len(strides):
                 return Tensor(_entries(strides, shape))
-        raise FalseClaimError("it claims a tensor of an impossible shape")
+        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
     def _copy(self, arguments: tuple[object, ...]) -> Tensor:
         """Count a tensor of another device, which is made from one that the file holds."""
@@ -265,7 +277,7 @@ class _TorchMachine(Machine):
             case (Tensor() as tensor, Global(path), *_):
                 self.copied += tensor.entries * _itemsize(path)
                 return tensor
-        raise FalseClaimError("it describes a tensor in a way torch does not write")
+        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
 
     def _parameter(self, arguments: tuple[object, ...]) -> Tensor:
         match arguments:
@@ -276,9 +288,11 @@ class _TorchMachine(Machine):
             case (Tensor() as tensor,) | (Tensor() as tensor, _):
                 return tensor
             case _:
-                raise FalseClaimError("it describes a parameter in a way torch does not write")
+                raise FalseClaimError(
+                    later("it describes a parameter in a way torch does not write")
+                )
         if hooks and not isinstance(hooks, Opaque):
-            raise FalseClaimError("it attaches something to a tensor")
+            raise FalseClaimError(later("it attaches something to a tensor"))
         return tensor
 
     def _of_type(self, arguments: tuple[object, ...]) -> object:
@@ -286,7 +300,7 @@ class _TorchMachine(Machine):
             case (Global() as function, _, tuple() as inner, state):
                 _check_attributes(state, torch.Tensor)
                 return self.call(function, inner)
-        raise FalseClaimError("it describes a tensor in a way torch does not write")
+        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
 
     def _ordered(self, arguments: tuple[object, ...]) -> Ordered:
         made = Ordered()
@@ -323,14 +337,14 @@ class _TorchMachine(Machine):
         match arguments:
             case () | (tuple(),):
                 return arguments[0] if arguments else ()
-        raise FalseClaimError("it claims a tensor of an impossible shape")
+        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
     def _bytes(self, arguments: tuple[object, ...]) -> Opaque:
         """Let text stand for bytes, as protocol 2 has it; other codecs could make it grow."""
         match arguments:
             case () | (str(), "latin1" | "latin-1") | (Opaque(),):
                 return OPAQUE
-        raise FalseClaimError("it asks for memory without filling it")
+        raise FalseClaimError(later("it asks for memory without filling it"))
 
     def _opaque(self, _: tuple[object, ...]) -> Opaque:
         return OPAQUE
@@ -374,7 +388,7 @@ def _entries(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
         sizes = cast("tuple[int, ...]", shape)
         if math.prod(filter(None, sizes)) <= MAX_ENTRIES:
             return math.prod(sizes)
-    raise FalseClaimError("it claims a tensor of an impossible shape")
+    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
 
 def _are_sizes(values: tuple[object, ...]) -> bool:
@@ -384,7 +398,7 @@ def _are_sizes(values: tuple[object, ...]) -> bool:
 def _itemsize(path: str) -> int:
     bits = ENTRY_BITS.get(path.rpartition(".")[2])
     if bits is None:
-        raise FalseClaimError(f"it holds a tensor of unknown dtype {path}")
+        raise FalseClaimError(later("it holds a tensor of unknown dtype {dtype}", dtype=path))
     return bits // 8
 
 
@@ -395,6 +409,12 @@ def _check_attributes(state: object, owner: type) -> None:
         if isinstance(names, dict):
             for name in names:
                 if hasattr(owner, name):
-                    raise FalseClaimError(f"it replaces {name[:40]!r} of a {owner.__name__}")
+                    raise FalseClaimError(
+                        later(
+                            "it replaces {name!r} of a {kind}",
+                            name=name[:40],
+                            kind=owner.__name__,
+                        )
+                    )
         elif not isinstance(names, Opaque):
             raise FalseClaimError(DAMAGED)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from prune_gui.checkpoint.folder import files_of, is_weights
 from prune_gui.checkpoint.shard_index import listed
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 INDEX: Final = "model_index.json"
 """The file by which the folder is known. It says how to build the models, not where they lie."""
@@ -37,8 +38,14 @@ class Component(NamedTuple):
         others = [name for name in self.names if name != self.name]
         if not others:
             return ()
-        told = f"This is {self.name!r} of a pipeline of several models. The others are "
-        return (f"{told}{listed(others)}. Choose one by its name: --state, or File > State dict.",)
+        return (
+            tr(
+                "This is {name!r} of a pipeline of several models. The others are {others}. "
+                "Choose one by its name: --state, or File > State dict.",
+                name=self.name,
+                others=listed(others),
+            ),
+        )
 
 
 def find_component(path: Path, wanted: str | None) -> Component | None:
@@ -56,8 +63,13 @@ def find_component(path: Path, wanted: str | None) -> Component | None:
     if names := _names(path):
         if wanted is not None and wanted not in names:
             raise CheckpointError(
-                f"{path} is a pipeline of several models, and has no {wanted!r}. "
-                f"Choose one of {listed(names)}."
+                tr(
+                    "{path} is a pipeline of several models, and has no {name!r}. "
+                    "Choose one of {names}.",
+                    path=path,
+                    name=wanted,
+                    names=listed(names),
+                )
             )
         name = wanted or _main(path, names)
         return Component(path, name, names, path / name)

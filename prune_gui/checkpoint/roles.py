@@ -7,22 +7,27 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.language import later
 
 ENDINGS: Final = ("_g", "_u", ".original", ".original0")
 """Of the names by which a group of tensors is found."""
 PARAMETRIZED: Final = re.compile(r"(?P<module>(?:.*\.)?)parametrizations\.(?P<weight>[^.]+)\.[^.]+")
 
-DIRECTION: Final = (
-    "direction of the weight-normalized {}: a zero here is a zero there, and what stays grows to "
-    "the same norm"
+DIRECTION: Final = later(
+    "direction of the weight-normalized {weight}: a zero here is a zero there, and what stays "
+    "grows to the same norm"
 )
-MAGNITUDE: Final = "magnitude of the weight-normalized {}"
-SPECTRAL: Final = (
-    "what the spectrally normalized {} is made from: a zero here is a zero there, and the rest is "
-    "divided by another norm"
+MAGNITUDE: Final = later("magnitude of the weight-normalized {weight}")
+SPECTRAL: Final = later(
+    "what the spectrally normalized {weight} is made from: a zero here is a zero there, and the "
+    "rest is divided by another norm"
 )
-ITERATION: Final = "vector of the power iteration for the spectral norm of {}"
-ORIGINAL: Final = "what the parametrized {} is made from: a zero here need not be a zero there"
+ITERATION: Final = later("vector of the power iteration for the spectral norm of {weight}")
+ORIGINAL: Final = later(
+    "what the parametrized {weight} is made from: a zero here need not be a zero there"
+)
+OF_WEIGHT_NORM: Final = later("magnitude of a weight norm")
+OF_ITERATION: Final = later("vector of a power iteration")
 
 
 class Role(NamedTuple):
@@ -59,7 +64,7 @@ def _of_group(name: str, tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[st
     elif name.endswith("_g") and _are_norm(tensors[name], tensors.get(f"{stem}_v")):
         yield from _of_weight_norm(name, f"{stem}_v", stem)
     elif name.endswith("_u") and _is_vector(tensors[name], tensors.get(f"{stem}_orig")):
-        yield f"{stem}_orig", Role(SPECTRAL.format(stem))
+        yield f"{stem}_orig", Role(later(SPECTRAL, weight=stem))
         yield from _of_iteration(stem, stem, tensors)
 
 
@@ -72,21 +77,21 @@ def _of_parametrization(
     elif first in tensors:
         number = 0
         while (name := f"{group}.original{number}") in tensors:
-            yield name, Role(ORIGINAL.format(weight))
+            yield name, Role(later(ORIGINAL, weight=weight))
             number += 1
     elif original in tensors:
         stage = 0
         while stage < 8 and f"{group}.{stage}._u" not in tensors:
             stage += 1
         spectral = _is_vector(tensors.get(f"{group}.{stage}._u"), tensors[original])
-        yield original, Role((SPECTRAL if spectral else ORIGINAL).format(weight))
+        yield original, Role(later(SPECTRAL if spectral else ORIGINAL, weight=weight))
         if spectral:
             yield from _of_iteration(f"{group}.{stage}.", weight, tensors)
 
 
 def _of_weight_norm(magnitude: str, direction: str, weight: str) -> Iterator[tuple[str, Role]]:
-    yield magnitude, Role(MAGNITUDE.format(weight), "magnitude of a weight norm")
-    yield direction, Role(DIRECTION.format(weight))
+    yield magnitude, Role(later(MAGNITUDE, weight=weight), OF_WEIGHT_NORM)
+    yield direction, Role(later(DIRECTION, weight=weight))
 
 
 def _of_iteration(
@@ -94,7 +99,7 @@ def _of_iteration(
 ) -> Iterator[tuple[str, Role]]:
     for name in (f"{stem}_u", f"{stem}_v"):
         if name in tensors:
-            yield name, Role(ITERATION.format(weight), "vector of a power iteration")
+            yield name, Role(later(ITERATION, weight=weight), OF_ITERATION)
 
 
 def _are_norm(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:

@@ -13,6 +13,7 @@ from prune_gui.checkpoint.safetensors_header import read_header
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class SafetensorsCheckpoint(Checkpoint):
             tensors, self._spans, metadata = read_header(
                 self.source.file, self.source.size, path.name
             )
-            remarks = () if tensors else (f"{path.name} holds no tensors.",)
+            remarks = () if tensors else (tr("{name} holds no tensors.", name=path.name),)
             super().__init__(path, tensors, metadata, remarks)
         except BaseException:
             self.source.close()
@@ -61,20 +62,30 @@ class SafetensorsCheckpoint(Checkpoint):
 
         raw = self.raw.get(key)
         if raw is None:
-            raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
+            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         self.source.check()
         packed = raw.dtype in PACKED_DTYPES
         dtype = torch.uint8 if packed else getattr(torch, raw.dtype, None)
         if dtype is None:
             raise CheckpointError(
-                f"{self.path.name}: this version of torch ({torch.__version__}) does not know the "
-                f"dtype {raw.dtype} of {key!r}. Install a newer one."
+                tr(
+                    "{file}: this version of torch ({version}) does not know the dtype {dtype} of "
+                    "{key!r}. Install a newer one.",
+                    file=self.path.name,
+                    version=torch.__version__,
+                    dtype=raw.dtype,
+                    key=key,
+                )
             )
         try:
             flat = span(*self._spans[key], dtype.itemsize)
         except OSError as error:
             raise CheckpointError(
-                f"{self.path.name} cannot be mapped into memory: {error.strerror}."
+                tr(
+                    "{file} cannot be mapped into memory: {reason}.",
+                    file=self.path.name,
+                    reason=error.strerror,
+                )
             ) from error
         return flat if packed else flat.view(dtype).reshape(raw.shape)
 

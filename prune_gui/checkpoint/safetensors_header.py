@@ -17,7 +17,8 @@ from typing import BinaryIO, Final, NamedTuple, NoReturn
 
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, size_in_bytes
-from prune_gui.errors import CheckpointError
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import tr
 
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
@@ -94,8 +95,12 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
         _check_cover(header.spans, data_start, size)
     except _HeaderError as problem:
         raise CheckpointError(
-            f"{name} is not a valid safetensors file: {str(problem)[:MAX_MESSAGE]}. "
-            "Get the file again, or save it again with safetensors."
+            tr(
+                "{name} is not a valid safetensors file: {problem}. "
+                "Get the file again, or save it again with safetensors.",
+                name=name,
+                problem=one_line(str(problem), MAX_MESSAGE),
+            )
         ) from None
     return header
 
@@ -125,21 +130,30 @@ class _HeaderError(Exception):
 def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
     """Return the header as an object and as text, and where the data start."""
     if size < LENGTH_BYTES:
-        raise _HeaderError("it is too short")
+        raise _HeaderError(tr("it is too short"))
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
     if length > size - LENGTH_BYTES:
         raise _HeaderError(
-            f"its header claims {length:,} bytes, and the file has {size:,} (a partial download?)"
+            tr(
+                "its header claims {claimed:,} bytes, and the file has {size:,} "
+                "(a partial download?)",
+                claimed=length,
+                size=size,
+            )
         )
     if length > MAX_HEADER_BYTES:
         raise _HeaderError(
-            f"its header of {length:,} bytes is over the limit of {MAX_HEADER_BYTES:,}"
+            tr(
+                "its header of {length:,} bytes is over the limit of {limit:,}",
+                length=length,
+                limit=MAX_HEADER_BYTES,
+            )
         )
     try:
         text = file.read(length).decode("utf-8")
         # Lists and objects take much more memory than text. Strings of metadata may hold brackets.
         if text.count("[") + text.count("{") > 3 * text.count('"dtype"') + MAX_OTHER_BRACKETS:
-            raise _HeaderError("its header nests too much for a header")
+            raise _HeaderError(tr("its header nests too much for a header"))
         decode = partial(
             json.loads,
             text,
@@ -153,11 +167,11 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
         ):
             decode(object_pairs_hook=_without_duplicates)  # costs more, and says which
     except UnicodeDecodeError:
-        raise _HeaderError("its header is not UTF-8 text") from None
+        raise _HeaderError(tr("its header is not UTF-8 text")) from None
     except (ValueError, RecursionError):
-        raise _HeaderError("its header is not JSON") from None
+        raise _HeaderError(tr("its header is not JSON")) from None
     if not isinstance(header, dict):
-        raise _HeaderError("its header is not a JSON object")
+        raise _HeaderError(tr("its header is not a JSON object"))
     return header, text, LENGTH_BYTES + length
 
 
@@ -173,29 +187,29 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
         ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _HeaderError(f"{twice!r} appears more than once")
+        raise _HeaderError(tr("{key!r} appears more than once", key=twice))
     return unique
 
 
 def _not_minus_zero(digits: str) -> int:
     """Read a number; refuse the one that is not unsigned and does not show it as an int."""
     if digits == "-0":
-        raise _HeaderError("-0 is no size")
+        raise _HeaderError(tr("{number} is no size", number=digits))
     return int(digits)
 
 
 def _refuse_constant(constant: str) -> NoReturn:
-    raise _HeaderError(f"{constant} is no size")
+    raise _HeaderError(tr("{number} is no size", number=constant))
 
 
 def _metadata(entry: object) -> dict[str, str]:
     if entry is None:
         return {}
     if not isinstance(entry, dict):
-        raise _HeaderError("its metadata is not a JSON object")
+        raise _HeaderError(tr("its metadata is not a JSON object"))
     for key, value in entry.items():
         if not isinstance(value, str):
-            raise _HeaderError(f"its metadata {key!r} is not text")
+            raise _HeaderError(tr("its metadata {key!r} is not text", key=key))
     return entry
 
 
@@ -204,7 +218,7 @@ def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _HeaderError(f"{text[:80]!r} is not valid text") from None
+        raise _HeaderError(tr("{text!r} is not valid text", text=text[:80])) from None
 
 
 def _tensor(
@@ -218,10 +232,14 @@ def _tensor(
         kinds: those seen before, by dtype and shape: most tensors are of few of them.
     """
     if not isinstance(entry, dict) or entry.keys() != FIELDS:
-        raise _HeaderError(f"{key!r} does not have exactly a dtype, a shape and data offsets")
+        raise _HeaderError(
+            tr("{key!r} does not have exactly a dtype, a shape and data offsets", key=key)
+        )
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
-        raise _HeaderError(f"{key!r} has no list for its shape or no pair of data offsets")
+        raise _HeaderError(
+            tr("{key!r} has no list for its shape or no pair of data offsets", key=key)
+        )
     start, stop = offsets
     try:
         kind, nbytes = kinds[code, *shape]
@@ -231,16 +249,26 @@ def _tensor(
         pass
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
-        raise _HeaderError(f"{key!r} has the unknown dtype {short(code)}")
+        raise _HeaderError(tr("{key!r} has the unknown dtype {dtype}", key=key, dtype=short(code)))
     bits = ENTRY_BITS[dtype]
     if not (_are_sizes(shape + offsets) and _is_within_reach(shape, bits)):
         raise _HeaderError(
-            f"{key!r} has the impossible shape {short(shape)} or data offsets {short(offsets)}"
+            tr(
+                "{key!r} has the impossible shape {shape} or data offsets {offsets}",
+                key=key,
+                shape=short(shape),
+                offsets=short(offsets),
+            )
         )
     if (stop - start) * 8 != math.prod(shape) * bits:
         raise _HeaderError(
-            f"{key!r} of shape {short(shape)} and dtype {code} does not fit its "
-            f"{stop - start:,} bytes"
+            tr(
+                "{key!r} of shape {shape} and dtype {dtype} does not fit its {nbytes:,} bytes",
+                key=key,
+                shape=short(shape),
+                dtype=code,
+                nbytes=stop - start,
+            )
         )
     kind = RawTensor(tuple(shape), dtype)
     kinds[code, *shape] = kind, stop - start
@@ -263,10 +291,16 @@ def _check_cover(spans: Mapping[str, tuple[int, int]], data_start: int, size: in
     ordered = sorted(spans.items(), key=lambda named: named[1])
     for key, (start, stop) in ordered:
         if start != position:
-            raise _HeaderError(f"{key!r} does not start where the tensor before it ends")
+            raise _HeaderError(
+                tr("{key!r} does not start where the tensor before it ends", key=key)
+            )
         position = stop
     if position != size:
         raise _HeaderError(
-            f"its tensors end at byte {position:,}, and the file at byte {size:,}"
-            " (a partial download?)"
+            tr(
+                "its tensors end at byte {stop:,}, and the file at byte {size:,} "
+                "(a partial download?)",
+                stop=position,
+                size=size,
+            )
         )

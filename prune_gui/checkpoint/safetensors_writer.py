@@ -18,6 +18,7 @@ from prune_gui.checkpoint.safetensors_header import (
     header_bytes,
 )
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 
@@ -53,19 +54,29 @@ def header_of(placed: Sequence[Placed], metadata: Mapping[str, str]) -> bytes:
     for item in placed:
         if item.entry.dtype not in CODES:
             raise CheckpointError(
-                f"{item.key!r} has the dtype {item.entry.dtype}, which safetensors cannot store. "
-                "Save as .pt instead."
+                tr(
+                    "{key!r} has the dtype {dtype}, which safetensors cannot store. "
+                    "Save as .pt instead.",
+                    key=item.key,
+                    dtype=item.entry.dtype,
+                )
             )
         if item.key == METADATA_KEY:
             raise CheckpointError(
-                f"safetensors cannot store a tensor named {METADATA_KEY!r}. Save as .pt instead."
+                tr(
+                    "safetensors cannot store a tensor named {key!r}. Save as .pt instead.",
+                    key=METADATA_KEY,
+                )
             )
     header = header_bytes(
         ((item.key, item.entry.dtype, item.entry.shape) for item in placed), metadata
     )
     if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
         raise CheckpointError(
-            f"The names and the metadata take {len(header):,} bytes, more than safetensors can "
-            "store. Save as .pt instead."
+            tr(
+                "The names and the metadata take {nbytes:,} bytes, more than safetensors can "
+                "store. Save as .pt instead.",
+                nbytes=len(header),
+            )
         )
     return header

@@ -10,16 +10,19 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
 from reprlib import repr as short
-from typing import Final
+from typing import Final, TypeVar
 
 from prune_gui.checkpoint.base import SUFFIXES, Format
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
+
+Item = TypeVar("Item")
 
 NAME: Final = re.compile(r".+(\.safetensors|\.bin)\.index(\.[^.]+)?\.json", re.IGNORECASE)
 """What an index is called; some have a variant in their names, as in `.index.fp16.json`."""
@@ -76,17 +79,30 @@ class ShardIndex:
             real = Path(os.path.realpath(path, strict=True))
         except FileNotFoundError:
             raise CheckpointError(
-                f"{self.path.name} lists {shard}, which is not in {self.path.parent}. Get that "
-                "file, too, or open another shard alone."
+                tr(
+                    "{index} lists {shard}, which is not in {folder}. Get that file, too, or open "
+                    "another shard alone.",
+                    index=self.path.name,
+                    shard=shard,
+                    folder=self.path.parent,
+                )
             ) from None
         if real.parent not in _homes(self.path.parent):
             raise CheckpointError(
-                f"{self.path.name} lists {shard}, which is a link to a file elsewhere, and is not "
-                "followed. Put the file itself there."
+                tr(
+                    "{index} lists {shard}, which is a link to a file elsewhere, and is not "
+                    "followed. Put the file itself there.",
+                    index=self.path.name,
+                    shard=shard,
+                )
             )
         if not stat.S_ISREG(real.stat().st_mode):
             raise CheckpointError(
-                f"{self.path.name} lists {shard}, which is not a file. Put the shard there."
+                tr(
+                    "{index} lists {shard}, which is not a file. Put the shard there.",
+                    index=self.path.name,
+                    shard=shard,
+                )
             )
         return path
 
@@ -101,12 +117,20 @@ def read_index(path: Path) -> ShardIndex:
         return _read(path)
     except _IndexError as problem:
         raise CheckpointError(
-            f"{path.name} is not a valid index of shards: {problem}. Get the file again, or open "
-            "one of the shards alone."
+            tr(
+                "{name} is not a valid index of shards: {problem}. Get the file again, or open "
+                "one of the shards alone.",
+                name=path.name,
+                problem=str(problem),
+            )
         ) from None
     except OSError as error:
         raise CheckpointError(
-            f"{path} cannot be read: {error.strerror or error}. Check its permissions."
+            tr(
+                "{path} cannot be read: {reason}. Check its permissions.",
+                path=path,
+                reason=error.strerror or error,
+            )
         ) from error
 
 
@@ -116,10 +140,12 @@ def index_bytes(weight_map: Mapping[str, str], metadata: Mapping[str, object]) -
     return f"{json.dumps(index, indent=2, sort_keys=True)}\n".encode()
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return the first few of some names as a list for a sentence."""
-    more = len(names) - NAMED_AT_MOST
-    return ", ".join(names[:NAMED_AT_MOST]) + (f" and {more:,} more" if more > 0 else "")
+def listed(
+    items: Sequence[Item], told: Callable[[Item], str] = str, most: int = NAMED_AT_MOST
+) -> str:
+    """Return the first few of some items, each as it is told, as a list for a sentence."""
+    first, more = tr(", ").join(map(told, items[:most])), len(items) - most
+    return tr("{names} and {more:,} more", names=first, more=more) if more > 0 else first
 
 
 def index_with(path: Path) -> ShardIndex | None:
@@ -141,16 +167,16 @@ def _read(path: Path) -> ShardIndex:
     with path.open("rb") as file:
         text = file.read(MAX_INDEX_BYTES + 1)
     if len(text) > MAX_INDEX_BYTES:
-        raise _IndexError(f"it is over the limit of {MAX_INDEX_BYTES:,} bytes")
+        raise _IndexError(tr("it is over the limit of {limit:,} bytes", limit=MAX_INDEX_BYTES))
     try:
         index = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):
-        raise _IndexError("it is not JSON") from None
+        raise _IndexError(tr("it is not JSON")) from None
     match index:
         case {"weight_map": dict() as weight_map} if weight_map:
             pass
         case _:
-            raise _IndexError("it has no weight_map with the file name of each tensor")
+            raise _IndexError(tr("it has no weight_map with the file name of each tensor"))
     for name in set(map(_text, weight_map.values())):
         _check_name(name, _suffix(path))
     metadata = index.get("metadata")
@@ -161,14 +187,14 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique: dict[str, object] = {}
     for key, value in pairs:
         if key in unique:
-            raise _IndexError(f"{short(key)} appears more than once")
+            raise _IndexError(tr("{key} appears more than once", key=short(key)))
         unique[key] = value
     return unique
 
 
 def _text(name: object) -> str:
     if not isinstance(name, str):
-        raise _IndexError(f"{short(name)} is no file name")
+        raise _IndexError(tr("{name} is no file name", name=short(name)))
     return name
 
 
@@ -176,9 +202,9 @@ def _check_name(name: str, suffix: str) -> None:
     """Refuse whatever is more than the name of a file of one kind, on any system."""
     plain = PureWindowsPath(name).name == name and name.isprintable()
     if not plain or len(name) > MAX_NAME:
-        raise _IndexError(f"{short(name)} is not the name of a file in its folder")
+        raise _IndexError(tr("{name} is not the name of a file in its folder", name=short(name)))
     if not name.lower().endswith(suffix):
-        raise _IndexError(f"{short(name)} is not a {suffix} file")
+        raise _IndexError(tr("{name} is not a {suffix} file", name=short(name), suffix=suffix))
 
 
 def _suffix(path: Path) -> str:

@@ -17,6 +17,7 @@ from prune_gui.checkpoint.shard_index import ShardIndex, listed, read_index
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ class ShardedCheckpoint(Checkpoint):
     def _from_shard(self, key: str, read: Callable[[Checkpoint], torch.Tensor]) -> torch.Tensor:
         shard = self.index.weight_map.get(key)
         if shard is None:
-            raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
+            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         with self._lock:
             if self._closed:
-                raise CheckpointError(f"{self.path.name} is closed. Open it again.")
+                raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
             return read(self._shard(shard))
 
     def open_shard(self, shard: str) -> Checkpoint:
@@ -87,20 +88,34 @@ class ShardedCheckpoint(Checkpoint):
             state = status.st_size, status.st_mtime_ns
             if self._states.setdefault(shard, state) != state:
                 raise CheckpointError(
-                    f"{shard} was changed by another program since {name} was opened. "
-                    "Open it again."
+                    tr(
+                        "{shard} was changed by another program since {index} was opened. "
+                        "Open it again.",
+                        shard=shard,
+                        index=name,
+                    )
                 )
             opened = self._open_file(path)
         except OSError as error:
             raise CheckpointError(
-                f"{shard} cannot be read: {error.strerror or error}. Get the file again, or open "
-                "another shard alone."
+                tr(
+                    "{shard} cannot be read: {reason}. Get the file again, or open another shard "
+                    "alone.",
+                    shard=shard,
+                    reason=error.strerror or error,
+                )
             ) from error
         if opened.format != self.format:
             opened.close()
             raise CheckpointError(
-                f"{shard} is a {opened.format} checkpoint, but {name} is an index of "
-                f"{self.format} files. Convert them to one format."
+                tr(
+                    "{shard} is a {format} checkpoint, but {index} is an index of {others} files. "
+                    "Convert them to one format.",
+                    shard=shard,
+                    format=opened.format,
+                    index=name,
+                    others=self.format,
+                )
             )
         return opened
 
@@ -147,7 +162,7 @@ class _Contents:
         for key, shard in index.weight_map.items():
             self._promised.setdefault(shard, []).append(key)
         self._shard_of: dict[str, str] = {}
-        self._unlisted: list[str] = []
+        self._unlisted: list[tuple[str, str]] = []
         self._warnings: list[str] = []
         self.raw: dict[str, RawTensor] = {}
         self.metadata: dict[str, str] = {}
@@ -161,22 +176,32 @@ class _Contents:
         for key in self._promised[shard]:
             if key not in opened.raw:
                 raise CheckpointError(
-                    f"{self._index.path.name} says that {key[:200]!r} is in {shard}, but it is "
-                    "not there. Get both files again."
+                    tr(
+                        "{index} says that {key!r} is in {shard}, but it is not there. Get both "
+                        "files again.",
+                        index=self._index.path.name,
+                        key=key[:200],
+                        shard=shard,
+                    )
                 )
         for key, tensor in opened.raw.items():
             other = self._shard_of.setdefault(key, shard)
             if other != shard:
                 raise CheckpointError(
-                    f"{self._index.path.name}: both {other} and {shard} hold {key[:200]!r}. "
-                    "Get the files again."
+                    tr(
+                        "{index}: both {one} and {other} hold {key!r}. Get the files again.",
+                        index=self._index.path.name,
+                        one=other,
+                        other=shard,
+                        key=key[:200],
+                    )
                 )
             if self._index.weight_map.get(key) == shard:
                 # Addresses in memory mean nothing from one shard to the next.
                 view: Hashable = tensor.view and (number, tensor.view)
                 self.raw[key] = tensor._replace(view=view)
             else:
-                self._unlisted.append(f"{key[:200]!r} in {shard}")
+                self._unlisted.append((key, shard))
         self.metadata = {**self.metadata, **opened.metadata}
         self._warnings += opened.warnings
 
@@ -185,9 +210,17 @@ class _Contents:
         yield from self._warnings
         index = self._index
         if self._unlisted:
-            yield f"{index.path.name} does not list, and so leaves out: {listed(self._unlisted)}."
+            yield tr(
+                "{index} does not list, and so leaves out: {tensors}.",
+                index=index.path.name,
+                tensors=listed(self._unlisted, _place),
+            )
         if strays := _strays(index):
-            yield f"{index.path.name} does not list, and so leaves out the files {listed(strays)}."
+            yield tr(
+                "{index} does not list, and so leaves out the files {files}.",
+                index=index.path.name,
+                files=listed(strays),
+            )
         claimed = index.metadata.get("total_size")
         sizes = {
             tensor.view or key: size_in_bytes(tensor.shape, tensor.dtype)
@@ -196,7 +229,18 @@ class _Contents:
         once = sum(sizes.values())
         each = sum(size_in_bytes(tensor.shape, tensor.dtype) for tensor in self.raw.values())
         if isinstance(claimed, int | float) and claimed not in (once, each):
-            yield f"{index.path.name} gives a total size of {short(claimed)} bytes; it is {once}."
+            yield tr(
+                "{index} gives a total size of {claimed} bytes; it is {size}.",
+                index=index.path.name,
+                claimed=short(claimed),
+                size=once,
+            )
+
+
+def _place(found: tuple[str, str]) -> str:
+    """Return where a tensor is, given its key and its shard."""
+    key, shard = found
+    return tr("{key!r} in {shard}", key=key[:200], shard=shard)
 
 
 def _strays(index: ShardIndex) -> list[str]:

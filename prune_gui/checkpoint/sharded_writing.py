@@ -20,6 +20,7 @@ from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.checkpoint.writing import KEEP_THE_FILES, check_nothing_special, write_file
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 NAMES: Final[Mapping[Format, tuple[str, str]]] = {
@@ -278,7 +279,11 @@ def _staying(folder: Path, *, but: Iterable[str]) -> list[str]:
         weights = path.suffix.lower() in SUFFIXES and path.name not in replaced
         if weights or path.is_symlink() or not path.is_file():
             raise CheckpointError(
-                f"{folder} holds more than shards and the files beside them: {path.name}. Choose "
-                "another folder."
+                tr(
+                    "{folder} holds more than shards and the files beside them: {name}. Choose "
+                    "another folder.",
+                    folder=folder,
+                    name=path.name,
+                )
             )
     return [path.name for path in folder.iterdir() if path.name not in replaced]

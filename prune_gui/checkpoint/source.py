@@ -9,6 +9,7 @@ from typing import Final
 
 from prune_gui.checkpoint.digest import PIECE_BYTES
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 FINGERPRINT_PREFIX: Final = "sha256:"
@@ -40,11 +41,13 @@ class Source:
             CheckpointError: it is closed, or somebody has.
         """
         if self.file.closed:
-            raise CheckpointError(f"{self.path.name} is closed. Open it again.")
+            raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
         if self._stat() != self._state:
             raise CheckpointError(
-                f"{self.path.name} was changed by another program since it was opened. "
-                "Open it again."
+                tr(
+                    "{file} was changed by another program since it was opened. Open it again.",
+                    file=self.path.name,
+                )
             )
 
     def fingerprint(self, monitor: Monitor) -> str:
@@ -65,7 +68,9 @@ class Source:
             self.check()
         except OSError as error:
             reason = error.strerror or error
-            raise CheckpointError(f"{self.path} cannot be read: {reason}.") from error
+            raise CheckpointError(
+                tr("{path} cannot be read: {reason}.", path=self.path, reason=reason)
+            ) from error
         return f"{FINGERPRINT_PREFIX}{digest.hexdigest()}"
 
     def close(self) -> None:

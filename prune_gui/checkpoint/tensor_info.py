@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
+from prune_gui.language import later
+
 ENTRY_BITS: Final = {
     "float64": 64,
     "float32": 32,
@@ -61,6 +63,8 @@ MAX_ENTRIES: Final = 1 << 50
 class TensorInfo(NamedTuple):
     """One parameter of a checkpoint.
 
+    What is said of it in words is for `tr`.
+
     Attributes:
         name: as shown, and as recipes name it. A reparametrized pair `X_orig`, `X_mask` is "X".
         shape: of the tensor; of the original for a pair.
@@ -103,7 +107,7 @@ class TensorInfo(NamedTuple):
         if self.spared is not None:
             return self.spared
         if self.numel == 0:
-            return "empty"
+            return later("empty")
         return None
 
 
@@ -114,11 +118,11 @@ def size_in_bytes(shape: tuple[int, ...], dtype: str) -> int:
 
 def _reason(dtype: str) -> str:
     if dtype == "float8_e8m0fnu":
-        return "cannot hold a zero"
+        return later("cannot hold a zero")
     if dtype in PACKED_DTYPES or dtype == "float4_e2m1fn_x2":
-        return "packed"
+        return later("packed")
     if dtype.startswith("q"):
-        return "quantized"
+        return later("quantized")
     if dtype.startswith("complex"):
-        return "complex"
-    return "boolean" if dtype == "bool" else "integer"
+        return later("complex")
+    return later("boolean") if dtype == "bool" else later("integer")

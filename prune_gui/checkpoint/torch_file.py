@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import warnings
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,15 +17,17 @@ from prune_gui.checkpoint.nest import Root, State, largest, name_of, state_dicts
 from prune_gui.checkpoint.overlaps import overlapping
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.pickle_scan import Scan
+from prune_gui.checkpoint.shard_index import listed
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS
 from prune_gui.checkpoint.torch_layout import Layout, inspect_layout
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import later, tr, trn
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
 
 NAMED_AT_MOST: Final = 5
-REPEATED: Final = "repeated view"
+REPEATED: Final = later("repeated view")
 
 
 class TorchCheckpoint(Checkpoint):
@@ -62,7 +64,12 @@ class TorchCheckpoint(Checkpoint):
         if state is not None:
             if state not in names:
                 raise CheckpointError(
-                    f"{path.name} has no state dict {state!r}. Choose one of {_listed(found)}."
+                    tr(
+                        "{file} has no state dict {name!r}. Choose one of {names}.",
+                        file=path.name,
+                        name=state,
+                        names=listed(list(found), _named, NAMED_AT_MOST),
+                    )
                 )
             self.root = names[state]
         self.state = found[self.root]
@@ -78,7 +85,7 @@ class TorchCheckpoint(Checkpoint):
         self.source.check()
         tensor = self.state.get(key)
         if not isinstance(tensor, torch.Tensor):
-            raise CheckpointError(f"{self.path.name} has no tensor {key!r}.")
+            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         return tensor.detach().resolve_conj().resolve_neg()
 
     def nbytes_beside(self) -> int:
@@ -109,8 +116,12 @@ def _load(path: Path, layout: Layout) -> object:
     lack = shortage(layout.nbytes)
     if lack is not None:
         raise CheckpointError(
-            f"{path.name} cannot be read piece by piece, and loading it takes {lack}. Save it "
-            "again with torch.save of a recent torch, or close other programs."
+            tr(
+                "{name} cannot be read piece by piece, and loading it takes {lack}. Save it again "
+                "with torch.save of a recent torch, or close other programs.",
+                name=path.name,
+                lack=lack,
+            )
         )
     try:
         with warnings.catch_warnings():
@@ -123,17 +134,26 @@ def _load(path: Path, layout: Layout) -> object:
         raise
     except UnicodeEncodeError as error:
         raise CheckpointError(
-            f"{path} has a name that is no valid text, which torch cannot use. Rename it."
+            tr(
+                "{path} has a name that is no valid text, which torch cannot use. Rename it.",
+                path=path,
+            )
         ) from error
     except MemoryError as error:
         raise CheckpointError(
-            f"{path.name} does not fit into memory. Close other programs, or open it on a larger "
-            "machine."
+            tr(
+                "{name} does not fit into memory. Close other programs, or open it on a larger "
+                "machine.",
+                name=path.name,
+            )
         ) from error
     except Exception as error:  # torch raises whatever a damaged file leads it to
         raise CheckpointError(
-            f"{path.name} is damaged: torch cannot load it ({_first_line(error)}). "
-            "Get the file again."
+            tr(
+                "{name} is damaged: torch cannot load it ({reason}). Get the file again.",
+                name=path.name,
+                reason=_first_line(error),
+            )
         ) from error
 
 
@@ -146,40 +166,42 @@ def _refusal(path: Path, message: str) -> CheckpointError:
 
 def _no_state_dict(path: Path, nest: object) -> str:
     if isinstance(nest, torch.Tensor):
-        return (
-            f"{path.name} holds a single tensor without a name. Save it in a dictionary: "
-            "`torch.save({'weight': tensor}, path)`."
+        return tr(
+            "{name} holds a single tensor without a name. Save it in a dictionary: `{code}`.",
+            name=path.name,
+            code="torch.save({'weight': tensor}, path)",
         )
-    return (
-        f"{path.name} holds no state dict: no dictionary in it maps names to tensors "
-        "(an optimizer's state does not count). Save `model.state_dict()`."
+    return tr(
+        "{name} holds no state dict: no dictionary in it maps names to tensors "
+        "(an optimizer's state does not count). Save `model.state_dict()`.",
+        name=path.name,
     )
 
 
 def _remarks(root: Root, found: Mapping[Root, State]) -> Iterator[str]:
     others = [other for other in found if other != root]
     if others:
-        yield (
-            f"This is the state dict {_named(root)}. Tensors beside it are kept as they are, not "
-            f"shown: in {_listed(others)}. Choose one of them by its name: --state, or File > "
-            "State dict."
+        yield tr(
+            "This is the state dict {name}. Tensors beside it are kept as they are, not shown: in "
+            "{others}. Choose one of them by its name: --state, or File > State dict.",
+            name=_named(root),
+            others=listed(others, _named, NAMED_AT_MOST),
         )
     nameless = sum(
         isinstance(value, torch.Tensor) and not isinstance(key, str)
         for key, value in found[root].items()
     )
     if nameless:
-        yield f"{nameless:,} tensors whose keys are not text are kept as they are, not shown."
+        yield trn(
+            "{count:,} tensor whose key is not text is kept as it is, not shown.",
+            "{count:,} tensors whose keys are not text are kept as they are, not shown.",
+            nameless,
+        )
 
 
 def _named(root: Root) -> str:
-    return repr(one_line(name_of(root), 80)) + ("" if root else " (the top level)")
-
-
-def _listed(roots: Iterable[Root]) -> str:
-    names = [_named(root) for root in roots]
-    more = len(names) - NAMED_AT_MOST
-    return ", ".join(names[:NAMED_AT_MOST]) + (f" and {more:,} more" if more > 0 else "")
+    name = one_line(name_of(root), 80)
+    return repr(name) if root else tr("{name!r} (the top level)", name=name)
 
 
 def _raw(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, RawTensor]:
@@ -189,12 +211,21 @@ def _raw(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, RawTensor
         dtype = str(tensor.dtype).removeprefix("torch.")
         if dtype not in ENTRY_BITS:
             raise CheckpointError(
-                f"{path.name}: {key[:80]!r} has the dtype {dtype}, which is not supported. Save it "
-                "in another one."
+                tr(
+                    "{file}: {key!r} has the dtype {dtype}, which is not supported. Save it in "
+                    "another one.",
+                    file=path.name,
+                    key=key[:80],
+                    dtype=dtype,
+                )
             )
         if not _is_text(key):
             raise CheckpointError(
-                f"{path.name}: the name {key[:80]!r} is not valid text. Save it under another one."
+                tr(
+                    "{file}: the name {key!r} is not valid text. Save it under another one.",
+                    file=path.name,
+                    key=key[:80],
+                )
             )
         special = _special(tensor)
         view = _view(tensor) if special is None else None
@@ -220,13 +251,13 @@ def _is_text(key: str) -> bool:
 def _special(tensor: torch.Tensor) -> str | None:
     """Return why the values are not plain dense entries; see `TensorInfo.special`."""
     if tensor.is_quantized:
-        return "quantized"
+        return later("quantized")
     if tensor.is_nested or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return "tensor subclass"
+        return later("tensor subclass")
     if tensor.layout != torch.strided:
-        return "sparse"
+        return later("sparse")
     if tensor.is_meta:
-        return "without values"
+        return later("without values")
     if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
         return REPEATED
     return None

@@ -16,6 +16,7 @@ from prune_gui.checkpoint.conversion import lines_of, needs_code
 from prune_gui.checkpoint.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.pickle_scan import Scan, Storage, scan
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import later, tr
 
 METADATA_RECORD: Final = "prune_gui.json"
 """A record that we add to torch archives: {"root": [...], "metadata": {...}}. torch ignores it."""
@@ -74,13 +75,21 @@ def inspect_layout(path: Path) -> Layout:
             return _inspect_legacy(path, file)
     except FalseClaimError as problem:
         raise CheckpointError(
-            f"{path.name} is not opened: {one_line(str(problem), 300)}. Get the file again, or "
-            "save it again with torch.save."
+            tr(
+                "{name} is not opened: {problem}. Get the file again, or save it again with "
+                "torch.save.",
+                name=path.name,
+                problem=one_line(tr(problem.claim), 300),
+            )
         ) from None
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError) as error:
         raise CheckpointError(
-            f"{path.name} is a damaged zip archive ({one_line(str(error), 200)}; a partial "
-            "download?). Get the file again."
+            tr(
+                "{name} is a damaged zip archive ({reason}; a partial download?). Get the file "
+                "again.",
+                name=path.name,
+                reason=one_line(str(error), 200),
+            )
         ) from error
 
 
@@ -91,17 +100,23 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
     records = {record.filename.partition("/")[2]: record for record in every}
     if "constants.pkl" in records:
         raise CheckpointError(
-            f"{path.name} is a TorchScript program, not a checkpoint, and it is not run. "
-            "If you trust it, save its weights:",
+            tr(
+                "{name} is a TorchScript program, not a checkpoint, and it is not run. "
+                "If you trust it, save its weights:",
+                name=path.name,
+            ),
             lines_of(path, "torch.jit"),
         )
     if "data.pkl" not in records:
         raise CheckpointError(
-            f"{path.name} is a zip archive, but not one that torch.save wrote. If a checkpoint is "
-            "in it, unpack it first."
+            tr(
+                "{name} is a zip archive, but not one that torch.save wrote. If a checkpoint is in "
+                "it, unpack it first.",
+                name=path.name,
+            )
         )
     if len({name.lower() for name in records}) < len(every):
-        raise FalseClaimError("its archive has two records of the same name")
+        raise FalseClaimError(later("its archive has two records of the same name"))
     size = path.stat().st_size
     _check_records(records, size)
     _check_places(records, file, size)
@@ -109,15 +124,19 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
     def check(storage: Storage) -> None:
         record = records.get(f"data/{storage.key}")
         if record is None:
-            raise FalseClaimError(f"its storage {storage.key!r} is missing")
+            raise FalseClaimError(later("its storage {key!r} is missing", key=storage.key))
         if storage.nbytes > record.file_size:
             raise FalseClaimError(
-                f"its storage {storage.key!r} claims {storage.nbytes:,} bytes and has "
-                f"{record.file_size:,}"
+                later(
+                    "its storage {key!r} claims {claimed:,} bytes and has {size:,}",
+                    key=storage.key,
+                    claimed=storage.nbytes,
+                    size=record.file_size,
+                )
             )
 
     if records["data.pkl"].file_size > MAX_PICKLE_BYTES:
-        raise FalseClaimError("its pickle is too large")
+        raise FalseClaimError(later("its pickle is too large"))
     with archive.open(records["data.pkl"]) as record:
         found = scan(cast("BinaryIO", io.BufferedReader(record)), check)  # as large as it is
     _check_code(path, found)
@@ -139,20 +158,30 @@ def _inspect_zip(path: Path, file: BinaryIO) -> Layout:
 def _check_records(records: Mapping[str, zipfile.ZipInfo], size: int) -> None:
     """Check what a zip archive of `size` bytes says of its records."""
     if min(record.header_offset for record in records.values()) != 0:
-        raise FalseClaimError("its archive does not start with a record")
+        raise FalseClaimError(later("its archive does not start with a record"))
     for name, record in records.items():
         stored = record.compress_type == zipfile.ZIP_STORED
         if record.flag_bits & ENCRYPTED:
-            raise FalseClaimError("its archive is encrypted")
+            raise FalseClaimError(later("its archive is encrypted"))
         if record.compress_type not in READ_BY_TORCH:
-            raise FalseClaimError(f"its record {name!r} is compressed in a way torch cannot read")
+            raise FalseClaimError(
+                later("its record {name!r} is compressed in a way torch cannot read", name=name)
+            )
         if record.header_offset + record.compress_size > size or (
             stored and record.compress_size != record.file_size
         ):
-            raise FalseClaimError(f"its record {name!r} claims more than the file holds")
+            raise FalseClaimError(
+                later("its record {name!r} claims more than the file holds", name=name)
+            )
     unpacked = sum(record.file_size for record in records.values())
     if unpacked > MAX_GROWTH * size:
-        raise FalseClaimError(f"its archive unpacks from {size:,} to {unpacked:,} bytes")
+        raise FalseClaimError(
+            later(
+                "its archive unpacks from {size:,} to {unpacked:,} bytes",
+                size=size,
+                unpacked=unpacked,
+            )
+        )
 
 
 def _check_places(records: Mapping[str, zipfile.ZipInfo], file: BinaryIO, size: int) -> None:
@@ -163,7 +192,7 @@ def _check_places(records: Mapping[str, zipfile.ZipInfo], file: BinaryIO, size: 
         lengths = file.read(4)
         name, extra = int.from_bytes(lengths[:2], "little"), int.from_bytes(lengths[2:], "little")
         if record.header_offset + LOCAL_HEADER + name + extra + record.compress_size > end:
-            raise FalseClaimError("the records of its archive overlap")
+            raise FalseClaimError(later("the records of its archive overlap"))
         end = record.header_offset
 
 
@@ -187,7 +216,8 @@ def _own_record(
                     return tuple(root), metadata, ()
     except (ValueError, RecursionError):
         pass
-    return None, {}, (f"Its record {METADATA_RECORD} cannot be understood, and is left out.",)
+    remark = tr("Its record {name} cannot be understood, and is left out.", name=METADATA_RECORD)
+    return None, {}, (remark,)
 
 
 def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
@@ -195,7 +225,9 @@ def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
 
     def note(storage: Storage) -> None:
         if not storage.typed:
-            raise FalseClaimError("its dtypes are newer than its form, and torch cannot read them")
+            raise FalseClaimError(
+                later("its dtypes are newer than its form, and torch cannot read them")
+            )
         storages[storage.key] = max(storage.nbytes, storages.get(storage.key, 0))
 
     first = scan(file, note)
@@ -206,13 +238,17 @@ def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
         _check_code(path, pickled)
     keys = found[-1].root
     if not isinstance(keys, list) or not storages.keys() <= set(filter(_is_text, keys)):
-        raise FalseClaimError("some of its storages are missing")
+        raise FalseClaimError(later("some of its storages are missing"))
     behind = path.stat().st_size - file.tell()
     claimed = sum(LEGACY_COUNT_BYTES + nbytes for nbytes in storages.values())
     if claimed > behind:
         raise FalseClaimError(
-            f"its tensors claim {claimed:,} bytes, and {behind:,} follow its pickle"
-            " (a partial download?)"
+            later(
+                "its tensors claim {claimed:,} bytes, and {size:,} follow its pickle "
+                "(a partial download?)",
+                claimed=claimed,
+                size=behind,
+            )
         )
     return Layout(
         mappable=False,

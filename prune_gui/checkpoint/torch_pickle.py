@@ -16,6 +16,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -40,7 +41,9 @@ def pickled(nest: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[U
     try:
         pickler.dump(nest)
     except RecursionError as error:
-        raise CheckpointError("The dictionaries are nested too deeply for torch.save.") from error
+        raise CheckpointError(
+            tr("The dictionaries are nested too deeply for torch.save.")
+        ) from error
     return file.getvalue(), pickler.storages
 
 

@@ -24,6 +24,7 @@ from prune_gui.checkpoint.torch_file import TorchCheckpoint
 from prune_gui.checkpoint.torch_layout import BYTE_ORDER, METADATA_RECORD
 from prune_gui.checkpoint.torch_pickle import identity, pickled
 from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 VERSION: Final = b"3\n"
@@ -173,8 +174,12 @@ def _blank(entry: Entry) -> torch.Tensor:
     dtype = getattr(torch, entry.dtype, None)
     if dtype is None:
         raise CheckpointError(
-            f"{entry.name!r} has the dtype {entry.dtype}, which torch does not know. "
-            "Save as .safetensors instead."
+            tr(
+                "{key!r} has the dtype {dtype}, which torch does not know. "
+                "Save as .safetensors instead.",
+                key=entry.name,
+                dtype=entry.dtype,
+            )
         )
     octets = torch.empty(entry.nbytes, dtype=torch.uint8, device="meta")
     return octets.view(dtype).reshape(entry.shape)

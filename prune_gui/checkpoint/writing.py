@@ -15,12 +15,18 @@ from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.safetensors_writer import write_safetensors
 from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.errors import CheckpointError
+from prune_gui.language import later, tr
 from prune_gui.monitor import Monitor
 
-KEEP_THE_FILES: Final = (
-    "only dense tensors can go from one torch file to another. Save in files like those of the "
-    "input."
+KEEP_THE_FILES: Final = later(
+    "{key!r} ({special}) cannot be stored in {name}: only dense tensors can go from one torch file "
+    "to another. Save in files like those of the input."
 )
+DENSE_ONLY: Final = later(
+    "{key!r} ({special}) cannot be stored in {name}: safetensors holds plain dense tensors only. "
+    "Save as .pt instead."
+)
+"""Refusals of a special tensor."""
 
 
 def write_checkpoint(
@@ -108,8 +114,11 @@ def write_file(
         faithful = are_sound(path, kept, monitor)
     if not (faithful and _agrees(path, placed, checksums, metadata, monitor)):
         raise CheckpointError(
-            f"{out} was not written: read back, the new file differs from what was meant. "
-            "The disk or the memory may be faulty."
+            tr(
+                "{path} was not written: read back, the new file differs from what was meant. "
+                "The disk or the memory may be faulty.",
+                path=out,
+            )
         )
     if like is not None:
         like.check()
@@ -130,28 +139,25 @@ def check_kinds(out: Path, form: Format, placed: Sequence[Placed], like: Checkpo
         CheckpointError: it cannot.
     """
     if form == "safetensors":
-        advice = "safetensors holds plain dense tensors only. Save as .pt instead."
-        check_nothing_special(out, placed, like, advice)
+        check_nothing_special(out, placed, like, DENSE_ONLY)
     elif like is not None and (like.format != form or isinstance(like, ShardedCheckpoint)):
         check_nothing_special(out, placed, like, KEEP_THE_FILES)
 
 
 def check_nothing_special(
-    out: Path, placed: Sequence[Placed], like: Checkpoint | None, advice: str
+    out: Path, placed: Sequence[Placed], like: Checkpoint | None, refusal: str
 ) -> None:
     """Check that no special tensor of `like` would be missing from `out`.
 
     Raises:
-        CheckpointError: one would; says so and gives the advice.
+        CheckpointError: one would; says so as the refusal does.
     """
     if like is None:
         return
     written = {item.key for item in placed}
     for key, tensor in like.raw.items():
         if tensor.special is not None and key not in written:
-            raise CheckpointError(
-                f"{key!r} ({tensor.special}) cannot be stored in {out.name}: {advice}"
-            )
+            raise CheckpointError(tr(refusal, key=key, special=tr(tensor.special), name=out.name))
 
 
 def _agrees(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from prune_gui.language import tr
 from prune_gui.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A recipe as it stood after one act of the user."""
+    """A recipe as it stood after one act of the user, which the label names in their language."""
 
     label: str
     recipe: Recipe
@@ -28,9 +29,9 @@ class History:
     position: int = 0
 
     @classmethod
-    def begin(cls, recipe: Recipe, label: str = "Open") -> History:
+    def begin(cls, recipe: Recipe) -> History:
         """Return a history that knows one recipe."""
-        return cls((Moment(label, recipe),))
+        return cls((Moment(tr("Open"), recipe),))
 
     @property
     def recipe(self) -> Recipe:

@@ -16,6 +16,7 @@ from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from prune_gui.errors import PruneGuiError
+from prune_gui.language import tr
 from prune_gui.recipe import Recipe
 from prune_gui.session.session import Session
 
@@ -69,7 +70,7 @@ class Unsaved(BaseModel):
         Raises:
             RecipeError: it cannot be read any more, for example because a plug-in is missing.
         """
-        return Recipe.from_yaml(self.recipe, source="The unsaved recipe", folder=self.folder)
+        return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"), folder=self.folder)
 
     @property
     def writer_lives(self) -> bool:

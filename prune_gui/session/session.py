@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.language import later, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
 from prune_gui.session.disk import Stamps
@@ -66,13 +67,13 @@ class Session:
 
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
         """Take the steps of a recipe file in place of the ones there are."""
-        self.history = self.history.act("Open recipe", recipe)
+        self.history = self.history.act(tr("Open recipe"), recipe)
         self.mark_saved(recipe, path)
 
     def use_own_recipe(self) -> None:
         """Take the steps that the checkpoint was made with in place of the ones there are."""
         if self.made is not None and self.made.recipe is not None:
-            self.history = self.history.act("Take the file's recipe", self.made.recipe)
+            self.history = self.history.act(tr("Take the file's recipe"), self.made.recipe)
 
     def take_over(self, other: Session) -> None:
         """Go on with the recipe of another session: its history, named states and file.
@@ -86,48 +87,49 @@ class Session:
 
     def bring_back(self, recipe: Recipe, path: Path | None) -> None:
         """Take the steps that were not saved when the program last ended; they still are not."""
-        self.history = self.history.act("Bring back unsaved steps", recipe)
+        self.history = self.history.act(tr("Bring back unsaved steps"), recipe)
         self.recipe_path = path
 
     def add(self, step: Step) -> None:
         """Append a step."""
-        self._act(f"Add {step.method.title}", (*self.steps, step))
+        label = tr("Add {method}", method=tr(step.method.title))
+        self._act(label, (*self.steps, step))
 
     def replace(self, index: int, step: Step) -> None:
         """Put `step` in the place of another."""
         steps = list(self.steps)
         steps[index] = step
-        self._act(f"Edit step {index + 1}", steps)
+        self._act(tr("Edit step {number}", number=index + 1), steps)
 
     def switch(self, index: int, *, enabled: bool) -> None:
         """Switch a step on or off; it keeps its place."""
         steps = list(self.steps)
         steps[index] = steps[index].model_copy(update={"enabled": enabled})
-        self._act(f"Switch {'on' if enabled else 'off'} step {index + 1}", steps)
+        label = later("Switch on step {number}") if enabled else later("Switch off step {number}")
+        self._act(tr(label, number=index + 1), steps)
 
     def move(self, index: int, to: int) -> None:
         """Move a step so that it becomes number `to` (from 0)."""
         steps = list(self.steps)
         steps.insert(to, steps.pop(index))
-        self._act(f"Move step {index + 1} to {to + 1}", steps)
+        self._act(tr("Move step {number} to {place}", number=index + 1, place=to + 1), steps)
 
     def duplicate(self, index: int) -> None:
         """Put a copy of a step behind it."""
         steps = [*self.steps[: index + 1], *self.steps[index:]]
-        self._act(f"Duplicate step {index + 1}", steps)
+        self._act(tr("Duplicate step {number}", number=index + 1), steps)
 
     def remove(self, index: int) -> None:
         """Take a step out."""
-        self._act(f"Remove step {index + 1}", [*self.steps[:index], *self.steps[index + 1 :]])
+        steps = [*self.steps[:index], *self.steps[index + 1 :]]
+        self._act(tr("Remove step {number}", number=index + 1), steps)
 
     def protect(self, names: Collection[str], *, on: bool) -> None:
         """Let no step touch parameters any more, or let them again."""
         tensors, now = self.checkpoint.tensors.values(), self.protected
         wanted = now | set(names) if on else now - set(names)
         recipe = self.recipe.model_copy(update={"protect": patterns_for(wanted, tensors)})
-        what = next(iter(names)) if len(names) == 1 else f"{len(names):,} parameters"
-        label = f"Protect {what}" if on else f"Protect {what} no longer"
-        self.history = self.history.act(label, recipe)
+        self.history = self.history.act(_protecting(names, on=on), recipe)
 
     @property
     def protected(self) -> frozenset[str]:
@@ -146,7 +148,7 @@ class Session:
         """
         unsaved = self.unsaved
         renewed = self.recipe.renewed()
-        self.history = self.history.act("Load methods again", renewed)
+        self.history = self.history.act(tr("Load methods again"), renewed)
         if not unsaved:
             self._saved = renewed
 
@@ -160,7 +162,8 @@ class Session:
 
     def return_to(self, name: str) -> None:
         """Take the recipe of that name."""
-        self.history = self.history.act(f"Return to {name}", self.named_states[name])
+        label = tr("Return to {state}", state=name)
+        self.history = self.history.act(label, self.named_states[name])
 
     def forget_state(self, name: str) -> None:
         """Keep the recipe of that name no longer."""
@@ -176,3 +179,18 @@ class Session:
 
     def _act(self, label: str, steps: Sequence[Step]) -> None:
         self.history = self.history.act(label, self.recipe.with_steps(tuple(steps)))
+
+
+def _protecting(names: Collection[str], *, on: bool) -> str:
+    """Return what the act is called that protects parameters, or does so no longer."""
+    if len(names) == 1:
+        (name,) = names
+        message = later("Protect {name}") if on else later("Protect {name} no longer")
+        return tr(message, name=name)
+    if on:
+        return trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))
+    return trn(
+        "Protect {count:,} parameter no longer",
+        "Protect {count:,} parameters no longer",
+        len(names),
+    )

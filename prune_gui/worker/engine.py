@@ -29,7 +29,7 @@ class Job:
     """Something for the engine to do.
 
     Attributes:
-        title: for a person, while it runs: "Saving model.safetensors".
+        title: for a person, while it runs, in their language: "Saving model.safetensors".
         work: does it, and returns what is to be shown.
         lane: a newer job of the same lane takes the place of an older one that waits, and after
             some patience stops one that runs: the latest wins. None: every job counts.

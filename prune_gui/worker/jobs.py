@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
+from prune_gui.language import tr
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
@@ -76,12 +77,13 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         recipe = Recipe.load(recipe_path) if recipe_path else None
         return Session(open_checkpoint(path, state), recipe, recipe_path)
 
-    return Job(f"Opening {path.name}", work)
+    return Job(tr("Opening {name}", name=path.name), work)
 
 
 def resolve_job(session: Session, draft: Draft | None) -> Job:
     """Resolve the session's recipe as it is now, and a draft after it; returns `Resolved`."""
-    return Job("Resolving", partial(_resolve, session, session.recipe, draft), lane="resolve")
+    work = partial(_resolve, session, session.recipe, draft)
+    return Job(tr("Resolving"), work, lane="resolve")
 
 
 def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
@@ -100,8 +102,9 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
     place = _place(draft, recipe)
     preview = session.resolver.after(place)
     if preview is None:
-        reason = f"Step {error.step} has to be mended first." if error else "The step is gone."
-        return resolved(None, reason)
+        if error is None:
+            return resolved(None, tr("The step is gone."))
+        return resolved(None, tr("Step {number} has to be mended first.", number=error.step))
     try:
         preview = preview.then(draft.step, monitor)
     except RecipeError as problem:
@@ -132,7 +135,7 @@ def compare_job(path: Path) -> Job:
             other.close()
             raise
 
-    return Job(f"Opening {path.name} to compare with", work)
+    return Job(tr("Opening {name} to compare with", name=path.name), work)
 
 
 def export_job(
@@ -148,7 +151,7 @@ def export_job(
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
-    return Job(f"Saving {out.name}", work)
+    return Job(tr("Saving {name}", name=out.name), work)
 
 
 def sizes_job(session: Session, target: Target) -> Job:
@@ -160,7 +163,7 @@ def sizes_job(session: Session, target: Target) -> Job:
 
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
-    return Job("Working out sizes", work, lane="sizes", urgent=True)
+    return Job(tr("Working out sizes"), work, lane="sizes", urgent=True)
 
 
 def warm_up_job() -> Job:
@@ -175,7 +178,7 @@ def warm_up_job() -> Job:
         warm_up()
         return use_installed()
 
-    return Job("Starting the engine", work)
+    return Job(tr("Starting the engine"), work)
 
 
 def threads_job(count: int | None) -> Job:
@@ -186,7 +189,7 @@ def threads_job(count: int | None) -> Job:
 
         use_threads(count)
 
-    return Job("Changing the number of threads", work, lane="threads")
+    return Job(tr("Changing the number of threads"), work, lane="threads")
 
 
 def compile_jobs() -> list[Job]:
@@ -197,7 +200,7 @@ def compile_jobs() -> list[Job]:
     from prune_gui.worker.warm_up import loops
 
     def job(compile_some: Callable[[], object]) -> Job:
-        return Job("Preparing", lambda _: compile_some(), idle=True)
+        return Job(tr("Preparing"), lambda _: compile_some(), idle=True)
 
     return [job(compile_some) for compile_some in loops()]
 
@@ -213,4 +216,4 @@ def methods_job(path: Path) -> Job:
         register(methods)
         return methods
 
-    return Job(f"Loading methods from {path.name}", work)
+    return Job(tr("Loading methods from {name}", name=path.name), work)

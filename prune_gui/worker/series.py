@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prune_gui.language import tr
 from prune_gui.recipe.batch import BatchRow, outputs, prune_file
 from prune_gui.worker.engine import Job
 
@@ -32,7 +33,8 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
         def work(monitor: Monitor) -> SweepRow:
             return sweep().row(amount, monitor)
 
-        return Job(f"Trying amount {place} of {len(amounts)}", work)
+        title = tr("Trying amount {place} of {total}", place=place, total=len(amounts))
+        return Job(title, work)
 
     return [job(place, amount) for place, amount in enumerate(amounts, start=1)]
 
@@ -50,7 +52,10 @@ def batch_jobs(
         def work(monitor: Monitor) -> BatchRow:
             return prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
 
-        return Job(f"Pruning {path.name} ({place} of {len(paths)})", work)
+        title = tr(
+            "Pruning {name} ({place} of {total})", name=path.name, place=place, total=len(paths)
+        )
+        return Job(title, work)
 
     pairs = zip(paths, targets, strict=True)
     return [job(place, path, out) for place, (path, out) in enumerate(pairs, start=1)]

@@ -10,9 +10,11 @@ import sys
 import pytest
 from corpus import CORPUS
 from corpus_forms import RAN, Bad
+from foreign import is_foreign
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import tr
 from prune_gui.session import Outline
 
 WAY_OUT = re.compile(
@@ -69,6 +71,28 @@ def test_a_bad_file_is_refused_in_one_clear_line_or_harmless(tmp_path, name):
             look_at(opened)
         assert not isinstance(made, Bad), opened.tensors
     assert not (tmp_path / RAN).exists()
+
+
+def words_of(cause: BaseException | None) -> str:
+    """Return what the system, torch or zipfile says; it is told as it is."""
+    return getattr(cause, "strerror", None) or str(cause).partition("\n")[0][:200].rstrip(".")
+
+
+@pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
+@pytest.mark.usefixtures("foreign_language")
+@pytest.mark.parametrize("name", CORPUS)
+def test_a_refusal_or_a_remark_is_in_the_language_in_use_as_a_whole(tmp_path, name):
+    path = CORPUS[name].make(tmp_path)
+    try:
+        opened = open_checkpoint(path)
+    except CheckpointError as error:
+        told = [str(error).partition("\n")[0].replace(words_of(error.__cause__), "")]
+    else:
+        with opened:
+            told = [*opened.warnings]
+            for info in opened.tensors.values():
+                told += [tr(text) for text in (info.not_prunable, info.role) if text]
+    assert [text for text in told if not is_foreign(text)] == []
 
 
 BOMBS = [name for name, made in CORPUS.items() if made.bomb]

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from foreign import foreign
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session
 from prune_gui.session import journal as journal_module
-from prune_gui.session.journal import Journal, left_behind
+from prune_gui.session.journal import Journal, Unsaved, left_behind
 
 STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
 
@@ -45,6 +47,14 @@ def test_what_a_killed_program_had_not_saved_is_found_by_the_next(tmp_path, demo
     [(_, unsaved)] = left_behind(tmp_path / "kept")
     assert unsaved.checkpoint == demo_checkpoint.absolute()
     assert unsaved.parsed().steps == recipe.steps
+
+
+@pytest.mark.usefixtures("foreign_language")
+def test_what_is_wrong_with_an_unsaved_recipe_names_it_in_the_language_in_use(session):
+    session.history = session.history.act("Add", Recipe(steps=[STEP]))
+    unsaved = Unsaved.of(session).model_copy(update={"recipe": "steps: 1"})
+    with pytest.raises(RecipeError, match=foreign("The unsaved recipe")):
+        unsaved.parsed()
 
 
 def test_nothing_is_offered_while_the_program_that_wrote_it_runs(tmp_path, session):

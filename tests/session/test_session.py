@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from foreign import foreign
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -54,6 +55,52 @@ def test_every_edit_is_one_undo_named_after_it(session):
     assert session.steps == ()
     session.redo()
     assert amounts(session) == [1]
+
+
+@pytest.mark.usefixtures("foreign_language")
+def test_every_act_is_named_in_the_language_in_use(session):
+    session.add(step(1))
+    session.duplicate(0)
+    session.replace(1, step(3))
+    session.move(1, 0)
+    session.switch(0, enabled=False)
+    session.switch(0, enabled=True)
+    session.remove(0)
+    session.name_state("{number}")
+    session.protect({"w"}, on=True)
+    session.protect({"w"}, on=False)
+    session.add(step(2))
+    session.return_to("{number}")
+    session.bring_back(Recipe(), None)
+    session.use_recipe(Recipe(steps=(step(1),)), session.checkpoint.path)
+    history = session.history
+    added = foreign("Add {}").format(foreign("L1 unstructured"))
+    assert [moment.label for moment in history.moments] == [
+        foreign("Open"),
+        added,
+        foreign("Duplicate step {}").format(1),
+        foreign("Edit step {}").format(2),
+        foreign("Move step {} to {}").format(2, 1),
+        foreign("Switch off step {}").format(1),
+        foreign("Switch on step {}").format(1),
+        foreign("Remove step {}").format(1),
+        foreign("Protect {}").format("w"),
+        foreign("Protect {} no longer").format("w"),
+        added,
+        foreign("Return to {}").format("{number}"),
+        foreign("Bring back unsaved steps"),
+        foreign("Open recipe"),
+    ]
+
+
+def test_protecting_several_is_named_after_how_many(tmp_path):
+    save_file({name: torch.ones(2) for name in "abc"}, tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        session = Session(checkpoint)
+        session.protect({"a", "b"}, on=True)
+        assert session.history.undo_label == "Protect 2 parameters"
+        session.protect({"a", "b"}, on=False)
+        assert session.history.undo_label == "Protect 2 parameters no longer"
 
 
 def test_unsaved_is_what_differs_from_the_last_save(session, tmp_path):

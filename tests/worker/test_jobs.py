@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+from foreign import foreign, is_foreign
 from safetensors.torch import load_file, save_file
 
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
@@ -15,12 +16,14 @@ from prune_gui.recipe import Step, Target
 from prune_gui.worker.jobs import (
     Draft,
     compare_job,
+    compile_jobs,
     export_job,
     methods_job,
     open_job,
     resolve_job,
     sizes_job,
     threads_job,
+    warm_up_job,
 )
 
 
@@ -53,6 +56,37 @@ def test_opening_what_is_none_says_so(tmp_path, session):
         open_job(tmp_path / "notes.txt").work(Monitor())
     with pytest.raises(RecipeError, match=r"nowhere\.yaml"):
         open_job(tmp_path / "model.safetensors", tmp_path / "nowhere.yaml").work(Monitor())
+
+
+@pytest.mark.usefixtures("foreign_language")
+def test_every_job_has_a_title_in_the_language_in_use(session, tmp_path):
+    path = tmp_path / "{name}.pt"
+    named = {
+        "Opening {}": open_job(path),
+        "Opening {} to compare with": compare_job(path),
+        "Saving {}": export_job(session, path, "finalized", overwrite=False),
+        "Loading methods from {}": methods_job(path),
+    }
+    assert [job.title for job in named.values()] == [
+        foreign(title).format("{name}.pt") for title in named
+    ]
+    others = [
+        resolve_job(session, None),
+        sizes_job(session, Target.of(session.checkpoint, path, None)),
+        threads_job(2),
+        warm_up_job(),
+        *compile_jobs(),
+    ]
+    assert all(is_foreign(job.title) for job in others)
+
+
+@pytest.mark.usefixtures("foreign_language")
+def test_why_there_is_no_preview_is_told_in_the_language_in_use(session):
+    resolved = resolve_job(session, Draft(step(0.5), replaces=4)).work(Monitor())
+    assert resolved.draft_error == foreign("The step is gone.")
+    session.add(step(0.5, "nowhere"))
+    resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
+    assert resolved.draft_error == foreign("Step {} has to be mended first.").format(1)
 
 
 def test_the_draft_is_seen_on_top_of_the_stack_but_is_no_part_of_it(session):

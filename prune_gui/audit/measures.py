@@ -11,6 +11,7 @@ from prune_gui.audit import values
 from prune_gui.audit.ranked import ALL, Flags, Ranked, Standings, standings_of
 from prune_gui.audit.values import Values
 from prune_gui.errors import RecipeError
+from prune_gui.language import tr
 from prune_gui.pruning.sources import Moved
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.companions import Companions, file_entries
@@ -107,7 +108,13 @@ def _ranked(resolution: Resolution, name: str, step: int) -> Standings:
     place = next((i for i, layer in enumerate(layers) if layer.step == step), None)
     look = None if place is None else standings_of(layers[place].predicate)
     if place is None or look is None:
-        raise RecipeError(f"Step {step} has no score for {name}. Choose a step that ranks it.")
+        raise RecipeError(
+            tr(
+                "Step {number} has no score for {name}. Choose a step that ranks it.",
+                number=step,
+                name=name,
+            )
+        )
     before, known = layers[:place], look
 
     def read(start: int, stop: int) -> Ranked:

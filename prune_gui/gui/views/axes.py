@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyqtgraph as pg
 
 from prune_gui.audit.sheet import Sheet
+from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.plane import Layout
@@ -22,14 +23,16 @@ def dim_label(name: str, shape: tuple[int, ...], dim: int) -> str:
     other layers the name tells nothing.
     """
     if len(shape) < 2 or dim > 1 or "embed" in name.lower():
-        return f"dim {dim}"
-    return f"dim {dim}: {'output' if dim == 0 else 'input'} channel"
+        return tr("dim {dim}", dim=dim)
+    if dim == 0:
+        return tr("dim {dim}: output channel", dim=dim)
+    return tr("dim {dim}: input channel", dim=dim)
 
 
 KERNEL_DIMS: Final = {
-    "1d": ("kernel position",),
-    "2d": ("kernel row", "kernel column"),
-    "3d": ("kernel plane", "kernel row", "kernel column"),
+    "1d": (later("kernel position"),),
+    "2d": (later("kernel row"), later("kernel column")),
+    "3d": (later("kernel plane"), later("kernel row"), later("kernel column")),
 }
 
 
@@ -41,33 +44,34 @@ def dim_names(kind: str, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
         name: of the parameter.
         shape: of the parameter.
     """
-    dims = tuple(f"dim {dim}" for dim in range(len(shape)))
-    kernel = KERNEL_DIMS.get(kind[-2:], ())
+    dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
+    kernel = tuple(map(tr, KERNEL_DIMS.get(kind[-2:], ())))
     if kernel and len(shape) == 2 + len(kernel):
-        ends = ("input channel", "output channel")
+        ends = (tr("input channel"), tr("output channel"))
         return (*(ends if "Transpose" in kind else ends[::-1]), *kernel)
     if len(shape) == 2:
         return _matrix(kind, name) or dims
     if len(shape) == 1 and (kind == "Linear" or kernel):
-        return ("output channel",)
+        return (tr("output channel"),)
     if len(shape) == 1 and kind.endswith("Norm"):
-        return ("feature",) if kind in ("LayerNorm", "RMSNorm") else ("channel",)
-    return dims if len(shape) > 1 else ("entry",) * len(shape)
+        return (tr("feature"),) if kind in ("LayerNorm", "RMSNorm") else (tr("channel"),)
+    return dims if len(shape) > 1 else (tr("entry"),) * len(shape)
 
 
 def _matrix(kind: str, name: str) -> tuple[str, str] | None:
     """Return what runs down and across a matrix; None if nobody can tell."""
     last = name.rpartition(".")[2]
     if kind == "Embedding":
-        return "position" if "pos" in name.lower() else "token", "feature"
+        return tr("position") if "pos" in name.lower() else tr("token"), tr("feature")
     if kind == "Conv1D":
-        return "input channel", "output channel"
+        return tr("input channel"), tr("output channel")
     if kind.startswith(("LSTM", "GRU", "RNN")):
-        down = "hidden unit" if kind.startswith("RNN") else f"gate {TIMES} hidden unit"
-        return down, "input" if "_ih" in last else "hidden unit"
+        unit = tr("hidden unit")
+        down = unit if kind.startswith("RNN") else tr("gate \N{MULTIPLICATION SIGN} hidden unit")
+        return down, tr("input") if "_ih" in last else unit
     if "embed" in name.lower():
         return None
-    return "output channel", "input channel"
+    return tr("output channel"), tr("input channel")
 
 
 def layout_labels(
@@ -84,11 +88,12 @@ def layout_labels(
         return names[dims[0]], names[dims[1]]
     if isinstance(layout, Sheet):
         if layout.across != layout.shape[1]:
-            return names[0], f"{names[0]} within a row of {layout.across}"
-        return f"{names[0]}, a kernel each", f"{names[1]}, a kernel each"
+            across = tr("{dim} within a row of {count}", dim=names[0], count=layout.across)
+            return names[0], across
+        return tr("{dim}, a kernel each", dim=names[0]), tr("{dim}, a kernel each", dim=names[1])
     if len(names) < 2:
-        what = names[0] if names else "entry"
-        return ("", what) if layout.rows == 1 else (f"row of {layout.columns:,}", what)
+        what = names[0] if names else tr("entry")
+        return "" if layout.rows == 1 else tr("row of {count:,}", count=layout.columns), what
     return names[0], f" {TIMES} ".join(names[1:])
 
 
@@ -102,6 +107,15 @@ def axis_scales(layout: Layout) -> tuple[tuple[float, int], tuple[float, int]]:
         down = per_row / layout.pitch[0], layout.shape[0]
         return down, (1 / layout.pitch[1], layout.across)
     return (1.0, layout.rows), (1.0, layout.columns)
+
+
+class ValueAxis(pg.AxisItem):  # type: ignore[misc]
+    """An axis of numbers as pyqtgraph writes them, but for the decimal sign."""
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        """Return the text of each tick."""
+        point = number(0.5, ".1f").strip("05")
+        return [text.replace(".", point) for text in super().tickStrings(values, scale, spacing)]
 
 
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]
@@ -124,7 +138,7 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
         """Return the text of each tick; there is none where there is no entry."""
         end = math.inf if self.end is None else self.end
         counted = [value * scale for value in values]
-        return [f"{round(value):,}" if 0 <= value < end else "" for value in counted]
+        return [number(round(value)) if 0 <= value < end else "" for value in counted]
 
 
 class CountAxis(IndexAxis):
@@ -134,4 +148,4 @@ class CountAxis(IndexAxis):
         """Return the text of each tick."""
         if not self.logMode:
             return super().tickStrings(values, scale, spacing)
-        return [f"{10 ** round(v):,}" if v >= 0 and v == round(v) else "" for v in values]
+        return [number(10 ** round(v)) if v >= 0 and v == round(v) else "" for v in values]

@@ -18,6 +18,7 @@ from prune_gui.gui.views.channel_hand import SHIFT, ChannelBox
 from prune_gui.gui.views.measured import Measured
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.views.stacking import ChannelBars
+from prune_gui.language import tr
 
 MARGIN: Final = 0.04
 """How high the strip is that marks dead channels under the bars, as a share of the tallest."""
@@ -70,7 +71,7 @@ class ChannelPlot(Plot):
     def __init__(self) -> None:
         self._box = ChannelBox()
         super().__init__({"bottom": IndexAxis("bottom")}, self._box)
-        self.setAccessibleName("Norm of each channel")
+        self.setAccessibleName(tr("Norm of each channel"))
         self.setMouseEnabled(x=True, y=False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._row: Row | None = None
@@ -81,7 +82,7 @@ class ChannelPlot(Plot):
         self._cut = pg.InfiniteLine(
             angle=0, movable=True, label="", labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2}
         )
-        self._cut.setToolTip("Drag to change how many channels the draft prunes")
+        self._cut.setToolTip(tr("Drag to change how many channels the draft prunes"))
         self._cut.sigDragged.connect(lambda line: self.cut_dragged.emit(max(0.0, line.value())))
         for z, item in enumerate((self._band, self._current, self._cut), start=10):
             item.setZValue(z)
@@ -207,7 +208,7 @@ class ChannelPlot(Plot):
         self._cut.setBounds((0.0, measured.highest))
         if not self._cut.moving:
             self._cut.setValue(cut)
-        self._cut.label.setFormat(f"draft: up to {self._cut.value():.4g}")
+        self._cut.label.setFormat(tr("draft: up to {value:.4g}", value=float(self._cut.value())))
 
     def _place(self, x: float) -> int:
         end = 0 if self._row is None else len(self._row.order) - 1

@@ -7,19 +7,21 @@ from typing import Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 
-PRUNE: Final = (
+from prune_gui.language import later, tr
+
+PRUNE: Final = later(
     "Draft a step that prunes the chosen channels of this parameter, beside those that the draft "
     "prunes already (Enter)"
 )
-PROTECT: Final = (
+PROTECT: Final = later(
     "Take the chosen channels out of the draft: it becomes a list of the other channels it prunes, "
     "and prunes that many fewer"
 )
-NOTHING_TO_PROTECT: Final = (
+NOTHING_TO_PROTECT: Final = later(
     "Takes channels out of the draft. That takes a draft that prunes channels along this "
     "dimension, of this parameter alone"
 )
-NOTHING: Final = "Choose channels first: click them, or drag over them with Shift"
+NOTHING: Final = later("Choose channels first: click them, or drag over them with Shift")
 
 
 class ChosenStrip(QWidget):
@@ -38,9 +40,9 @@ class ChosenStrip(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._banding = QToolButton()
-        self._banding.setText("Select")
+        self._banding.setText(tr("Select"))
         self._banding.setCheckable(True)
-        self._banding.setToolTip("Drag to select channels, not to pan (or hold Shift)")
+        self._banding.setToolTip(tr("Drag to select channels, not to pan (or hold Shift)"))
         self._prune, self._protect = QPushButton(), QPushButton()
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -53,13 +55,12 @@ class ChosenStrip(QWidget):
 
     def show_number(self, chosen: int, *, protectable: bool) -> None:
         """Show how many channels are chosen, and what can be done with them."""
-        number = f" {chosen:,}" if chosen else ""
-        self._prune.setText(f"Prune{number}")
-        self._protect.setText(f"Protect{number}")
+        self._prune.setText(tr("Prune {count:,}", count=chosen) if chosen else tr("Prune"))
+        self._protect.setText(tr("Protect {count:,}", count=chosen) if chosen else tr("Protect"))
         self._prune.setEnabled(chosen > 0)
         self._protect.setEnabled(chosen > 0 and protectable)
-        self._prune.setToolTip(PRUNE if chosen else NOTHING)
+        self._prune.setToolTip(tr(PRUNE if chosen else NOTHING))
         if protectable:
-            self._protect.setToolTip(PROTECT if chosen else NOTHING)
+            self._protect.setToolTip(tr(PROTECT if chosen else NOTHING))
         else:
-            self._protect.setToolTip(NOTHING_TO_PROTECT)
+            self._protect.setToolTip(tr(NOTHING_TO_PROTECT))

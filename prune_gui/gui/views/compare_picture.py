@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.plane import Plane
-from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.legend import counted, unbroken
 from prune_gui.gui.views.mask_picture import FAINTEST, Frame
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.comparison import Overlap
@@ -111,31 +111,30 @@ def legend(overlap: Overlap, colours: Colours) -> str:
     """Return the legend of two pictures as rich text."""
     shades = Shades.of(colours)
     parts = (
-        (shades.both, "pruned in both", overlap.both),
-        (shades.left, "only left", overlap.left),
-        (shades.right, "only right", overlap.right),
-        (shades.kept, "kept in both", overlap.kept),
+        (shades.both, tr("pruned in both"), overlap.both),
+        (shades.left, tr("only left"), overlap.left),
+        (shades.right, tr("only right"), overlap.right),
+        (shades.kept, tr("kept in both"), overlap.kept),
     )
     texts = [
         f'<span style="color: {colour}">■</span>&nbsp;'
-        + _unbroken(f"{title} {count:,} ({sparsity(count, overlap.total)})")
+        + unbroken(counted(title, count, overlap.total))
         for colour, title, count in parts
         if count
     ]
-    return SPACE.join([*texts, _unbroken(f"IoU {overlap.iou:.3f}")])
+    return SPACE.join([*texts, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
 
 
 def in_total(overlap: Overlap) -> str:
     """Say how much two moments prune of all parameters together."""
     if not overlap.total:
-        return "No parameter of the stack is there to compare with"
+        return tr("No parameter of the stack is there to compare with")
     if not overlap.left + overlap.right:
-        return f"All parameters: both prune the same {overlap.both:,} entries"
-    return (
-        f"All parameters: {overlap.both:,} in both, {overlap.left:,} only left, "
-        f"{overlap.right:,} only right, IoU {overlap.iou:.3f}"
+        return tr("All parameters: both prune the same {count:,} entries", count=overlap.both)
+    return tr(
+        "All parameters: {both:,} in both, {left:,} only left, {right:,} only right, IoU {iou:.3f}",
+        both=overlap.both,
+        left=overlap.left,
+        right=overlap.right,
+        iou=overlap.iou,
     )
-
-
-def _unbroken(text: str) -> str:
-    return escape(text).replace(" ", "&nbsp;")

@@ -27,6 +27,7 @@ from prune_gui.gui.views.plane_chooser import PlaneChooser
 from prune_gui.gui.views.plane_plot import ZOOM_KEYS, PlanePlot, shortcut
 from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.view import View
+from prune_gui.language import number, tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class CompareView(View):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
-        self.setAccessibleName("Compare")
+        self.setAccessibleName(tr("Compare"))
         self._drawn: tuple[Compared, Frame] | None = None
         self._tabulated: Compared | None = None
         self._cursor: tuple[int, int] | None = None
@@ -111,11 +112,11 @@ class CompareView(View):
 
     def _name_widgets(self) -> None:
         for widget, name in (
-            (self._left, "Picture of what it is compared with"),
-            (self._right, "Picture of the stack"),
-            (self._title, "What the right picture shows"),
-            (self._entry, "Entry under the cursor in both"),
-            (self._total, "All parameters together"),
+            (self._left, tr("Picture of what it is compared with")),
+            (self._right, tr("Picture of the stack")),
+            (self._title, tr("What the right picture shows")),
+            (self._entry, tr("Entry under the cursor in both")),
+            (self._total, tr("All parameters together")),
         ):
             widget.setAccessibleName(name)
         for label in (self._title, self._entry, self._total):
@@ -154,8 +155,8 @@ class CompareView(View):
     def _buttons(self) -> list[QPushButton]:
         made = []
         for text, tip, key, act in (
-            ("Fit", "Show the whole parameter (F)", "F", self.fit),
-            ("1:1", "Show one entry per pixel (1)", "1", self.one_to_one),
+            (tr("Fit"), tr("Show the whole parameter (F)"), "F", self.fit),
+            ("1:1", tr("Show one entry per pixel (1)"), "1", self.one_to_one),
         ):
             made.append(button := QPushButton(text))
             button.setToolTip(tip)
@@ -231,8 +232,10 @@ class CompareView(View):
         for plot, pixels in ((self._left, pair.left), (self._right, pair.right)):
             plot.show_pixels(drawn, pixels, same=same)
         self._drawn = compared, drawn
-        with_draft = " and the draft" if subject.draft is not None else ""
-        self._title.setText(f"Right: the stack{with_draft}")
+        drafted = subject.draft is not None
+        self._title.setText(
+            tr("Right: the stack and the draft") if drafted else tr("Right: the stack")
+        )
         self._legend.setText(legend(pair.overlap, self.colours()))
         self._pictures.setCurrentIndex(0)
         self._ask_about_entry()
@@ -322,28 +325,41 @@ class CompareView(View):
 
 def describe(subject: Subject, left: Weight, right: Weight) -> str:
     """Say what became of an entry: "[3, 17]   0.0125 kept   |   0.0125 pruned by step 2"."""
-    by = (subject.draft == right.code and "the draft") or f"step {right.code}"
-    after = {KEPT: "kept", IN_FILE: "pruned in the file"}.get(right.code, f"pruned by {by}")
-    before = "kept" if left.code == KEPT else "pruned"
+    before = tr("kept") if left.code == KEPT else tr("pruned")
     return (
         f"[{', '.join(map(str, right.index))}]   "
-        f"{left.value:.6g} {before}   |   {right.value:.6g} {after}"
+        f"{number(left.value, '.6g')} {before}   |   "
+        f"{number(right.value, '.6g')} {_fate(subject, right.code)}"
     )
+
+
+def _fate(subject: Subject, code: int) -> str:
+    if code in (KEPT, IN_FILE):
+        return subject.title(code)
+    if code == subject.draft:
+        return tr("pruned by the draft")
+    return tr("pruned by step {number}", number=code)
 
 
 def _incomparable(left: Chosen, subject: Subject) -> str | None:
     """Return why there is nothing to see side by side, for a person; None if there is."""
     checkpoint, name = left.base.checkpoint, subject.name
+    file = checkpoint.path.name
     info = checkpoint.tensors.get(name)
     if info is None:
-        reason = f"{checkpoint.path.name} has no parameter {name}."
+        reason = tr("{file} has no parameter {name}.", file=file, name=name)
     elif info.shape != subject.info.shape:
-        reason = (
-            f"{checkpoint.path.name}: {name} has shape {list(info.shape)}, here it has "
-            f"{list(subject.info.shape)}."
+        reason = tr(
+            "{file}: {name} has shape {there}, here it has {here}.",
+            file=file,
+            name=name,
+            there=list(info.shape),
+            here=list(subject.info.shape),
         )
-    elif name not in left.base.counts:
-        reason = f"{checkpoint.path.name}: {name} cannot be pruned: {info.not_prunable}."
+    elif info.not_prunable is not None:
+        why = tr(info.not_prunable)
+        reason = tr("{file}: {name} cannot be pruned: {why}.", file=file, name=name, why=why)
     else:
         return None
-    return f"{reason}\nChoose another parameter, or something else to compare with."
+    hint = tr("Choose another parameter, or something else to compare with.")
+    return f"{reason}\n{hint}"

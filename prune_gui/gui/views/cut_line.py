@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.language import tr
 
 TOP = 100
 LINE = 0.04
@@ -86,7 +87,11 @@ class CutLine(QObject):
         movable, self._scale = limit is not None, scale
         low, high = self._plot.view.viewRange()[0]
         self._negative.setVisible(scale.signed)
-        hint = "Drag to change what the draft prunes" if movable else "Edit the step to move it"
+        hint = (
+            tr("Drag to change what the draft prunes")
+            if movable
+            else tr("Edit the step to move it")
+        )
         for line in (self._negative, self._positive):
             line.setZValue(TOP - place)  # no line crosses the text of one above it
             line.setMovable(movable)
@@ -102,7 +107,9 @@ class CutLine(QObject):
             self._bound(limit)
             self._place(scale.place(value))
         shown = scale.value(self._positive.value()) if self.moving else value
-        self._positive.label.setFormat(f"{text}: {scale.symbol} ≤ {shown:.4g}")
+        self._positive.label.setFormat(
+            tr("{what}: {symbol} ≤ {value:.4g}", what=text, symbol=scale.symbol, value=shown)
+        )
 
     def remove(self) -> None:
         """Take it off the plot."""

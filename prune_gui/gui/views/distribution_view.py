@@ -30,6 +30,7 @@ from prune_gui.gui.views.readout import curve_legend, describe_bin, describe_cut
 from prune_gui.gui.views.stacking import FLOOR, stacked
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import View
+from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -44,7 +45,7 @@ RARE: Final = 1e-4
 and the outliers among many targets."""
 LABELS: Final = 6
 """How many lines the names of the cuts take, at most; then they begin at the top again."""
-COUNTS, LOG_COUNTS, CUMULATIVE = "Counts", "Log counts", "Cumulative"
+COUNTS, LOG_COUNTS, CUMULATIVE = later("Counts"), later("Log counts"), later("Cumulative")
 DRAFT: Final = "draft"
 
 
@@ -63,36 +64,39 @@ class DistributionView(View):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
-        self.setAccessibleName("Distribution")
+        self.setAccessibleName(tr("Distribution"))
         self._picture_shown: Picture | None = None
         self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
         self._cursor: QPointF | None = None
         self._cuts: dict[int, CutLine] = {}
         self._plot = Plot({"left": CountAxis("left")})
-        self._plot.setAccessibleName("Histogram of the weights")
+        self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
         self._of, self._how = QComboBox(), QComboBox()
-        self._of.setAccessibleName("Which numbers")
-        self._of.setToolTip("What lies along the axis")
+        self._of.setAccessibleName(tr("Which numbers"))
+        self._of.setToolTip(tr("What lies along the axis"))
         self._of.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._how.setAccessibleName("What of them")
+        self._how.setAccessibleName(tr("What of them"))
         self._how.setToolTip(
-            "How many entries lie in each bin; or, for every cut, the share of entries that it "
-            "prunes and the share of energy (the sum of squares) that it keeps"
+            tr(
+                "How many entries lie in each bin; or, for every cut, the share of entries that it "
+                "prunes and the share of energy (the sum of squares) that it keeps"
+            )
         )
-        self._how.addItems([COUNTS, LOG_COUNTS, CUMULATIVE])
-        self._log = QCheckBox("Log a&xis")
+        for how in (COUNTS, LOG_COUNTS, CUMULATIVE):
+            self._how.addItem(tr(how), how)
+        self._log = QCheckBox(tr("Log a&xis"))
         self._log.setChecked(True)
-        self._symmetric = QCheckBox("&Symmetric")
-        self._symmetric.setToolTip("Reach as far below zero as above")
+        self._symmetric = QCheckBox(tr("&Symmetric"))
+        self._symmetric.setToolTip(tr("Reach as far below zero as above"))
         self._symmetric.setChecked(True)
-        self._together = QCheckBox("Al&l targets")
+        self._together = QCheckBox(tr("Al&l targets"))
         self._together.setToolTip(
-            "Show all targets of the step that cuts them as one, this parameter in full colour"
+            tr("Show all targets of the step that cuts them as one, this parameter in full colour")
         )
         self._bin, self._odd = QLabel(), QLabel()
-        self._bin.setAccessibleName("Bin under the cursor")
-        self._odd.setAccessibleName("Weights that are no finite number")
+        self._bin.setAccessibleName(tr("Bin under the cursor"))
+        self._odd.setAccessibleName(tr("Weights that are no finite number"))
         controls = [self._of, self._how, self._symmetric, self._log, self._together]
         self._lay_out(controls, self._plot, [self._bin, self._odd])
         self._of.currentIndexChanged.connect(self.refresh)
@@ -123,11 +127,15 @@ class DistributionView(View):
 
     def _offer(self, subject: Subject) -> None:
         """List the numbers that there are; what was chosen stays, if there still is such."""
-        items: list[tuple[str, object]] = [("Weights", "weights"), ("|Weights|", "absolute")]
+        items: list[tuple[str, object]] = [
+            (tr("Weights"), "weights"),
+            (tr("|Weights|"), "absolute"),
+        ]
         for step in offers(subject):
-            drafted = step == subject.draft
-            whose = "the draft" if drafted else f"step {step}"
-            items.append((f"Scores of {whose}", DRAFT if drafted else step))
+            if step == subject.draft:
+                items.append((tr("Scores of the draft"), DRAFT))
+            else:
+                items.append((tr("Scores of step {number}", number=step), step))
         there = [(self._of.itemText(i), self._of.itemData(i)) for i in range(self._of.count())]
         if items != there:
             chosen = self._of.currentData()
@@ -140,7 +148,7 @@ class DistributionView(View):
     def _wish(self, subject: Subject) -> Wish:
         chosen = self._of.currentData()
         of: Of = (subject.draft or 0) if chosen == DRAFT else chosen
-        cumulative = self._how.currentText() == CUMULATIVE
+        cumulative = self._how.currentData() == CUMULATIVE
         signed = of == "weights" and not cumulative
         together = self._together.isChecked() and shared_step(subject, of) is not None
         return Wish(
@@ -173,25 +181,29 @@ class DistributionView(View):
         else:
             text = legend(picture.subject, self.colours())
             if (others := len(picture.names) - 1) > 0:
-                text += f" &nbsp; &nbsp; faint: {others:,} more"
+                text += " &nbsp; &nbsp; " + tr("faint: {count:,} more", count=others)
         self._legend.setText("<br>".join(filter(None, (text, escape(remark(picture))))))
 
     def _label(self, picture: Picture) -> None:
-        of, log_counts = picture.wish.of, self._how.currentText() == LOG_COUNTS
+        of, log_counts = picture.wish.of, self._how.currentData() == LOG_COUNTS
         left, bottom = (self._plot.plotItem.getAxis(side) for side in ("left", "bottom"))
         left.setLogMode(log_counts)
         bottom.setLogMode(picture.wish.log)
-        what = "weight" if of == "weights" else "absolute weight"
+        what = tr("weight") if of == "weights" else tr("absolute weight")
         if isinstance(of, int):
-            what = f"score by {picture.subject.title(of)}"
+            what = tr("score by {step}", step=picture.subject.title(of))
         elif picture.wish.cumulative:
-            what = "absolute weight at the cut"
-        self._plot.label("bottom", f"{what}{', logarithmic' if picture.wish.log else ''}")
+            what = tr("absolute weight at the cut")
+        self._plot.label(
+            "bottom", tr("{what}, logarithmic", what=what) if picture.wish.log else what
+        )
         if picture.wish.cumulative:
             self._plot.label("left", "%")
             return
-        among = f" of {len(picture.names):,} targets" if len(picture.names) > 1 else ""
-        self._plot.label("left", f"entries per bin{among}{', logarithmic' if log_counts else ''}")
+        what = tr("entries per bin")
+        if (targets := len(picture.names)) > 1:
+            what = tr("entries per bin of {count:,} targets", count=targets)
+        self._plot.label("left", tr("{what}, logarithmic", what=what) if log_counts else what)
 
     def _show_range(self, picture: Picture) -> None:
         scale = self._scale(picture)
@@ -215,11 +227,11 @@ class DistributionView(View):
         return Scale(
             float(picture.edges[0]) if picture.wish.log else None,
             picture.wish.signed,
-            "score" if isinstance(picture.wish.of, int) else "|w|",
+            tr("score") if isinstance(picture.wish.of, int) else "|w|",
         )
 
     def _bars(self, picture: Picture) -> list[pg.BarGraphItem]:
-        log = self._how.currentText() == LOG_COUNTS
+        log = self._how.currentData() == LOG_COUNTS
         colours, codes = self.colours(), picture.codes
         tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
         edges = np.log10(picture.edges) if picture.wish.log else picture.edges
@@ -266,7 +278,7 @@ class DistributionView(View):
             drafted = code == picture.subject.draft
             self._cuts[code].show_cut(
                 value,
-                "draft" if drafted else f"step {code}",
+                tr("draft") if drafted else tr("step {number}", number=code),
                 place % LABELS,
                 self.colours(),
                 self._scale(picture),

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.plot import Plot
+from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.layer_rows import Rows
@@ -27,6 +28,11 @@ AXIS_WIDTH: Final = 86
 """In pixels; the same for all plots, so that their bars stand one above the other."""
 SETTLE: Final = 25
 """Milliseconds in which moves of the picture count as one."""
+NAMES: Final = (
+    later("Sparsity of each parameter"),
+    later("Size of each parameter"),
+    later("Kept energy of each parameter"),
+)
 STRETCHES: Final = (4, 2, 3)
 """How the height is shared; the last has the numbers under it."""
 PERCENT: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
@@ -97,7 +103,7 @@ class PlaceAxis(IndexAxis):
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         """Return the text of each tick."""
         end = 0 if self.end is None else self.end
-        return [f"{round(value) + 1:,}" if 0 <= value < end else "" for value in values]
+        return [number(round(value) + 1) if 0 <= value < end else "" for value in values]
 
 
 class LayerBars(QWidget):
@@ -126,10 +132,9 @@ class LayerBars(QWidget):
             Plot({"left": axis, "bottom": PlaceAxis("bottom")})
             for axis in (pg.AxisItem("left"), CountAxis("left"), pg.AxisItem("left"))
         ]
-        names = ("Sparsity", "Size", "Kept energy")
-        for plot, name, stretch in zip(self.plots, names, STRETCHES, strict=True):
+        for plot, name, stretch in zip(self.plots, NAMES, STRETCHES, strict=True):
             layout.addWidget(plot, stretch)
-            plot.setAccessibleName(f"{name} of each parameter")
+            plot.setAccessibleName(tr(name))
             plot.setMouseEnabled(x=True, y=False)
             plot.setMinimumHeight(40)
             plot.plotItem.getAxis("left").setWidth(AXIS_WIDTH)
@@ -140,9 +145,9 @@ class LayerBars(QWidget):
             plot.setXLink(self.plots[-1])
             plot.plotItem.getAxis("bottom").setStyle(showValues=False)
         self.plots[1].plotItem.getAxis("left").setLogMode(True)
-        self.plots[0].label("left", "pruned, %")
-        self.plots[1].label("left", "entries")
-        self.plots[2].label("left", "energy, %")
+        self.plots[0].label("left", tr("pruned, %"))
+        self.plots[1].label("left", tr("entries"))
+        self.plots[2].label("left", tr("energy, %"))
         for plot in (self.plots[0], self.plots[2]):
             plot.plotItem.getAxis("left").setTicks(PERCENT)
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
@@ -218,9 +223,9 @@ class LayerBars(QWidget):
             plot.addItem(item, ignoreBounds=True)
         for plot, highest in zip(self.plots, (100 * HEADROOM, top, 100 * HEADROOM), strict=True):
             plot.setYRange(0, highest, padding=0)
-        along = "place in the table"
-        if bars.most > 1:
-            along += f" (a bar sums up to {bars.most:,} rows: zoom in)"
+        along = tr("place in the table")
+        if (most := bars.most) > 1:
+            along = tr("place in the table (a bar sums up to {count:,} rows: zoom in)", count=most)
         self.plots[-1].label("bottom", along)
         self.plots[-1].plotItem.getAxis("bottom").end = len(rows)
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.axes import TIMES
-from prune_gui.language import trn
+from prune_gui.gui.views.subject import by
+from prune_gui.language import later, number, tr, trn
 from prune_gui.recipe.codes import IN_FILE
 
 if TYPE_CHECKING:
@@ -50,42 +51,45 @@ def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
     pruned, share, kept = rows.pruned, rows.share, rows.kept_share
     return (
         Column(
-            "Name",
-            "The parameter, or module",
+            tr("Name"),
+            tr("The parameter, or module"),
             rows.names,
             rows.names.__getitem__,
             is_number=False,
         ),
         Column(
-            "Sparsity",
-            "Share of the entries that is pruned",
+            tr("Sparsity"),
+            tr("Share of the entries that is pruned"),
             share,
             lambda row: sparsity(int(pruned[row]), int(rows.total[row])),
         ),
         Column(
-            "Kept energy",
-            "Sum of the squares of the weights that are kept, of that of all",
+            tr("Kept energy"),
+            tr("Sum of the squares of the weights that are kept, of that of all"),
             kept,
             lambda row: energy(rows, row, float(kept[row])),
         ),
-        _counts("Parameters", "Entries", rows.total),
+        _counts(tr("Parameters"), tr("Entries"), rows.total),
         Column(
-            "Warnings",
-            "What a person should look at: nearly empty layers, dead channels, NaN, tied weights",
+            tr("Warnings"),
+            tr(
+                "What a person should look at: nearly empty layers, dead channels, NaN, "
+                "tied weights"
+            ),
             _severity(rows),
-            lambda row: "; ".join(warnings(rows, row)),
+            lambda row: tr("; ").join(warnings(rows, row)),
             is_number=False,
         ),
         Column(
-            "Shape",
-            "Of a parameter; of a module, how many parameters it has",
+            tr("Shape"),
+            tr("Of a parameter; of a module, how many parameters it has"),
             [info.shape for info in rows.infos],
             lambda row: shape(rows, row),
             is_number=False,
         ),
-        _counts("Pruned", "Pruned entries", pruned),
+        _counts(tr("Pruned"), tr("Pruned entries"), pruned),
         *(
-            _counts(_heading(code, draft), "Entries that it pruned", counts)
+            _counts(_heading(code, draft), tr("Entries that it pruned"), counts)
             for code, counts in zip(rows.codes, rows.counts, strict=True)
         ),
     )
@@ -94,7 +98,7 @@ def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
 def energy(rows: Rows, row: int, share: float) -> str:
     """Say which share of the energy of a row is kept."""
     if np.isfinite(share):
-        return "100 %" if share == 1 else f"{100 * share:.2f} %"
+        return "100 %" if share == 1 else f"{number(100 * share, '.2f')} %"
     return NOT_KNOWN if np.isnan(rows.energy[row]) else NOTHING
 
 
@@ -107,32 +111,31 @@ def warnings(rows: Rows, row: int) -> list[str]:
 def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
     """Say what there is to know of a row, where a code is called as `title` says."""
     pruned, total = int(rows.pruned[row]), int(rows.total[row])
-    head = f"{rows.names[row]} ({shape(rows, row)}): {pruned:,} of {total:,} pruned"
     parts = [
-        f"{head} ({sparsity(pruned, total)})",
+        _told(rows.names[row], shape(rows, row), pruned, total),
         *(
-            f"{'all' if counts[row] == pruned else f'{counts[row]:,}'} by {title(code)}"
+            by(title(code), int(counts[row]), pruned)
             for code, counts in zip(rows.codes, rows.counts, strict=True)
             if counts[row] and code != IN_FILE
         ),
     ]
     if np.isfinite(share := float(rows.kept_share[row])):
-        parts.append(f"keeps {energy(rows, row, share)} of the energy")
-    return "; ".join([*parts, *warnings(rows, row)])
+        parts.append(tr("keeps {share} of the energy", share=energy(rows, row, share)))
+    return tr("; ").join([*parts, *warnings(rows, row)])
 
 
 def describe_node(node: ModuleNode, resolution: Resolution) -> str:
     """Say how much of a parameter, or of the parameters of a module, is pruned."""
     counts = [resolution.counts[tensor.name] for tensor in node.tensors]
     pruned, total = (sum(numbers) for numbers in zip(*counts, strict=True))
-    what = f"{len(counts):,} parameters" if node.below else _sides(node.tensors[0])
-    return f"{node.path} ({what}): {pruned:,} of {total:,} pruned ({sparsity(pruned, total)})"
+    what = _parameters(len(counts)) if node.below else _sides(node.tensors[0])
+    return _told(node.path, what, pruned, total)
 
 
 def shape(rows: Rows, row: int) -> str:
     """Return the shape of the only parameter of a row, or how many parameters it has."""
     if rows.size[row] > 1:
-        return f"{rows.size[row]:,} parameters"
+        return _parameters(int(rows.size[row]))
     return _sides(rows.infos[row])
 
 
@@ -140,28 +143,30 @@ def table_of(rows: Rows, order: NDArray[np.intp], title: str) -> Table:
     """Return everything that is known of the rows, in an order, for other programs."""
     from prune_gui.audit.table import Table
 
-    energies = [(rows.energy, "energy in the file"), (rows.kept, "energy kept")]
+    energies = [(rows.energy, tr("energy in the file")), (rows.kept, tr("energy kept"))]
     return Table(
         title,
         {
-            "name": [rows.names[row] for row in order],
-            "parameters": rows.size[order],
-            "shape": [_plain_shape(rows, int(row)) for row in order],
-            "entries": rows.total[order],
-            "pruned": rows.pruned[order],
-            "sparsity": rows.share[order],
-            "kept energy": _known(rows.kept_share[order]),
+            tr("name"): [rows.names[row] for row in order],
+            tr("parameters"): rows.size[order],
+            tr("shape"): [_plain_shape(rows, int(row)) for row in order],
+            tr("entries"): rows.total[order],
+            tr("pruned"): rows.pruned[order],
+            tr("sparsity"): rows.share[order],
+            tr("kept energy"): _known(rows.kept_share[order]),
             **{name: _known(values[order]) for values, name in energies},
             **{
-                "pruned in the file" if code == IN_FILE else f"pruned by step {code}": counts[order]
+                tr("pruned in the file")
+                if code == IN_FILE
+                else tr("pruned by step {number}", number=code): counts[order]
                 for code, counts in zip(rows.codes, rows.counts, strict=True)
             },
-            "NaN": rows.nan[order],
-            "infinite": rows.infinite[order],
-            "channels": rows.channels[order],
-            "dead channels": rows.dead[order],
-            "dead channels in the file": rows.dead_in_file[order],
-            "warnings": ["; ".join(warnings(rows, int(row))) for row in order],
+            tr("NaN"): rows.nan[order],
+            tr("infinite"): rows.infinite[order],
+            tr("channels"): rows.channels[order],
+            tr("dead channels"): rows.dead[order],
+            tr("dead channels in the file"): rows.dead_in_file[order],
+            tr("warnings"): [tr("; ").join(warnings(rows, int(row))) for row in order],
         },
     )
 
@@ -176,17 +181,34 @@ def in_order(column: Column, *, descending: bool) -> NDArray[np.intp]:
 
 
 def _counts(title: str, tip: str, counts: NDArray[np.int64]) -> Column:
-    return Column(title, tip, counts, lambda row: f"{counts[row]:,}")
+    return Column(title, tip, counts, lambda row: number(int(counts[row])))
 
 
 def _heading(code: int, draft: int | None) -> str:
     if code == IN_FILE:
-        return "In the file"
-    return "Draft" if code == draft else f"Step {code}"
+        return tr("In the file")
+    return tr("Draft") if code == draft else tr("Step {number}", number=code)
+
+
+def _told(name: str, what: str, pruned: int, total: int) -> str:
+    """Say how much is pruned of something, and in brackets what that is."""
+    share = sparsity(pruned, total)
+    return tr(
+        "{name} ({what}): {pruned:,} of {total:,} pruned ({share})",
+        name=name,
+        what=what,
+        pruned=pruned,
+        total=total,
+        share=share,
+    )
+
+
+def _parameters(count: int) -> str:
+    return trn("{count:,} parameter", "{count:,} parameters", count)
 
 
 def _sides(info: TensorInfo) -> str:
-    return f" {TIMES} ".join(f"{side:,}" for side in info.shape) or "a single number"
+    return f" {TIMES} ".join(map(number, info.shape)) or tr("a single number")
 
 
 def _plain_shape(rows: Rows, row: int) -> str:
@@ -209,26 +231,35 @@ def _severity(rows: Rows) -> NDArray[np.int64]:
 
 
 def _nearly_empty(rows: Rows, row: int, left: int) -> str:
-    number = int(rows.nearly_empty[row])
-    if not number:
+    empty = int(rows.nearly_empty[row])
+    if not empty:
         return ""
     if rows.size[row] > 1:
-        return trn("{count:,} parameter nearly empty", "{count:,} parameters nearly empty", number)
-    return f"only {left:,} of {rows.total[row]:,} left" if left else "nothing is left"
+        return trn("{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty)
+    if not left:
+        return tr("nothing is left")
+    return tr("only {left:,} of {total:,} left", left=left, total=int(rows.total[row]))
 
 
 def _odd(rows: Rows, row: int) -> list[str]:
-    texts = [
-        f"{count[row]:,} {what}"
-        for count, what in ((rows.nan, "NaN"), (rows.infinite, "infinite"))
-        if count[row]
-    ]
+    texts = []
+    if nan := int(rows.nan[row]):
+        texts.append(tr("{count:,} NaN", count=nan))
+    if infinite := int(rows.infinite[row]):
+        texts.append(tr("{count:,} infinite", count=infinite))
     if dead := int(rows.dead[row]):
-        before = int(rows.dead_in_file[row])
-        text = f"{dead:,} of {rows.channels[row]:,} channels dead"
-        if before:
-            text += f" ({'all' if before == dead else f'{before:,}'} in the file)"
-        texts.append(text)
+        texts.append(_dead(dead, int(rows.dead_in_file[row]), int(rows.channels[row])))
     if rows.size[row] == 1 and rows.infos[row].aliases:
-        texts.append(f"tied with {', '.join(rows.infos[row].aliases)}")
+        texts.append(tr("tied with {names}", names=", ".join(rows.infos[row].aliases)))
     return texts
+
+
+def _dead(dead: int, before: int, channels: int) -> str:
+    """Say how many channels are dead, and how many of these were so before."""
+    if not before:
+        message = later("{dead:,} of {channels:,} channels dead")
+    elif before == dead:
+        message = later("{dead:,} of {channels:,} channels dead (all in the file)")
+    else:
+        message = later("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
+    return tr(message, dead=dead, channels=channels, before=before)

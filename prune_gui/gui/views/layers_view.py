@@ -36,6 +36,7 @@ from prune_gui.gui.views.layers_model import LayersModel
 from prune_gui.gui.views.treemap_picture import Map, TreemapPicture, make_map
 from prune_gui.gui.views.view import SETTLE, ViewOf
 from prune_gui.gui.views.whole import Whole, whole_of
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.layer_rows import Rows
@@ -87,14 +88,14 @@ class LayersView(ViewOf[Whole]):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
-        self.setAccessibleName("Layers")
+        self.setAccessibleName(tr("Layers"))
         self._found: Found | None = None
         self._under: ModuleNode | int | None = None
         self._by, self._kind = QComboBox(), QComboBox()
-        self._by.setAccessibleName("What a row is")
-        self._kind.setAccessibleName("Kind of picture")
-        self._by.addItem("By parameter", None)
-        self._kind.addItems(["Bars", "Treemap"])
+        self._by.setAccessibleName(tr("What a row is"))
+        self._kind.setAccessibleName(tr("Kind of picture"))
+        self._by.addItem(tr("By parameter"), None)
+        self._kind.addItems([tr("Bars"), tr("Treemap")])
         self._bars, self._treemap = LayerBars(), TreemapPicture()
         self._pictures = QStackedWidget()
         self._pictures.addWidget(self._bars)
@@ -107,9 +108,9 @@ class LayersView(ViewOf[Whole]):
         splitter.setSizes([400, 240])
         splitter.setChildrenCollapsible(False)
         self._pointed, self._progress = QLabel(wordWrap=False), QLabel()
-        self._pointed.setAccessibleName("Row under the cursor")
+        self._pointed.setAccessibleName(tr("Row under the cursor"))
         self._pointed.setMinimumWidth(1)
-        self._progress.setAccessibleName("How much has been read")
+        self._progress.setAccessibleName(tr("How much has been read"))
         self._progress.setContentsMargins(12, 0, 0, 0)
         self._lay_out([self._by, self._kind], splitter, [self._pointed, self._progress])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
@@ -125,18 +126,21 @@ class LayersView(ViewOf[Whole]):
     def caption(self) -> tuple[str, str]:
         """Return the name of the file, and what the picture shows of it."""
         name, what = super().caption()
-        return name, f"{what}: {self._found.subject.facts()}" if self._found else what
+        if self._found is None:
+            return name, what
+        return name, tr("{what}: {facts}", what=what, facts=self._found.subject.facts())
 
     def table(self) -> Table | None:
         """Return the rows in the order in which they are shown."""
         if self._found is None or self.picture() is None:
             return None
-        return table_of(self._found.rows, self._model.order, f"{self._found.subject.name} layers")
+        title = tr("{name} layers", name=self._found.subject.name)
+        return table_of(self._found.rows, self._model.order, title)
 
     def _make_table(self) -> QTableView:
         table = QTableView()
         table.setModel(self._model)
-        table.setAccessibleName("Parameters")
+        table.setAccessibleName(tr("Parameters"))
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         table.setAlternatingRowColors(True)
@@ -196,8 +200,10 @@ class LayersView(ViewOf[Whole]):
             self._treemap.show_map(found.treemap, self.colours())
         self._legend.show_subject(found.subject, self.colours())
         self._point_at(self._under)
-        known = "" if found.survey.is_complete else f"{100 * found.survey.progress:.0f} %"
-        self._progress.setText(known and f"kept energy: {known} of the weights read")
+        known = tr(
+            "kept energy: {percent:.0f} % of the weights read", percent=100 * found.survey.progress
+        )
+        self._progress.setText("" if found.survey.is_complete else known)
 
     def _go_on(self) -> None:
         """Have more of the weights read."""
@@ -210,7 +216,7 @@ class LayersView(ViewOf[Whole]):
             while self._by.count() > 1:
                 self._by.removeItem(1)
             for depth in range(1, found.depths + 1):
-                self._by.addItem(f"By module, depth {depth}", depth)
+                self._by.addItem(tr("By module, depth {depth}", depth=depth), depth)
             self._by.setCurrentIndex(self._by.findData(found.rows.grouping.depth))
 
     def _show_order(self) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
-from typing import Protocol
+from typing import Final, Protocol
 
 from PySide6.QtWidgets import QLabel
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
+from prune_gui.language import tr, trn
 from prune_gui.recipe.codes import KEPT
 
 MOST = 12
 """Colours that are named; the others are only counted."""
+WIDE: Final = re.compile("[\u2e80-\uffef]")
+"""Signs of writings in which a line may end after every sign."""
 
 
 class Counted(Protocol):
@@ -42,7 +46,7 @@ def legend(subject: Counted, colours: Colours, *, plain: bool = False, marks: in
     total = sum(count for _, count in counts)
     if plain:
         kept = subject.counts().get(KEPT, 0)
-        parts = [(colours.kept, "kept", kept), (colours.steps[0], "pruned", total - kept)]
+        parts = [(colours.kept, tr("kept"), kept), (colours.steps[0], tr("pruned"), total - kept)]
         rest = []
     else:
         parts = [
@@ -51,19 +55,26 @@ def legend(subject: Counted, colours: Colours, *, plain: bool = False, marks: in
         ]
         rest = counts[MOST:]
     if rest:
-        parts.append((colours.grid, f"{len(rest)} more", sum(count for _, count in rest)))
+        more = tr("{count:,} more", count=len(rest))
+        parts.append((colours.grid, more, sum(count for _, count in rest)))
     shown = [
-        f'<span style="color: {colour}">■</span>&nbsp;{_unbroken(title, count, total)}'
+        f'<span style="color: {colour}">■</span>&nbsp;{unbroken(counted(title, count, total))}'
         for colour, title, count in parts
     ]
     if marks:
-        shown.append(f"○&nbsp;{marks:,}&nbsp;lone&nbsp;{'cell' if marks == 1 else 'cells'}")
+        shown.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return " &nbsp; &nbsp; ".join(shown)
 
 
-def _unbroken(title: str, count: int, total: int) -> str:
-    text = f"{title} {count:,} ({sparsity(count, total)})"
-    return escape(text).replace(" ", "&nbsp;")
+def counted(title: str, count: int, total: int) -> str:
+    """Say how many entries are of a colour, and which share of all."""
+    share = sparsity(count, total)
+    return tr("{what} {count:,} ({share})", what=title, count=count, share=share)
+
+
+def unbroken(text: str) -> str:
+    """Return a text as rich text whose words stay on one line."""
+    return WIDE.sub("\N{WORD JOINER}\\g<0>\N{WORD JOINER}", escape(text)).replace(" ", "&nbsp;")
 
 
 class Legend(QLabel):
@@ -71,7 +82,7 @@ class Legend(QLabel):
 
     def __init__(self) -> None:
         super().__init__(wordWrap=True)
-        self.setAccessibleName("Legend")
+        self.setAccessibleName(tr("Legend"))
         self.setContentsMargins(8, 0, 8, 4)
 
     def show_subject(

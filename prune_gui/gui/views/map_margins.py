@@ -10,6 +10,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 
 from prune_gui.gui.theme import Colours
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.profiles import Profiles
@@ -65,8 +66,8 @@ class Margins:
         self._beside.invertY(True)
         self._above.setYRange(0, 1, padding=0)
         self._beside.setXRange(0, 1, padding=0)
-        self._above.setToolTip("Share pruned of each column")
-        self._beside.setToolTip("Share pruned of each row")
+        self._above.setToolTip(tr("Share pruned of each column"))
+        self._beside.setToolTip(tr("Share pruned of each row"))
         self._layout = place
         self.set_shown(shown=False)
 

@@ -22,6 +22,7 @@ from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.tiles import Mosaic, Painted, Painting, Part, Tiles
 from prune_gui.gui.views.view import SETTLE, View
 from prune_gui.gui.views.written import Texts
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.entry import Weight
@@ -111,7 +112,7 @@ class MapView(View):
         self._picture_or_reason.addWidget(self._reason)
         self._entry, self._pin = (
             _Line(name, wrapped=wrapped)
-            for name, wrapped in (("Entry under the cursor", False), ("Pinned entry", True))
+            for name, wrapped in ((tr("Entry under the cursor"), False), (tr("Pinned entry"), True))
         )
         self._pin.setContentsMargins(8, 4, 8, 0)
         self._pin.hide()
@@ -149,8 +150,8 @@ class MapView(View):
     def _buttons(self) -> list[QPushButton]:
         made = []
         for text, tip, key, act in (
-            ("Fit", "Show the whole parameter (F)", "F", self.fit),
-            ("1:1", "Show one entry per pixel (1)", "1", self.one_to_one),
+            (tr("Fit"), tr("Show the whole parameter (F)"), "F", self.fit),
+            ("1:1", tr("Show one entry per pixel (1)"), "1", self.one_to_one),
         ):
             made.append(button := QPushButton(text))
             button.setToolTip(tip)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prune_gui.gui.views.subject import Subject
+from prune_gui.language import later, number, tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -15,19 +16,25 @@ if TYPE_CHECKING:
 
 def describe(subject: Subject, weight: Weight) -> str:
     """Say what became of an entry: "[3, 17]  0.0125  pruned by step 2: L1 unstructured"."""
-    said = [_place(weight.index), f"{weight.value:.6g}", _fate(subject, weight.code)]
+    said = [_place(weight.index), number(weight.value, ".6g"), _fate(subject, weight.code)]
     if weight.score is not None:
-        margin = "no cut" if weight.margin is None else f"margin {weight.margin:.4g}"
-        said.append(f"score {weight.score:.4g}, {margin}")
+        score, margin = weight.score, weight.margin
+        said.append(
+            tr("score {score:.4g}, no cut", score=score)
+            if margin is None
+            else tr("score {score:.4g}, margin {margin:.4g}", score=score, margin=margin)
+        )
     return "   ".join(said)
 
 
 def describe_pinned(subject: Subject, found: Explanation) -> str:
     """Say how an entry stood in every step that looked at it."""
-    said = [f"Pinned {_place(found.index)}   {found.value:.6g}   {_fate(subject, found.pruned_by)}"]
+    place = tr("Pinned {index}", index=_place(found.index))
+    said = [f"{place}   {number(found.value, '.6g')}   {_fate(subject, found.pruned_by)}"]
     for step, standing in found.standings.items():
         if step != IN_FILE and standing.score is not None:
-            said.append(f"{subject.title(step)}: {_standing(standing)}")
+            title, told = subject.title(step), _standing(standing)
+            said.append(tr("{step}: {standing}", step=title, standing=told))
     return "\n".join(said)
 
 
@@ -37,18 +44,27 @@ def _place(index: tuple[int, ...]) -> str:
 
 def _fate(subject: Subject, code: int) -> str:
     title = subject.title(code)
-    return title if code in (KEPT, IN_FILE) else f"pruned by {title}"
+    return title if code in (KEPT, IN_FILE) else tr("pruned by {step}", step=title)
 
 
 def _standing(standing: Standing) -> str:
-    said = f"score {standing.score:.6g}, "
-    if standing.margin is None:
-        said += "no cut"
-    else:
-        side = "above" if standing.margin > 0 else "below"
-        said += f"{abs(standing.margin):.4g} {side} the cut at {standing.cut:.6g}"
+    said = [_score(standing)]
     if standing.unit != "entry":
-        said = f"{standing.unit}, {said}"
-    if standing.rank is None:
-        return said
-    return f"{said}, {standing.rank + 1:,} of {standing.ranked:,} in order of score"
+        said.insert(0, standing.unit)
+    if standing.rank is not None:
+        rank, ranked = standing.rank + 1, standing.ranked
+        said.append(tr("{rank:,} of {ranked:,} in order of score", rank=rank, ranked=ranked))
+    return tr(", ").join(said)
+
+
+def _score(standing: Standing) -> str:
+    """Say by which score something stood, and how far from the cut."""
+    score, margin = standing.score, standing.margin
+    if margin is None:
+        return tr("score {score:.6g}, no cut", score=score)
+    message = (
+        later("score {score:.6g}, {margin:.4g} above the cut at {cut:.6g}")
+        if margin > 0
+        else later("score {score:.6g}, {margin:.4g} below the cut at {cut:.6g}")
+    )
+    return tr(message, score=score, margin=abs(margin), cut=standing.cut)

@@ -14,6 +14,7 @@ from prune_gui.gui.views.mask_picture import colour
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.tiles import Painting, Part
 from prune_gui.gui.views.written import Texts, texts
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.plane import Layout
@@ -67,17 +68,17 @@ class MaskView(MapView):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         self._colour_by = QComboBox()
-        self._colour_by.setAccessibleName("Colour by")
-        self._colour_by.setToolTip("What the colours stand for")
-        self._colour_by.addItem("Coloured by step", False)
-        self._colour_by.addItem("Kept or pruned", True)
-        self._margins = QCheckBox("Profiles")
+        self._colour_by.setAccessibleName(tr("Colour by"))
+        self._colour_by.setToolTip(tr("What the colours stand for"))
+        self._colour_by.addItem(tr("Coloured by step"), False)
+        self._colour_by.addItem(tr("Kept or pruned"), True)
+        self._margins = QCheckBox(tr("Profiles"))
         self._margins.setChecked(True)
-        self._margins.setToolTip("Show the share pruned of each row and column")
+        self._margins.setToolTip(tr("Show the share pruned of each row and column"))
         self._profiled: tuple[Hashable, Layout] | None = None
         super().__init__(workbench, [self._colour_by, self._margins], parent=parent)
-        self.setAccessibleName("Mask")
-        self._plot.setAccessibleName("Picture of the mask")
+        self.setAccessibleName(tr("Mask"))
+        self._plot.setAccessibleName(tr("Picture of the mask"))
         self._colour_by.currentIndexChanged.connect(self.refresh)
         self._margins.toggled.connect(self._toggle_profiles)
         self._plot.margins.set_shown(shown=True)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.panels.wording import sparsity
-from prune_gui.gui.views.subject import Subject
+from prune_gui.gui.views.subject import Subject, by
+from prune_gui.language import tr
 from prune_gui.pruning.methods.structured import ChannelMethod
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
@@ -99,19 +100,26 @@ def describe_channel(measured: Measured, channel: int) -> str:
     channels, subject = measured.channels, measured.subject
     counts = dict(zip(channels.codes, channels.counts[:, channel].tolist(), strict=True))
     pruned = channels.size - counts[KEPT]
-    what = "norm" if measured.n is not None else "rank"
+    value, share = float(measured.norms[channel]), sparsity(pruned, channels.size)
     parts = [
-        f"channel {channel:,}: {what} {measured.norms[channel]:.5g}",
-        f"{pruned:,} of {channels.size:,} pruned ({sparsity(pruned, channels.size)})",
+        tr("channel {channel:,}: rank {value:.5g}", channel=channel, value=value)
+        if measured.n is None
+        else tr("channel {channel:,}: norm {value:.5g}", channel=channel, value=value),
+        tr(
+            "{pruned:,} of {total:,} pruned ({share})",
+            pruned=pruned,
+            total=channels.size,
+            share=share,
+        ),
     ]
     parts += [
-        f"{'all' if count == pruned else f'{count:,}'} by {subject.title(code)}"
+        by(subject.title(code), count, pruned)
         for code, count in counts.items()
         if count and code not in (KEPT, IN_FILE)
     ]
     if not channels.alive[channel]:
-        parts.append("dead")
-    return ", ".join(parts)
+        parts.append(tr("dead"))
+    return tr(", ").join(parts)
 
 
 def table_of(measured: Measured, order: NDArray[np.intp]) -> Table:
@@ -124,11 +132,15 @@ def table_of(measured: Measured, order: NDArray[np.intp]) -> Table:
         for code, row in zip(channels.codes, channels.counts, strict=True)
     }
     return Table(
-        f"{subject.name} norms along dim {measured.dim}",
+        tr("{name} norms along dim {dim}", name=subject.name, dim=measured.dim),
         {
-            "channel": order,
-            f"{measured.n:g}-norm": measured.norms[order],
+            tr("channel"): order,
+            _heading(measured): measured.norms[order],
             **counts,
-            "dead": ~channels.alive[order],
+            tr("dead"): ~channels.alive[order],
         },
     )
+
+
+def _heading(measured: Measured) -> str:
+    return tr("rank") if measured.n is None else tr("{order:g}-norm", order=measured.n)

@@ -11,6 +11,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from prune_gui.errors import one_line
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -66,14 +67,14 @@ class MomentChooser(QWidget):
         self._offered: list[tuple[str, Moment]] = []
         self._wanted: Moment = 0
         self._box = QComboBox()
-        self._box.setAccessibleName("What to compare with")
-        self._box.setToolTip("What to compare the stack with")
+        self._box.setAccessibleName(tr("What to compare with"))
+        self._box.setToolTip(tr("What to compare the stack with"))
         self._box.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self._box.setMinimumContentsLength(14)
         self._box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        label = QLabel("&Left:")
+        label = QLabel(tr("&Left:"))
         label.setBuddy(self._box)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -110,16 +111,23 @@ class MomentChooser(QWidget):
     def _moments(self) -> list[tuple[str, Moment]]:
         resolved, other = self._workbench.resolved, self._workbench.other
         steps = resolved.resolution.recipe.steps if resolved is not None else ()
-        found: list[tuple[str, Moment]] = [("The file as it is", 0)]
+        found: list[tuple[str, Moment]] = [(tr("The file as it is"), 0)]
         found += [
-            (f"The stack up to step {number}: {step.method.title}", number)
+            (
+                tr(
+                    "The stack up to step {number}: {method}",
+                    number=number,
+                    method=tr(step.method.title),
+                ),
+                number,
+            )
             for number, step in enumerate(steps[:-1], start=1)
         ]
         if steps:
-            found.append(("The stack without the draft", "stack"))
+            found.append((tr("The stack without the draft"), "stack"))
         if other is not None:
             found.append((one_line(other.checkpoint.path.name, LONGEST), "other"))
-        return [*found, ("Another checkpoint…", "ask")]
+        return [*found, (tr("Another checkpoint…"), "ask")]
 
     def _select(self) -> None:
         moments = [moment for _, moment in self._offered]

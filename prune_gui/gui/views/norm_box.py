@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from PySide6.QtCore import QSignalBlocker, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
+from prune_gui.language import later, number, tr
+
 NORMS: Final = (
-    (0.0, "0: how many are not 0"),
-    (0.5, "0.5"),
-    (1.0, "1: sum of |w|"),
-    (2.0, "2: Euclidean"),
-    (3.0, "3"),
-    (math.inf, "inf: largest |w|"),
-    (-math.inf, "-inf: smallest |w|"),
+    (0.0, later("0: how many are not 0")),
+    (0.5, None),
+    (1.0, later("1: sum of |w|")),
+    (2.0, later("2: Euclidean")),
+    (3.0, None),
+    (math.inf, later("inf: largest |w|")),
+    (-math.inf, later("-inf: smallest |w|")),
 )
-RANKS: Final = "draft: what it ranks by"
+RANKS: Final = later("draft: what it ranks by")
 USUAL: Final = 2.0
 
 
@@ -40,10 +42,10 @@ class NormBox(QComboBox):
         self._ranks = False
         self.setEditable(True)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
-        self.setAccessibleName("Norm")
-        self.setToolTip("The norm's order: choose one, or type any number, inf or -inf")
+        self.setAccessibleName(tr("Norm"))
+        self.setToolTip(tr("The norm's order: choose one, or type any number, inf or -inf"))
         for order, text in NORMS:
-            self.addItem(text, order)
+            self.addItem(tr(text) if text else number(order, "g"), order)
         self._write()
         self.currentIndexChanged.connect(self._take)
         line = self.lineEdit()
@@ -61,7 +63,7 @@ class NormBox(QComboBox):
         self._ranks = there
         with QSignalBlocker(self):
             if there:
-                self.insertItem(0, RANKS, None)
+                self.insertItem(0, tr(RANKS), None)
                 self._before = self.order if self.order is not None else self._before
                 self.order = None
             else:
@@ -80,17 +82,15 @@ class NormBox(QComboBox):
             self._set(self.itemData(place))
 
     def _typed(self) -> None:
-        text = self.currentText().partition(":")[0].strip()
-        if text == RANKS.partition(":")[0]:
+        text = self.currentText().strip()
+        if (place := self.findText(text, Qt.MatchFlag.MatchFixedString)) >= 0:
+            self._set(self.itemData(place))
             return
-        try:
-            order = float(text)
-        except ValueError:
-            order = math.nan
-        if math.isnan(order):
-            self._write()
-        else:
+        order, understood = self.locale().toDouble(text)
+        if understood and not math.isnan(order):
             self._set(order)
+        else:
+            self._write()
 
     def _set(self, order: float | None) -> None:
         changed, self.order = order != self.order, order
@@ -104,7 +104,7 @@ class NormBox(QComboBox):
         with QSignalBlocker(self):
             place = texts.get(self.order, -1)
             self.setCurrentIndex(place)
-            self.setEditText(self.itemText(place) if place >= 0 else f"{self.order:g}")
+            self.setEditText(self.itemText(place) if place >= 0 else number(self.order or 0.0, "g"))
             line = self.lineEdit()
             assert line is not None
             line.setCursorPosition(0)

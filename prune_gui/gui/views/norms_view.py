@@ -20,6 +20,7 @@ from prune_gui.gui.views.norm_box import NormBox
 from prune_gui.gui.views.stacking import channel_bars, in_order
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import SETTLE, View
+from prune_gui.language import later, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -30,7 +31,7 @@ MOST_BARS = 2000
 """Bars at once; there is never more than one in a column of pixels, so that none hides another."""
 NARROW: Final = 90
 """How narrow a box may become, in pixels, before the docks have to make room."""
-HINT: Final = "Click a channel, or drag with Shift, to choose"
+HINT: Final = later("Click a channel, or drag with Shift, to choose")
 
 
 class NormsView(View):
@@ -50,24 +51,24 @@ class NormsView(View):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
-        self.setAccessibleName("Norms")
+        self.setAccessibleName(tr("Norms"))
         self._row: Row | None = None
         self._chosen = Chosen()
         self._protectable = False
         self._plot = ChannelPlot()
         self._dim, self._n = QComboBox(), NormBox()
-        self._dim.setAccessibleName("Dimension of the channels")
+        self._dim.setAccessibleName(tr("Dimension of the channels"))
         for box in (self._dim, self._n):
             box.setMinimumWidth(NARROW)
             box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._sorted = QCheckBox("&Sorted")
-        self._sorted.setToolTip("Order the channels by norm, the least first")
+        self._sorted = QCheckBox(tr("&Sorted"))
+        self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
         self._strip = ChosenStrip()
-        self._channel, self._dead = QLabel(HINT), QLabel()
+        self._channel, self._dead = QLabel(tr(HINT)), QLabel()
         self._channel.setMinimumWidth(1)
-        self._channel.setAccessibleName("Channel under the cursor")
-        self._dead.setAccessibleName("Dead channels")
-        self._dead.setToolTip("Of a dead channel nothing but zeros is kept")
+        self._channel.setAccessibleName(tr("Channel under the cursor"))
+        self._dead.setAccessibleName(tr("Dead channels"))
+        self._dead.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
         controls = [self._dim, self._n, self._sorted, self._strip]
         self._lay_out(controls, self._plot, [self._channel, self._dead])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
@@ -122,8 +123,9 @@ class NormsView(View):
     def _offer_dims(self, subject: Subject) -> None:
         shape = subject.info.shape
         labels = [
-            f"{dim_label(subject.name, shape, dim)} ({size:,})" for dim, size in enumerate(shape)
-        ] or ["the only entry"]
+            tr("{dim} ({size:,})", dim=dim_label(subject.name, shape, dim), size=size)
+            for dim, size in enumerate(shape)
+        ] or [tr("the only entry")]
         if labels != [self._dim.itemText(i) for i in range(self._dim.count())]:
             with QSignalBlocker(self._dim):
                 self._dim.clear()
@@ -148,16 +150,21 @@ class NormsView(View):
         self._show_chosen()
         along = dim_label(subject.name, subject.info.shape, dim)
         if self._sorted.isChecked():
-            along = f"place by norm, least first; {along}"
+            along = tr("place by norm, least first; {channels}", channels=along)
         if row.bars.most > 1:
-            along += f" (a bar is as high as the largest of {row.bars.most:,}, the line the least)"
+            along = tr(
+                "{channels} (a bar is as high as the largest of {count:,}, the line the least)",
+                channels=along,
+                count=row.bars.most,
+            )
         self._plot.label("bottom", along)
         self._plot.plotItem.getAxis("bottom").end = channels
         self._plot.label("left", _height(row.measured))
         self._legend.show_subject(subject, colours)
         dead = int(np.count_nonzero(~row.measured.channels.alive))
         mark = f'<span style="color: {colours.warning}">▬</span>'
-        self._dead.setText(f"{mark} {dead:,} dead" if dead else "")
+        text = tr("{count:,} dead", count=dead)
+        self._dead.setText(f"{mark} {text}" if dead else "")
 
     def _choose(self, chosen: Chosen) -> None:
         self._chosen = chosen
@@ -186,7 +193,8 @@ class NormsView(View):
             some = channels_at(self._row.order, range(first, last + 1))
             self._choose(self._chosen.widened(some))
         else:
-            self._channel.setText(f"{last - first + 1:,} channels")
+            banded = last - first + 1
+            self._channel.setText(trn("{count:,} channel", "{count:,} channels", banded))
 
     def _step(self, places: int, choosing: bool) -> None:
         if self._row is None:
@@ -241,7 +249,7 @@ class NormsView(View):
         """Say what the keyboard is at, or what can be done."""
         row, current = self._row, self._chosen.current
         if row is None or current is None:
-            self._channel.setText(HINT)
+            self._channel.setText(tr(HINT))
         else:
             self._channel.setText(describe_channel(row.measured, current))
 
@@ -262,5 +270,5 @@ class NormsView(View):
 def _height(measured: Measured) -> str:
     """Say what the height of a bar is."""
     if measured.n is None:
-        return "what the draft ranks by, coloured by share of entries"
-    return f"{measured.n:g}-norm in the file, coloured by share of entries"
+        return tr("what the draft ranks by, coloured by share of entries")
+    return tr("{order:g}-norm in the file, coloured by share of entries", order=measured.n)

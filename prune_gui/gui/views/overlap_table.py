@@ -14,16 +14,18 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from prune_gui.language import later, number, tr
+
 if TYPE_CHECKING:
     from prune_gui.audit.comparison import Overlap
 
 Index = QModelIndex | QPersistentModelIndex
 COLUMNS: Final[tuple[tuple[str, Callable[[Overlap], str | int | float]], ...]] = (
-    ("Parameter", lambda row: row.name),
-    ("Both", lambda row: row.both),
-    ("Only left", lambda row: row.left),
-    ("Only right", lambda row: row.right),
-    ("IoU", lambda row: row.iou),
+    (later("Parameter"), lambda row: row.name),
+    (later("Both"), lambda row: row.both),
+    (later("Only left"), lambda row: row.left),
+    (later("Only right"), lambda row: row.right),
+    (later("IoU"), lambda row: row.iou),
 )
 """Their headings, and what is in them."""
 RIGHT_ALIGNED: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
@@ -82,7 +84,7 @@ class OverlapModel(QAbstractTableModel):
         value = COLUMNS[index.column()][1](self._rows[index.row()])
         if isinstance(value, str):
             return value
-        return f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
+        return number(value) if isinstance(value, int) else number(value, ".3f")
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> object:  # noqa: N802
         """Return the heading of a column; the first click on one of numbers puts the most first."""
@@ -92,7 +94,7 @@ class OverlapModel(QAbstractTableModel):
             return _alignment(section)
         if role == Qt.ItemDataRole.InitialSortOrderRole:
             return Qt.SortOrder.DescendingOrder if section else Qt.SortOrder.AscendingOrder
-        return COLUMNS[section][0] if role == DISPLAY else None
+        return tr(COLUMNS[section][0]) if role == DISPLAY else None
 
 
 def _alignment(column: int) -> Qt.AlignmentFlag:
@@ -110,7 +112,7 @@ class OverlapTable(QTableView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Every parameter in both")
+        self.setAccessibleName(tr("Every parameter in both"))
         self._model = OverlapModel()
         self._name: str | None = None
         self._marking = False

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.panels.cut import as_one
 from prune_gui.gui.views.subject import Subject
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import ScoredMethod
 from prune_gui.pruning.methods.n_m import NM
 
@@ -242,16 +243,24 @@ def table_of(picture: Picture) -> Table:
     """Return the numbers behind a picture: the points of a curve, or the bins and their counts."""
     from prune_gui.audit.table import Table
 
-    name, curve = f"{picture.subject.name} distribution", picture.curve
+    name, curve = tr("{name} distribution", name=picture.subject.name), picture.curve
     if curve is not None:
         return Table(
-            name, {"cut": curve.scores, "share pruned": curve.pruned, "energy kept": curve.energy}
+            name,
+            {
+                tr("cut"): curve.scores,
+                tr("share pruned"): curve.pruned,
+                tr("energy kept"): curve.energy,
+            },
         )
-    columns = {"from": picture.edges[:-1], "to": picture.edges[1:]}
+    columns = {tr("from"): picture.edges[:-1], tr("to"): picture.edges[1:]}
     titles = [picture.subject.title(code) for code in picture.codes]
     columns |= dict(zip(titles, picture.counts, strict=True))
     if picture.others.any():
-        columns |= {f"other targets: {t}": c for t, c in zip(titles, picture.others, strict=True)}
+        columns |= {
+            tr("other targets: {what}", what=title): counts
+            for title, counts in zip(titles, picture.others, strict=True)
+        }
     return Table(name, columns)
 
 
@@ -280,6 +289,13 @@ def _stacked(
     return codes, total([own]), total([name for name in counts if name != own])
 
 
+WHOLE: Final = {
+    "channel": later("The draft cuts no single entries but channels: see Norms"),
+    "block": later("The draft cuts no single entries but blocks"),
+}
+"""What is said of a draft that cuts units of several entries."""
+
+
 def remark(picture: Picture) -> str:
     """Say why the draft has no cut in a picture; "" if it has one, or if there is no draft."""
     subject = picture.subject
@@ -290,13 +306,13 @@ def remark(picture: Picture) -> str:
         return ""
     method = resolution.recipe.steps[subject.draft - 1].method
     if method.unit != "entry":
-        more = ": see Norms" if method.unit == "channel" else ""
-        return f"The draft cuts no single entries but {method.unit}s{more}"
+        return tr(WHOLE[method.unit])
     if getattr(method, "scope", "") == "row":
-        return "The draft cuts each row by itself: set its amount in the form"
+        return tr("The draft cuts each row by itself: set its amount in the form")
     if isinstance(method, NM):
-        return "The draft cuts each group by itself"
+        return tr("The draft cuts each group by itself")
     if picture.wish.of in ("weights", "absolute") and subject.draft in offers(subject):
-        what = "random draws" if not isinstance(method, ScoredMethod) else "other scores"
-        return f"The draft ranks by {what}: choose them above to see and drag its cut"
+        if isinstance(method, ScoredMethod):
+            return tr("The draft ranks by other scores: choose them above to see and drag its cut")
+        return tr("The draft ranks by random draws: choose them above to see and drag its cut")
     return ""

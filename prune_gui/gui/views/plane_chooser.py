@@ -9,11 +9,11 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSlider, QWidget
 
 from prune_gui.audit.plane import Layout, Plane
 from prune_gui.audit.sheet import Sheet
-from prune_gui.gui.views.axes import TIMES
+from prune_gui.language import later, tr
 
-FLAT = "flattened"
-SHEET = "contact sheet of kernels"
-WRAPPED = "wrapped into a block"
+FLAT = later("flattened")
+SHEET = later("contact sheet of kernels")
+WRAPPED = later("wrapped into a block")
 
 
 class PlaneChooser(QWidget):
@@ -41,8 +41,8 @@ class PlaneChooser(QWidget):
         self._planes = QComboBox()
         self._planes.setObjectName("layout")
         self._planes.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._planes.setAccessibleName("How the parameter is laid flat")
-        self._planes.setToolTip("Lay all entries flat, or cut along two dimensions")
+        self._planes.setAccessibleName(tr("How the parameter is laid flat"))
+        self._planes.setToolTip(tr("Lay all entries flat, or cut along two dimensions"))
         self._sliders: dict[int, QSlider] = {}
         self.sliders = QWidget(self)
         self.sliders.hide()
@@ -83,10 +83,14 @@ class PlaneChooser(QWidget):
         sheet = Sheet.of(shape) if self._sheets else None
         for text, layout in ((SHEET, sheet), (WRAPPED, Plane.wrapped(shape))):
             if layout is not None:
-                self._planes.addItem(text, layout)
-        self._planes.addItem(FLAT if len(shape) > 1 else "one row", None)
+                self._planes.addItem(tr(text), layout)
+        self._planes.addItem(tr(FLAT) if len(shape) > 1 else tr("one row"), None)
         for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
-            self._planes.addItem(f"dim {pair[0]} {TIMES} dim {pair[1]}", pair)
+            down, across = pair
+            self._planes.addItem(
+                tr("dim {down} \N{MULTIPLICATION SIGN} dim {across}", down=down, across=across),
+                pair,
+            )
         self._planes.blockSignals(False)
         self.setVisible(self._planes.count() > 1 and len(shape) != 2)
         self._make_sliders()
@@ -105,16 +109,17 @@ class PlaneChooser(QWidget):
                 continue
             slider = QSlider(Qt.Orientation.Horizontal)
             slider.setMaximum(size - 1)
-            slider.setAccessibleName(f"Index along dim {dim}")
+            slider.setAccessibleName(tr("Index along dim {dim}", dim=dim))
             label = QLabel()
 
             def say(index: int, label: QLabel = label, dim: int = dim, size: int = size) -> None:
-                label.setText(f"dim {dim} at {index:,} of {size:,}")
+                label.setText(
+                    tr("dim {dim} at {index:,} of {size:,}", dim=dim, index=index, size=size)
+                )
 
+            say(size)
+            label.setMinimumWidth(label.sizeHint().width())
             say(0)
-            label.setMinimumWidth(
-                label.fontMetrics().horizontalAdvance(f"dim 0 at {size:,} of {size:,}")
-            )
             slider.valueChanged.connect(say)
             slider.valueChanged.connect(lambda _: self.changed.emit())
             self._sliders[dim] = slider

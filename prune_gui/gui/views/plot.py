@@ -6,6 +6,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Signal
 
 from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.axes import ValueAxis
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]
@@ -24,7 +25,10 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     def __init__(
         self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None
     ) -> None:
-        super().__init__(viewBox=view or pg.ViewBox(enableMenu=False), axisItems=axes or {})
+        usual = {side: ValueAxis(side) for side in ("left", "bottom")}
+        super().__init__(
+            viewBox=view or pg.ViewBox(enableMenu=False), axisItems=usual | (axes or {})
+        )
         self.plotItem.hideButtons()
         self.plotItem.setMenuEnabled(False)
         # The menu is made all the same, and belongs to nobody: it is to go with the plot.

@@ -8,6 +8,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from prune_gui.gui.views.ramps import STEPS, Ramp
+from prune_gui.language import number, tr
 
 LENGTH = 180
 THICKNESS = 10
@@ -21,8 +22,8 @@ class RampBar(QWidget):
         super().__init__()
         self._ramp: Ramp | None = None
         self._reach = 0.0
-        self.setAccessibleName("Colours of numbers")
-        self.setToolTip("Colours grow with the square root of the number.")
+        self.setAccessibleName(tr("Colours of numbers"))
+        self.setToolTip(tr("Colours grow with the square root of the number."))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def show_ramp(self, ramp: Ramp, reach: float) -> None:
@@ -38,7 +39,7 @@ class RampBar(QWidget):
             return "", "", ""
         low = -self._reach if self._ramp.signed else 0.0
         middle = 0.0 if self._ramp.signed else self._reach / 4  # of the root, it is the half
-        return f"{low:.3g}", f"{middle:.3g}", f"{self._reach:.3g}"
+        return number(low, ".3g"), number(middle, ".3g"), number(self._reach, ".3g")
 
     @property
     def html(self) -> str:
@@ -71,5 +72,5 @@ class RampBar(QWidget):
             Qt.AlignmentFlag.AlignHCenter,
             Qt.AlignmentFlag.AlignRight,
         )
-        for side, number in zip(sides, self.numbers, strict=True):
-            painter.drawText(below, side | Qt.AlignmentFlag.AlignBottom, number)
+        for side, text in zip(sides, self.numbers, strict=True):
+            painter.drawText(below, side | Qt.AlignmentFlag.AlignBottom, text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.axes import TIMES
+from prune_gui.language import tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -67,20 +68,33 @@ class Subject:
 def title(resolution: Resolution, draft: int | None, code: int) -> str:
     """Return what to call entries of a code, where the draft has a number as a step."""
     if code == KEPT:
-        return "kept"
+        return tr("kept")
     if code == IN_FILE:
-        return "pruned in the file"
-    method = resolution.recipe.steps[code - 1].method.title
-    return f"the draft: {method}" if code == draft else f"step {code}: {method}"
+        return tr("pruned in the file")
+    method = tr(resolution.recipe.steps[code - 1].method.title)
+    if code == draft:
+        return tr("the draft: {method}", method=method)
+    return tr("step {number}: {method}", number=code, method=method)
+
+
+def by(title: str, count: int, pruned: int) -> str:
+    """Say how many of some pruned entries went by what has this title."""
+    if count == pruned:
+        return tr("all by {step}", step=title)
+    return tr("{count:,} by {step}", count=count, step=title)
 
 
 def facts(subject: Subject) -> str:
     """Say what a parameter is: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
     pruned, total = subject.resolution.counts[subject.name]
-    shape = f" {TIMES} ".join(map(str, subject.info.shape)) or "a single number"
-    return (
-        f"{shape} · {subject.info.dtype} · "
-        f"{pruned:,} of {total:,} pruned ({sparsity(pruned, total)})"
+    shape = f" {TIMES} ".join(map(str, subject.info.shape)) or tr("a single number")
+    return tr(
+        "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
+        shape=shape,
+        dtype=subject.info.dtype,
+        pruned=pruned,
+        total=total,
+        share=sparsity(pruned, total),
     )
 
 
@@ -88,14 +102,15 @@ def subject_of(workbench: Workbench) -> Subject | str:
     """Return what there is to look at, or why there is nothing, for a person."""
     session, shown, name = workbench.session, workbench.shown, workbench.chosen
     if session is None:
-        return "Nothing is open.\nOpen a checkpoint to look at its parameters."
+        return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")
     info = session.checkpoint.tensors.get(name) if name is not None else None
     if info is None:
-        return "Choose a parameter in the tree of modules to look at it."
+        return tr("Choose a parameter in the tree of modules to look at it.")
     if info.not_prunable is not None:
-        return f"{info.name} cannot be pruned: {info.not_prunable}."
+        why = tr(info.not_prunable)
+        return tr("{name} cannot be pruned: {why}.", name=info.name, why=why)
     if shown is None or shown.checkpoint is not session.checkpoint:
-        return "Working out what is pruned…"
+        return tr("Working out what is pruned…")
     return Subject(shown, info, workbench.draft_number)
 
 

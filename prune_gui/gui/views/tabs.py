@@ -17,6 +17,7 @@ from prune_gui.gui.views.norms_view import NormsView
 from prune_gui.gui.views.subject import Subject, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
 from prune_gui.gui.views.weights_view import WeightsView
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -49,16 +50,16 @@ class ViewTabs(QWidget):
         self.layers_view = LayersView(workbench)
         self.compare_view = CompareView(workbench)
         self._tabs = QTabWidget(documentMode=True)
-        self._tabs.setAccessibleName("Views of the parameter")
-        self._tabs.addTab(self.mask_view, "&Mask")
-        self._tabs.addTab(self.weights_view, "Wei&ghts")
-        self._tabs.addTab(self.distribution_view, "&Distribution")
-        self._tabs.addTab(self.norms_view, "&Norms")
-        self._tabs.addTab(self.layers_view, "&Layers")
-        self._tabs.addTab(self.compare_view, "Compa&re")
+        self._tabs.setAccessibleName(tr("Views of the parameter"))
+        self._tabs.addTab(self.mask_view, tr("&Mask"))
+        self._tabs.addTab(self.weights_view, tr("Wei&ghts"))
+        self._tabs.addTab(self.distribution_view, tr("&Distribution"))
+        self._tabs.addTab(self.norms_view, tr("&Norms"))
+        self._tabs.addTab(self.layers_view, tr("&Layers"))
+        self._tabs.addTab(self.compare_view, tr("Compa&re"))
         self._name, self._facts = QLabel(), QLabel()
-        self._name.setAccessibleName("Chosen parameter")
-        self._facts.setAccessibleName("Shape, type and sparsity")
+        self._name.setAccessibleName(tr("Chosen parameter"))
+        self._facts.setAccessibleName(tr("Shape, type and sparsity"))
         bold = self._name.font()
         bold.setBold(True)
         self._name.setFont(bold)

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.gui.theme import Colours
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.treemap import Cell
@@ -97,7 +98,7 @@ class TreemapPicture(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setAccessibleName("Treemap of the parameters, coloured by sparsity")
+        self.setAccessibleName(tr("Treemap of the parameters, coloured by sparsity"))
         self.setMouseTracking(True)
         self._map: Map | None = None
         self._colours: Colours | None = None
@@ -216,7 +217,7 @@ class TreemapPicture(QWidget):
         middle = self.height() - SCALE_HEIGHT / 2
         painter.setPen(QColor(colours.foreground))
         at = MARGIN
-        for text, gap in (("sparsity", 10.0), ("0 %", 6.0)):
+        for text, gap in ((tr("sparsity"), 10.0), ("0 %", 6.0)):
             painter.drawText(QPointF(at, middle + metrics.ascent() / 2 - 1), text)
             at += metrics.horizontalAdvance(text) + gap
         bar = QRectF(at, middle - 5, SCALE_WIDTH, 10)

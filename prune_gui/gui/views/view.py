@@ -15,6 +15,7 @@ from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.gui.theme import Colours, colours
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.views.subject import Subject, facts, subject_of
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -205,7 +206,7 @@ class ViewOf(QWidget, Generic[Seen]):
 
     def _say_it_takes_time(self) -> None:
         if self.subject is not None:
-            self._say(f"Looking at {self.subject.name}…")
+            self._say(tr("Looking at {name}…", name=self.subject.name))
 
     @abstractmethod
     def _recolour(self) -> None:
@@ -242,4 +243,6 @@ class View(ViewOf[Subject]):
     def caption(self) -> tuple[str, str]:
         """Return the name of the parameter, and what the picture shows of it."""
         name, what = super().caption()
-        return name, f"{what}: {facts(self.subject)}" if self.subject else what
+        if self.subject is None:
+            return name, what
+        return name, tr("{what}: {facts}", what=what, facts=facts(self.subject))

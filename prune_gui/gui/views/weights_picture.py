@@ -14,6 +14,7 @@ from prune_gui.gui.views.ramps import Ramp, parts, ramp
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.tiles import Painting, Part
 from prune_gui.gui.views.written import Texts, texts
+from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.measures import Measure
@@ -43,16 +44,19 @@ class Kind:
 
     @property
     def reduced(self) -> str:
-        """What a cell of many entries shows."""
-        return "the mean of its entries" if self.averaged else "its entry farthest from zero"
+        """Say what a cell of many entries shows."""
+        what = tr(self.title)
+        if self.averaged:
+            return tr("{quantity}: a cell shows the mean of its entries", quantity=what)
+        return tr("{quantity}: a cell shows its entry farthest from zero", quantity=what)
 
 
 KINDS: Final[dict[Quantity, Kind]] = {
-    "value": Kind("Value", signed=True, averaged=False),
-    "size": Kind("Size |w|", signed=False, averaged=True),
-    "score": Kind("Score", signed=False, averaged=True, of_step=True),
-    "margin": Kind("Margin to the cut", signed=True, averaged=True, of_step=True),
-    "difference": Kind("Difference to a file", signed=True, averaged=False),
+    "value": Kind(later("Value"), signed=True, averaged=False),
+    "size": Kind(later("Size |w|"), signed=False, averaged=True),
+    "score": Kind(later("Score"), signed=False, averaged=True, of_step=True),
+    "margin": Kind(later("Margin to the cut"), signed=True, averaged=True, of_step=True),
+    "difference": Kind(later("Difference to a file"), signed=True, averaged=False),
 }
 
 
@@ -128,9 +132,11 @@ class WeightsPainter:
 
         resolution, name = self.subject.resolution, self.subject.name
         if self.kind.of_step and not self.step:
-            raise PruneGuiError(f"No step ranks {name} by a score.\nAdd or preview one that does.")
+            raise PruneGuiError(
+                tr("No step ranks {name} by a score.\nAdd or preview one that does.", name=name)
+            )
         if self.quantity == "difference" and not self.path:
-            raise PruneGuiError("Choose a checkpoint to compare with.")
+            raise PruneGuiError(tr("Choose a checkpoint to compare with."))
         if self.quantity == "score":
             return measures.scores(resolution, name, self.step)
         if self.quantity == "margin":

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from prune_gui.gui.dialogs import ask_checkpoint
+from prune_gui.gui.views.legend import unbroken
 from prune_gui.gui.views.map_view import Drawn, MapView
 from prune_gui.gui.views.ramp_bar import RampBar
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.weights_picture import KINDS, Ends, Quantity, WeightsPainter
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -25,23 +27,22 @@ class WeightsView(MapView):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         self._quantity, self._step = QComboBox(), QComboBox()
-        self._quantity.setAccessibleName("Colour by")
-        self._quantity.setToolTip("What the colours stand for")
-        self._step.setAccessibleName("Step")
+        self._quantity.setAccessibleName(tr("Colour by"))
+        self._quantity.setToolTip(tr("What the colours stand for"))
+        self._step.setAccessibleName(tr("Step"))
         self._step.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._step.setToolTip("Whose score it is")
+        self._step.setToolTip(tr("Whose score it is"))
         for quantity, kind in KINDS.items():
-            self._quantity.addItem(
-                f"{kind.title}…" if quantity == "difference" else kind.title, quantity
-            )
-        self._choose_file = QPushButton("File…")
-        self._choose_file.setToolTip("Choose the checkpoint to compare with")
+            title = tr(kind.title)
+            self._quantity.addItem(f"{title}…" if quantity == "difference" else title, quantity)
+        self._choose_file = QPushButton(tr("File…"))
+        self._choose_file.setToolTip(tr("Choose the checkpoint to compare with"))
         self._other = ""
         self._files: Companions | None = None
         self._ends = Ends()
         self._bar = RampBar()
         super().__init__(workbench, [self._quantity, self._step, self._choose_file], parent)
-        self.setAccessibleName("Weights")
+        self.setAccessibleName(tr("Weights"))
         legend = QHBoxLayout()
         legend.setContentsMargins(8, 0, 0, 4)
         legend.addWidget(self._bar)
@@ -49,7 +50,7 @@ class WeightsView(MapView):
         below = self._content.layout()
         assert isinstance(below, QVBoxLayout)
         below.addLayout(legend)
-        self._plot.setAccessibleName("Picture of the weights")
+        self._plot.setAccessibleName(tr("Picture of the weights"))
         self._step.hide()
         self._choose_file.hide()
         self._quantity.activated.connect(self._choose)
@@ -122,16 +123,17 @@ class WeightsView(MapView):
         painter = self._painter(subject)
         kind, colours = painter.kind, painter.colours
         single = drawn.mosaic.cell == (1, 1)
-        said = [kind.title + (" of each entry" if single else f": a cell shows {kind.reduced}")]
+        each = tr("{quantity} of each entry", quantity=tr(kind.title))
+        said = [each if single else kind.reduced]
         [odd] = drawn.painted.rare
         if odd is None or len(odd):
-            said.append(
-                f'<span style="color: {colours.warning}">■</span>&nbsp;NaN&nbsp;or&nbsp;infinite'
-            )
+            text = unbroken(tr("NaN or infinite"))
+            said.append(f'<span style="color: {colours.warning}">■</span>&nbsp;{text}')
         if len(drawn.painted.marks):
-            said.append("○&nbsp;marks&nbsp;lone&nbsp;cells&nbsp;of&nbsp;these")
+            said.append(unbroken(tr("○ marks lone cells of these")))
         if kind.of_step:
-            said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;not&nbsp;ranked')
+            text = unbroken(tr("not ranked"))
+            said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
         self._legend.setText(" &nbsp; &nbsp; ".join(said))
         self._bar.show_ramp(painter.ramp, self._ends.known.get(painter.numbers_key, 0.0))
 

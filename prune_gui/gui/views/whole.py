@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.subject import title
+from prune_gui.language import tr, trn
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -54,10 +55,13 @@ class Whole:
     def facts(self) -> str:
         """Say how much it is: "78 parameters · 294,912 of 589,824 entries pruned (50.0 %)"."""
         pruned, total = self.resolution.total
-        number = len(self.resolution.counts)
-        return (
-            f"{number:,} parameter{'' if number == 1 else 's'} · "
-            f"{pruned:,} of {total:,} entries pruned ({sparsity(pruned, total)})"
+        return trn(
+            "{count:,} parameter · {pruned:,} of {total:,} entries pruned ({share})",
+            "{count:,} parameters · {pruned:,} of {total:,} entries pruned ({share})",
+            len(self.resolution.counts),
+            pruned=pruned,
+            total=total,
+            share=sparsity(pruned, total),
         )
 
 
@@ -65,9 +69,9 @@ def whole_of(workbench: Workbench) -> Whole | str:
     """Return what there is to look at, or why there is nothing, for a person."""
     session, shown = workbench.session, workbench.shown
     if session is None:
-        return "Nothing is open.\nOpen a checkpoint to look at its parameters."
+        return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")
     if shown is None or shown.checkpoint is not session.checkpoint:
-        return "Working out what is pruned…"
+        return tr("Working out what is pruned…")
     if not shown.counts:
-        return f"Nothing in {session.checkpoint.path.name} can be pruned."
+        return tr("Nothing in {file} can be pruned.", file=session.checkpoint.path.name)
     return Whole(shown, workbench.draft_number)

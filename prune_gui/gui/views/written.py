@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.plane import GAP
+from prune_gui.language import number
 
 if TYPE_CHECKING:
     from prune_gui.audit.measures import Measure
@@ -20,12 +21,12 @@ AT_ONCE = 1 << 16
 """Entries that may be read for the few of a line."""
 
 
-def short(number: float) -> str:
+def short(value: float) -> str:
     """Return a number in few characters: "0.0312", "-1.5", "3e-07"."""
-    if number == 0 or not np.isfinite(number):
-        return f"{number:g}"
+    if value == 0 or not np.isfinite(value):
+        return number(value, "g")
     for digits in (3, 2, 1):
-        if len(text := f"{number:.{digits}g}") <= WIDEST:
+        if len(text := number(value, f".{digits}g")) <= WIDEST:
             break
     return text
 

@@ -1,11 +1,13 @@
 import pytest
 
+from prune_gui import language
 from prune_gui.audit.plane import Plane
 from prune_gui.audit.sheet import Sheet
 from prune_gui.gui.views.axes import (
     TIMES,
     CountAxis,
     IndexAxis,
+    ValueAxis,
     axis_scales,
     dim_label,
     dim_names,
@@ -95,3 +97,12 @@ def test_a_logarithmic_axis_names_the_powers_of_ten(qapp):
     assert axis.tickStrings([-0.3, 0, 0.5, 3], 1, 1) == ["", "1", "", "1,000"]
     axis.setLogMode(False)
     assert axis.tickStrings([3000], 1, 1) == ["3,000"]
+
+
+def test_numbers_along_an_axis_have_the_signs_of_the_locale(qapp, monkeypatch):
+    monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
+    axis = ValueAxis("left")
+    assert axis.tickStrings([0, 0.25, 12_000], 1, 0.05) == ["0", "0,25", "12000"]
+    axis.setLogMode(True)
+    assert axis.tickStrings([-2, 0], 1, 1) == ["0,01", "1"]
+    assert CountAxis("left").tickStrings([3000], 1, 1) == ["3.000"]

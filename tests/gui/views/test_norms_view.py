@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QLocale, Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
 
+from prune_gui import language
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import NormsView, norms_view
 
@@ -50,6 +51,23 @@ def test_any_norm_can_be_typed(norms, bench, typed, qtbot):
     weights = bench.session.checkpoint.read("fc.weight")
     expected = np.linalg.norm(weights.double().numpy(), n, axis=1)
     assert norms._row.measured.norms == pytest.approx(expected)
+
+
+def test_a_norm_is_typed_and_written_with_the_decimal_sign_of_the_locale(
+    norms, bench, qtbot, monkeypatch
+):
+    monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
+    _, orders = _combos(norms)
+    orders.setLocale(QLocale("de_DE"))
+    orders.lineEdit().selectAll()
+    qtbot.keyClicks(orders.lineEdit(), "2,5")
+    qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
+    assert (orders.order, orders.currentText()) == (2.5, "2,5")
+
+
+def test_the_table_of_what_a_draft_ranks_by_says_so(norms, bench):
+    bench.draft_step(bench.step("ln_structured", amount=2, n=2, dim=0))
+    assert norms.table().headers[:2] == ("channel", "rank")
 
 
 def test_what_is_no_norm_is_not_taken(norms, bench, qtbot):

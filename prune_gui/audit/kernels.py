@@ -316,6 +316,40 @@ def add_squares(
 
 
 @compiled
+def add_squares_of_each(
+    values: Values,
+    kept: NDArray[np.bool_] | None,
+    bounds: Counts,
+    inner: Counts,
+    sums: NDArray[np.float64],
+    odd: Counts,
+    dead: Counts,
+) -> None:
+    """Do as `add_squares` for many parameters, and count the channels of each that are not alive.
+
+    Args:
+        values: of all parameters, one after the other.
+        kept: likewise; None if all are.
+        bounds: where each parameter begins, and where the last one ends.
+        inner: entries per channel of each.
+        sums: (parameters, 2), see `add_squares`.
+        odd: likewise.
+        dead: likewise; channels that keep nothing but zeros, and that hold nothing else.
+    """
+    for i in range(inner.size):
+        start, stop = bounds[i], bounds[i + 1]
+        alive = np.zeros((2, (stop - start) // inner[i]), np.bool_)
+        part = values[start:stop]
+        if kept is None:
+            add_squares(part, None, inner[i], 0, sums[i], odd[i], alive)
+        else:
+            add_squares(part, kept[start:stop], inner[i], 0, sums[i], odd[i], alive)
+        for channel in range(alive.shape[1]):
+            dead[i, 0] += not alive[1, channel]
+            dead[i, 1] += not alive[0, channel]
+
+
+@compiled
 def count_at_most(values: Values, codes: Codes, threshold: float) -> int:
     """Count the entries still there whose absolute value is ``threshold`` or less."""
     found = 0
@@ -341,6 +375,8 @@ def warm_up() -> None:
         count_at_most(values, codes, 0.0)
         for kept in (None, alive):
             add_squares(values, kept, 1, 0, np.zeros(2), np.zeros(2, np.int64), both)
+            pair = np.zeros((1, 2), np.int64)
+            add_squares_of_each(values, kept, edges, ones[0], np.zeros((1, 2)), pair, pair.copy())
         find_bins(values, unit, bins)
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)

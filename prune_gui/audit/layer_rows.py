@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,8 @@ class Rows:
     Attributes:
         grouping: what the rows are.
         infos: the first parameter of each row; the only one where `size` is 1.
+        shapes: of those.
+        tied: boolean, whether those have other names too.
         size: int64, how many parameters.
         total: int64, entries.
         codes: what each row of `counts` is about: steps that pruned something, then 255, in the
@@ -113,6 +115,8 @@ class Rows:
 
     grouping: Grouping
     infos: tuple[TensorInfo, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    tied: NDArray[np.bool_]
     size: NDArray[np.int64]
     total: NDArray[np.int64]
     codes: tuple[int, ...]
@@ -155,7 +159,7 @@ class Rows:
 
 def rows_of(survey: Survey, groups: Grouping) -> Rows:
     """Return a survey as rows."""
-    resolution, measures = survey.resolution, survey.measures
+    resolution = survey.resolution
     number = len(groups.names)
 
     def gather(values: NDArray[Any]) -> NDArray[Any]:
@@ -163,22 +167,45 @@ def rows_of(survey: Survey, groups: Grouping) -> Rows:
 
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
     codes, by_step = _by_step(resolution, survey.infos, pruned)
-    unknown = np.where(measures["weighed"], 0.0, np.nan)
-    return Rows(
+    infos = tuple(survey.infos[place] for place in groups.first)
+    unknown, none = np.full(number, np.nan), np.zeros(number, np.int64)
+    rows = Rows(
         groups,
-        tuple(survey.infos[place] for place in groups.first),
+        infos,
+        tuple(info.shape for info in infos),
+        np.array([bool(info.aliases) for info in infos]),
         gather(np.ones(len(total), np.int64)),
         gather(total),
         codes,
         np.array([gather(counts) for counts in by_step], np.int64).reshape(-1, number),
-        gather(measures["energy"] + unknown),
-        gather(measures["kept"] + unknown),
-        gather(measures["nan"]),
-        gather(measures["infinite"]),
-        gather(np.array([channels_of(info) for info in survey.infos], np.int64)),
-        gather(np.where(measures["weighed"], measures["dead"], 0)),
-        gather(np.where(measures["weighed"], measures["dead_in_file"], 0)),
-        gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
+        energy=unknown,
+        kept=unknown,
+        nan=none,
+        infinite=none,
+        channels=gather(np.array([channels_of(info) for info in survey.infos], np.int64)),
+        dead=none,
+        dead_in_file=none,
+        nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
+    )
+    return measured_anew(rows, survey)
+
+
+def measured_anew(rows: Rows, survey: Survey) -> Rows:
+    """Return rows with what is known by now of the same parameters, of which as much is pruned."""
+    measures, places = survey.measures, rows.grouping.places
+
+    def gather(values: NDArray[Any]) -> NDArray[Any]:
+        return _added(values, places, len(rows))
+
+    unknown = np.where(measures["weighed"], 0.0, np.nan)
+    return replace(
+        rows,
+        energy=gather(measures["energy"] + unknown),
+        kept=gather(measures["kept"] + unknown),
+        nan=gather(measures["nan"]),
+        infinite=gather(measures["infinite"]),
+        dead=gather(np.where(measures["weighed"], measures["dead"], 0)),
+        dead_in_file=gather(np.where(measures["weighed"], measures["dead_in_file"], 0)),
     )
 
 

@@ -20,6 +20,11 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.recipe import Resolution, stack
 
+SMALL: Final = 1 << 14
+"""Entries up to which a parameter is read together with others."""
+TOGETHER: Final = 1024
+"""How many are, at most: some milliseconds of work, so that Cancel is prompt."""
+
 MEASURES: Final = np.dtype(
     [
         ("known", np.bool_),  # `energy`, `nan`, `infinite` and `dead_in_file`, which steps leave
@@ -109,17 +114,65 @@ def weigh(survey: Survey, wanted: Callable[[TensorInfo], bool], monitor: Monitor
     sizes = survey.sizes[waiting]
     measures = survey.measures.copy()
     with monitor.plan(int(sizes.sum())):
-        for place in waiting[np.argsort(sizes, stable=True)]:
+        some: list[int] = []
+        for place in waiting[np.argsort(sizes, stable=True)].tolist():
             info = survey.infos[place]
             if not wanted(info):
                 break
-            measures[place] = _weigh_one(survey.resolution, info, monitor)
+            if info.numel > SMALL:
+                measures[place] = _weigh_one(survey.resolution, info, monitor)
+                continue
+            some.append(place)
+            if len(some) == TOGETHER:
+                measures[some] = _weigh_small(survey, some, monitor)
+                some.clear()
+        if some:
+            measures[some] = _weigh_small(survey, some, monitor)
     measures.flags.writeable = False
     return replace(survey, measures=measures)
 
 
 def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
     return [layer.predicate for layer in resolution.layers.get(name, ())]
+
+
+def _weigh_small(survey: Survey, places: list[int], monitor: Monitor) -> NDArray[np.void]:
+    """Return the `MEASURES` of parameters that are small enough to be read together."""
+    infos, resolution = [survey.infos[place] for place in places], survey.resolution
+    monitor.advance(int(survey.sizes[places].sum()))
+    channels = np.array([channels_of(info) for info in infos])
+    bounds = np.cumsum([0, *(info.numel for info in infos)])
+    sums, odd = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
+    dead = np.zeros_like(odd)
+    kernels.add_squares_of_each(
+        values.together(survey.checkpoint, [info.name for info in infos]),
+        _kept(resolution, infos, bounds),
+        bounds,
+        np.diff(bounds) // np.maximum(channels, 1),
+        sums,
+        odd,
+        dead,
+    )
+    found = np.zeros(len(infos), MEASURES)
+    found["known"] = found["weighed"] = True
+    found["energy"], found["kept"] = sums.T
+    found["nan"], found["infinite"] = odd.T
+    found["dead"], found["dead_in_file"] = np.where(channels > 0, dead.T, 0)
+    return found
+
+
+def _kept(
+    resolution: Resolution, infos: list[TensorInfo], bounds: NDArray[np.int64]
+) -> NDArray[np.bool_] | None:
+    """Return what is kept of parameters, one after the other; None if everything is."""
+    layers = [resolution.layers.get(info.name, ()) for info in infos]
+    if not any(layers):
+        return None
+    kept = np.ones(bounds[-1], np.bool_)
+    for above, start, stop in zip(layers, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if above:
+            stack.kept(above, 0, stop - start, kept[start:stop].view(np.uint8))
+    return kept
 
 
 _Part = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]

@@ -29,8 +29,17 @@ def weights(resolution: Resolution, name: str) -> Measure:
 
 def sizes(resolution: Resolution, name: str) -> Measure:
     """Return what reads the absolute values of those in the file."""
-    read = values.reader(resolution.checkpoint, name)
-    return lambda start, stop: (np.abs(read(start, stop)), ALL)
+    return absolute(weights(resolution, name))
+
+
+def absolute(measure: Measure) -> Measure:
+    """Return what reads the distance from zero of other numbers."""
+
+    def read(start: int, stop: int) -> tuple[Values, Flags]:
+        numbers, there = measure(start, stop)
+        return np.abs(numbers), there
+
+    return read
 
 
 def scores(resolution: Resolution, name: str, step: int) -> Measure:

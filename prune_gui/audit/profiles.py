@@ -1,23 +1,27 @@
-"""Which share of each row and of each column of a picture is pruned."""
+"""What the entries of each row and of each column of a picture come to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit import value_kernels
-from prune_gui.audit.cells import Cells, Lines, Tile, turned
-from prune_gui.audit.plane import GAP, Layout
+from prune_gui.audit.cells import Cells, Tile, turned
+from prune_gui.audit.plane import Layout
+from prune_gui.audit.ranked import ALL, Flags
+from prune_gui.audit.values import Values
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.codes import KEPT
 
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Which share is pruned of each line of a picture; NaN for those without entries. Read-only.
+    """A mean for each line of a picture; NaN for those without entries. Read-only.
 
     Attributes:
         rows: float64, one per row.
@@ -28,7 +32,7 @@ class Profiles:
     columns: NDArray[np.float64]
 
 
-def profiles(resolution: Resolution, name: str, layout: Layout, monitor: Monitor) -> Profiles:
+def pruned_shares(resolution: Resolution, name: str, layout: Layout, monitor: Monitor) -> Profiles:
     """Return which share of each row and of each column of a whole picture is pruned.
 
     Args:
@@ -40,19 +44,39 @@ def profiles(resolution: Resolution, name: str, layout: Layout, monitor: Monitor
     Raises:
         Cancelled: the monitor said so.
     """
+
+    def pruned(start: int, stop: int) -> tuple[Flags, Flags]:
+        return resolution.pruned_by_within(name, start, stop) != KEPT, ALL
+
+    return means(pruned, layout, monitor)
+
+
+def means(
+    measure: Callable[[int, int], tuple[Values | Flags, Flags]], layout: Layout, monitor: Monitor
+) -> Profiles:
+    """Return the mean of the finite numbers of each row and of each column of a whole picture.
+
+    Args:
+        measure: gives a number per entry; see `Measure`. A flag that is set is 1.
+        layout: where the entries lie.
+        monitor: told of the entries looked at.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
     other = turned(layout)
     if other is not None:
-        found = profiles(resolution, name, other, monitor)
+        found = means(measure, other, monitor)
         return Profiles(found.columns, found.rows)
     rows, columns = range(layout.rows), range(layout.columns)
     grid = Cells.over(layout, rows, columns, (len(rows), len(columns)))  # a cell per entry
 
-    def count(tile: Tile) -> tuple[Tile, Lines, Lines]:
-        by_row, by_column = (np.zeros(part.stop - part.start, np.int64) for part in tile)
+    def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
+        by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
         for piece in grid.pieces(tile):
             monitor.advance(len(piece.rows) * len(piece.columns))
             value_kernels.add_lines(
-                resolution.pruned_by_within(name, piece.start, piece.stop),
+                *measure(piece.start, piece.stop),
                 piece.rows,
                 piece.columns,
                 piece.down,
@@ -63,19 +87,17 @@ def profiles(resolution: Resolution, name: str, layout: Layout, monitor: Monitor
         return tile, by_row, by_column
 
     monitor.expect(grid.size)
-    pruned_of_rows = np.zeros(len(rows), np.int64)
-    pruned_of_columns = np.zeros(len(columns), np.int64)
-    for (down, across), by_row, by_column in run(count, grid.tiles()):
-        pruned_of_rows[down] += by_row
-        pruned_of_columns[across] += by_column
-    of_row, of_column = layout.row_offsets(rows) != GAP, layout.column_offsets(columns) != GAP
-    return Profiles(
-        _share(pruned_of_rows, of_row, int(of_column.sum())),
-        _share(pruned_of_columns, of_column, int(of_row.sum())),
-    )
+    of_rows, of_columns = np.zeros((2, len(rows))), np.zeros((2, len(columns)))
+    for (down, across), by_row, by_column in run(add, grid.tiles()):
+        of_rows[:, down] += by_row
+        of_columns[:, across] += by_column
+    return Profiles(_means_of(of_rows), _means_of(of_columns))
 
 
-def _share(pruned: Lines, there: NDArray[np.bool_], entries: int) -> NDArray[np.float64]:
-    share = np.where(there, pruned / entries, np.nan)
-    share.flags.writeable = False
-    return share
+def _means_of(lines: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of each line, given sums and how many numbers they are of."""
+    total, count = lines
+    means = np.full(len(total), np.nan)
+    np.divide(total, count, out=means, where=count > 0)
+    means.flags.writeable = False
+    return means

@@ -146,32 +146,49 @@ def add_codes(
 
 @compiled
 def add_lines(
-    codes: Codes,
+    values: Values | Flags,
+    here: Flags,
     rows: Counts,
     columns: Counts,
     down: Counts,
     across: Counts,
-    by_row: Counts,
-    by_column: Counts,
+    by_row: Numbers,
+    by_column: Numbers,
 ) -> None:
-    """Count the pruned entries of each row and of each column.
+    """Add the finite values of each row and of each column up.
 
     Args:
-        codes: of a stretch.
+        values: of a stretch.
+        here: which of them count; if empty, all.
         rows: see above.
         columns: likewise.
         down: here the place of each row in ``by_row``.
         across: likewise of the columns.
-        by_row: one per row.
-        by_column: one per column.
+        by_row: (2, rows), the sum, and how many values it is of.
+        by_column: likewise.
     """
+    complete = 0
     for i in range(rows.size):
-        line, found = codes[rows[i] :], 0
+        line, row, total = values[rows[i] :], down[i], 0.0
         for j in range(columns.size):
-            pruned = line[np.uint64(columns[j])] != 0
-            found += pruned
-            by_column[across[j]] += pruned
-        by_row[down[i]] += found
+            total += np.float64(line[np.uint64(columns[j])])
+        if here.size == 0 and np.isfinite(total):
+            by_row[0, row] += total
+            by_row[1, row] += columns.size
+            complete += 1
+            for j in range(columns.size):
+                by_column[0, across[j]] += np.float64(line[np.uint64(columns[j])])
+            continue
+        for j in range(columns.size):
+            place = np.uint64(columns[j])
+            value = np.float64(line[place])
+            if np.isfinite(value) and (here.size == 0 or here[np.uint64(rows[i]) + place]):
+                by_row[0, row] += value
+                by_row[1, row] += 1
+                by_column[0, across[j]] += value
+                by_column[1, across[j]] += 1
+    for j in range(columns.size):
+        by_column[1, across[j]] += complete
 
 
 def warm_up() -> None:
@@ -179,8 +196,10 @@ def warm_up() -> None:
     codes, lines = np.zeros(1, np.uint8), np.zeros(1, np.int64)
     slots, counts = np.zeros(256, np.uint8), np.zeros((1, 1, 1), np.int64)
     add_codes(codes, slots, lines, lines, lines, lines, counts)
-    add_lines(codes, lines, lines, lines, lines, lines.copy(), lines.copy())
     cells, flags = np.zeros((1, 1)), np.zeros((1, 1), np.bool_)
+    sums = np.zeros((2, 1))
+    for numbers in (np.zeros(1, np.float32), np.zeros(1, np.float64), flags[0]):
+        add_lines(numbers, flags[0], lines, lines, lines, lines, sums, sums.copy())
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         add_values(
             values, flags[0], lines, lines, lines, lines, cells, cells.copy(), counts[0], flags

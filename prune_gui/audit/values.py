@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,11 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
         return _widened(flat[start:stop])
 
     return read
+
+
+def together(checkpoint: Checkpoint, names: Iterable[str]) -> Values:
+    """Return all entries of some parameters, one parameter after the other, as `reader` does."""
+    return np.concatenate([_widened(part.detach()) for part in checkpoint.views(names)])
 
 
 def bits_reader(checkpoint: Checkpoint, name: str) -> Callable[[int, int], Bits]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -114,6 +114,18 @@ class Checkpoint(ABC):
         info = self._info(name)
         return self.view_key(info.pair[0] if info.pair else info.name)
 
+    def views(self, names: Iterable[str]) -> list[torch.Tensor]:
+        """Return the flat values of parameters, in order; see `view`.
+
+        Those that lie side by side in the file are one tensor if they have one dtype: to ask for
+        many small ones takes no longer than for a large one.
+
+        Raises:
+            CheckpointError: as `read`.
+        """
+        infos = map(self._info, names)
+        return self.view_keys([info.pair[0] if info.pair else info.name for info in infos])
+
     def read_mask(self, name: str) -> torch.Tensor | None:
         """Return the mask of a reparametrized pair as torch.bool, True where kept; else None.
 
@@ -164,6 +176,14 @@ class Checkpoint(ABC):
             CheckpointError: as `read_key`.
         """
         return self.read_key(key)
+
+    def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
+        """Return the flat tensors stored under raw keys of the file; see `views`.
+
+        Raises:
+            CheckpointError: as `read_key`.
+        """
+        return [self.view_key(key).reshape(-1) for key in keys]
 
     def nbytes_beside(self) -> int:
         """Return about how many bytes a file like this one holds beside its dense tensors.

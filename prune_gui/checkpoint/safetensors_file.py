@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
 
 VIEWED: Final = 2
-"""How many tensors stay mapped: to map one anew takes longer than to look at all of it again."""
+"""How many spans stay mapped: to map one anew takes longer than to look at all of it again."""
+SMALL: Final = 1 << 18
+"""Bytes of a tensor up to which it is viewed through a span of the file that holds many."""
+WINDOW: Final = 1 << 24
+"""Bytes from the start of such a span to that of the next; a multiple of every page size."""
+
+
+Pages = Callable[[int, int, int], "torch.Tensor"]
+"""From the start and the stop of a part of the file, and an alignment, to its bytes."""
 
 
 class SafetensorsCheckpoint(Checkpoint):
@@ -29,7 +37,7 @@ class SafetensorsCheckpoint(Checkpoint):
 
     Each tensor read is a copy-on-write mapping of its own part of the file: nothing is loaded
     before it is looked at, a write never reaches the file, and the pages go when the tensor goes.
-    The last few that were viewed stay mapped. The file stays open, so that it can be read on even
+    What was viewed last stays mapped. The file stays open, so that it can be read on even
     after another one took its place.
     """
 
@@ -54,16 +62,46 @@ class SafetensorsCheckpoint(Checkpoint):
 
     def view_key(self, key: str) -> torch.Tensor:
         """Return what `read_key` does, perhaps the pages that another view has."""
-        return self._tensor(key, self._view)
+        return self._tensor(key, self._window)
 
-    def _tensor(self, key: str, span: Callable[[int, int, int], torch.Tensor]) -> torch.Tensor:
-        """Return a tensor; `span` gives the bytes of a part of the file, aligned as told."""
+    def _window(self, start: int, stop: int, alignment: int) -> torch.Tensor:
+        """Return what `_map` does; of a small span, a part of what others near it share."""
+        if stop - start > SMALL:
+            return self._view(start, stop, alignment)
+        first = start - start % WINDOW
+        pages = self._view(first, min(first + WINDOW + SMALL, self.source.size), 1)
+        flat = pages[start - first : stop - first]
+        return flat.clone() if start % alignment else flat
+
+    def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
+        """Return flat tensors; those that touch each other in the file come as one."""
+        self.source.check()
+        runs: list[tuple[str, int, int]] = []
+        for key in keys:
+            start, stop = self._span(key)
+            if runs and runs[-1][2] == start and self.raw[runs[-1][0]].dtype == self.raw[key].dtype:
+                runs[-1] = (*runs[-1][:2], stop)
+            else:
+                runs.append((key, start, stop))
+        return [self._flat(*run, self._window) for run in runs]
+
+    def _tensor(self, key: str, pages: Pages) -> torch.Tensor:
+        start, stop = self._span(key)
+        self.source.check()
+        flat, raw = self._flat(key, start, stop, pages), self.raw[key]
+        return flat if raw.dtype in PACKED_DTYPES else flat.reshape(raw.shape)
+
+    def _span(self, key: str) -> tuple[int, int]:
+        span = self._spans.get(key)
+        if span is None:
+            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
+        return span
+
+    def _flat(self, key: str, start: int, stop: int, pages: Pages) -> torch.Tensor:
+        """Return a part of the file as entries of the type of a tensor."""
         import torch
 
-        raw = self.raw.get(key)
-        if raw is None:
-            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
-        self.source.check()
+        raw = self.raw[key]
         packed = raw.dtype in PACKED_DTYPES
         dtype = torch.uint8 if packed else getattr(torch, raw.dtype, None)
         if dtype is None:
@@ -78,7 +116,7 @@ class SafetensorsCheckpoint(Checkpoint):
                 )
             )
         try:
-            flat = span(*self._spans[key], dtype.itemsize)
+            flat = pages(start, stop, dtype.itemsize)
         except OSError as error:
             raise CheckpointError(
                 tr(
@@ -87,7 +125,7 @@ class SafetensorsCheckpoint(Checkpoint):
                     reason=error.strerror,
                 )
             ) from error
-        return flat if packed else flat.view(dtype).reshape(raw.shape)
+        return flat if packed else flat.view(dtype)
 
     def check(self) -> None:
         """Check that the file is as it was; see `Checkpoint.check`."""

@@ -6,10 +6,12 @@ import hashlib
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.parameters import RawTensor
@@ -22,6 +24,8 @@ from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import torch
+
+Read = TypeVar("Read")
 
 OPEN_AT_MOST: Final = 32
 """Shards that are open at once; of more, those used last."""
@@ -66,7 +70,15 @@ class ShardedCheckpoint(Checkpoint):
         """Return a tensor as its shard shows it."""
         return self._from_shard(key, lambda shard: shard.view_key(key))
 
-    def _from_shard(self, key: str, read: Callable[[Checkpoint], torch.Tensor]) -> torch.Tensor:
+    def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
+        """Return flat tensors as their shards show them; see `Checkpoint.view_keys`."""
+        found: list[torch.Tensor] = []
+        for _, some in groupby(keys, self.index.weight_map.get):
+            together = list(some)
+            found += self._from_shard(together[0], partial(_views, keys=together))
+        return found
+
+    def _from_shard(self, key: str, read: Callable[[Checkpoint], Read]) -> Read:
         shard = self.index.weight_map.get(key)
         if shard is None:
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
@@ -151,6 +163,10 @@ class ShardedCheckpoint(Checkpoint):
             self._closed = True
             while self._open:
                 self._open.popitem()[1].close()
+
+
+def _views(shard: Checkpoint, keys: Sequence[str]) -> list[torch.Tensor]:
+    return shard.view_keys(keys)
 
 
 class _Contents:

@@ -7,6 +7,7 @@ a widget must not be destroyed on the engine's thread.
 from __future__ import annotations
 
 import gc
+import time
 from typing import Final
 
 from PySide6.QtCore import QObject, QTimer
@@ -14,6 +15,11 @@ from PySide6.QtCore import QObject, QTimer
 OFTEN: Final = 500
 RARELY: Final = 20_000
 """Milliseconds between collections of young objects, and of all."""
+FLOOD: Final = 20_000
+"""New objects in that time that no widgets make: they are the tensors of a large checkpoint, or
+what is pruned of them, which hold no cycles and would take long to look through."""
+LONG: Final = 0.03
+"""Seconds of a collection of all after which what is left is not looked through again."""
 
 
 class Collector(QObject):
@@ -27,9 +33,9 @@ class Collector(QObject):
         super().__init__(parent)
         gc.disable()
         self._young = QTimer(self, interval=OFTEN)
-        self._young.timeout.connect(lambda: gc.collect(1))
+        self._young.timeout.connect(_collect_young)
         self._all = QTimer(self, interval=RARELY)
-        self._all.timeout.connect(lambda: gc.collect(2))
+        self._all.timeout.connect(_collect_all)
 
     def settle(self) -> None:
         """Begin, and leave alone what exists by now: libraries, most of it, there to stay."""
@@ -43,3 +49,17 @@ class Collector(QObject):
         self._all.stop()
         gc.unfreeze()
         gc.enable()
+
+
+def _collect_young() -> None:
+    if gc.get_count()[0] > FLOOD:
+        gc.freeze()
+    else:
+        gc.collect(1)
+
+
+def _collect_all() -> None:
+    began = time.perf_counter()
+    gc.collect(2)
+    if time.perf_counter() - began > LONG:
+        gc.freeze()

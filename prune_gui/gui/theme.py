@@ -8,7 +8,14 @@ from typing import Final, Literal
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import (
+    QApplication,
+    QProxyStyle,
+    QStyle,
+    QStyleHintReturn,
+    QStyleOption,
+    QWidget,
+)
 
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
@@ -111,6 +118,29 @@ def colours(palette: QPalette) -> Colours:
     return DARK if palette.color(QPalette.ColorRole.Base).lightness() < 128 else LIGHT
 
 
+class PlainButtons(QProxyStyle):
+    """A style without icons on the buttons of dialogs.
+
+    Some platforms put their own there, which know nothing of the palette: dark on dark.
+    """
+
+    def __init__(self, base: str | QStyle) -> None:
+        super().__init__(base)
+        self.setObjectName(base if isinstance(base, str) else base.objectName())
+
+    def styleHint(  # noqa: N802
+        self,
+        hint: QStyle.StyleHint,
+        option: QStyleOption | None = None,
+        widget: QWidget | None = None,
+        returnData: QStyleHintReturn | None = None,  # noqa: N803 - as Qt has it
+    ) -> int:
+        """Return what the base does, but for the icons."""
+        if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
+            return 0
+        return super().styleHint(hint, option, widget, returnData)
+
+
 class Theme(QObject):
     """Keeps the application light or dark as the user wishes, or as the system does.
 
@@ -124,7 +154,7 @@ class Theme(QObject):
         self._app = app
         self._mode = mode
         pg.setConfigOption("imageAxisOrder", "row-major")
-        app.setStyle("Fusion")
+        app.setStyle(PlainButtons("Fusion"))
         app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
         self.use(mode)
 

@@ -169,7 +169,7 @@ class Resolution:
         every, kinds = self.checkpoint.tensors.values(), partial(getattr, self.checkpoint, "kinds")
         return frozenset(info.name for info in select(self.recipe.protect, every, kinds=kinds))
 
-    @property
+    @cached_property
     def total(self) -> tuple[int, int]:
         """(pruned entries, all entries) of every parameter that can be pruned."""
         return (

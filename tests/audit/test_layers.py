@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit import layers
-from prune_gui.audit.layer_rows import deepest, fitting, grouping, rows_of
+from prune_gui.audit import layers, values
+from prune_gui.audit.layer_rows import deepest, fitting, grouping, measured_anew, rows_of
 from prune_gui.audit.layers import begin, weigh
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -53,14 +53,20 @@ def made(shape, seed, dtype=torch.float32):
     dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]),
     steps=st.lists(st.sampled_from([HALF, ROWS]), max_size=2),
     chunk=st.sampled_from([1, 7, 1 << 20]),
+    small=st.sampled_from([0, 6, 1 << 14]),
+    together=st.sampled_from([1, 2, 1024]),
 )
-def test_every_figure_is_what_the_full_mask_says(resolved, shapes, seed, dtype, steps, chunk):
+def test_every_figure_is_what_the_full_mask_says(
+    resolved, shapes, seed, dtype, steps, chunk, small, together
+):
     tensors = {f"m{i}__w": made(shape, seed + i, dtype) for i, shape in enumerate(shapes)}
     if any(len(shape) < 2 for shape in shapes):
         steps = [step for step in steps if step is not ROWS]
     resolution = resolved(*steps, **tensors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK", chunk)
+        patch.setattr(layers, "SMALL", small)
+        patch.setattr(layers, "TOGETHER", together)
         found = rows(weighed(resolution))
     for row, name in enumerate(found.names):
         values = resolution.checkpoint.read(name).double().numpy()
@@ -109,8 +115,8 @@ def test_an_edit_has_only_those_parameters_read_that_it_changes(resolved, monkey
     assert known.measures["weighed"].tolist() == [True, True, False]
     assert known.progress == pytest.approx(2 / 3)
     read = []
-    look = layers._weigh_one
-    monkeypatch.setattr(layers, "_weigh_one", lambda *of: read.append(of[1].name) or look(*of))
+    look = values.together
+    monkeypatch.setattr(values, "together", lambda *of: read.extend(of[1]) or look(*of))
     again = weigh(known, every, Monitor())
     assert read == ["c.w"]
     np.testing.assert_array_equal(again.measures, weighed(after).measures)
@@ -204,6 +210,34 @@ def test_a_module_is_not_known_before_all_its_parameters_are(resolved):
         expected = [survey.measures["weighed"][of].all() for of in ([0, 1, 2], [3], [4])]
         assert (~np.isnan(found.energy)).tolist() == expected
         survey = weigh(survey, first(), Monitor())
+
+
+@pytest.mark.parametrize("depth", [None, 2])
+def test_rows_measured_anew_are_those_of_the_survey_and_keep_what_stays(resolved, depth):
+    survey = begin(resolved(HALF, **TENSORS))
+    before = rows(survey, depth)
+    while not survey.is_complete:
+        survey = weigh(survey, first(), Monitor())
+        found, expected = measured_anew(before, survey), rows(survey, depth)
+        for part in ("energy", "kept", "nan", "infinite", "dead", "dead_in_file"):
+            np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
+        assert found.total is before.total
+        assert found.shapes is before.shapes
+
+
+def test_small_parameters_of_several_types_are_read_together(resolved):
+    tensors = {
+        "a": torch.randn(3, 4).bfloat16(),
+        "b": torch.randn(5).double() / 3,
+        "c": torch.zeros(2, 2),
+        "d": torch.tensor([[0.0, float("nan")], [0.0, 0.0]]).half(),
+    }
+    found = rows(weighed(resolved({**HALF, "targets": ["a", "b"]}, **tensors)))
+    for row, tensor in enumerate(tensors.values()):
+        energy = float(tensor.double().nan_to_num().square().sum())
+        assert found.energy[row] == pytest.approx(energy, rel=1e-14)
+    assert found.nan.tolist() == [0, 0, 0, 1]
+    assert found.dead_in_file.tolist() == [0, 0, 2, 1]
 
 
 def test_what_was_pruned_in_the_file_is_counted_apart(resolved):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint import open_checkpoint, safetensors_file
 from prune_gui.errors import CheckpointError
 
 ENTRY = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
@@ -163,3 +164,41 @@ def test_any_change_of_the_header_is_refused_or_read_as_safetensors_reads_it(tmp
         assert dict(checkpoint.metadata) == (other.metadata() or {})
         for key in checkpoint.keys:
             assert same_bits(checkpoint.read_key(key), other.get_tensor(key))
+
+
+def test_small_tensors_are_viewed_as_they_are_read_wherever_they_lie(tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    monkeypatch.setattr(safetensors_file, "WINDOW", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(safetensors_file, "SMALL", 512)
+    kinds = (torch.float32, torch.uint8, torch.bfloat16, torch.float64)
+    random = torch.Generator().manual_seed(0)
+    tensors = {
+        f"{size}.{number}": torch.randn(size, generator=random).to(kinds[number % 4])
+        for number in range(60)
+        for size in (0, 1, 63, 64, 300)
+    }
+    safetensors.torch.save_file(tensors, path)
+    with open_checkpoint(path) as checkpoint:
+        for name, tensor in tensors.items():
+            assert same_bits(checkpoint.view(name), tensor)
+        for names in (list(checkpoint.tensors), sorted(tensors), []):
+            parts = checkpoint.views(names)
+            together = b"".join(bytes(part.view(torch.uint8).tolist()) for part in parts)
+            alone = (tensors[name].view(torch.uint8).tolist() for name in names)
+            assert together == b"".join(map(bytes, alone))
+
+
+def test_small_tensors_near_each_other_share_one_mapping(tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    safetensors.torch.save_file({f"w{i}": torch.full((8,), float(i)) for i in range(100)}, path)
+    mapped = []
+    make = safetensors_file._map
+    monkeypatch.setattr(
+        safetensors_file, "_map", lambda *span: (mapped.append(span), make(*span))[1]
+    )
+    with open_checkpoint(path) as checkpoint:
+        assert [float(checkpoint.view(f"w{i}")[0]) for i in range(100)] == list(range(100))
+        assert len(mapped) == 1
+        [everything] = checkpoint.views(checkpoint.tensors)
+        assert everything.numel() == 800
+    assert len(mapped) == 1

@@ -84,6 +84,19 @@ def test_all_shards_open_as_one_by_their_index_or_their_folder(split, suffix):
             opened.read(key)
 
 
+@pytest.mark.parametrize("suffix", [".safetensors", ".bin"])
+def test_tensors_of_several_shards_are_viewed_one_after_the_other(split, suffix):
+    tensors = {f"w{i}": torch.arange(4.0).reshape(2, 2) + 4 * i for i in range(6)}
+    halves = [dict(list(tensors.items())[half]) for half in (slice(3), slice(3, 6))]
+    path = split({f"m-{i}{suffix}": half for i, half in enumerate(halves)})
+    with open_checkpoint(path) as checkpoint:
+        for names in ([*tensors], [*reversed(tensors)], ["w4", "w1", "w5"]):
+            expected = torch.cat([tensors[name].reshape(-1) for name in names])
+            assert torch.cat(checkpoint.views(names)).equal(expected)
+        with pytest.raises(CheckpointError, match="no parameter 'w9'"):
+            checkpoint.views(["w1", "w9"])
+
+
 def test_shards_of_safetensors_open_without_torch(split):
     program = (
         "import sys\n"

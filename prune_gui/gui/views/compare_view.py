@@ -27,6 +27,7 @@ from prune_gui.gui.views.plane_chooser import PlaneChooser
 from prune_gui.gui.views.plane_plot import ZOOM_KEYS, PlanePlot, shortcut
 from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.view import View
+from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import number, tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
@@ -66,19 +67,25 @@ class CompareView(View):
 
     Both pictures zoom and move together, with the keys of the mask. The table below has every
     parameter; to go to a row is to choose its parameter.
+
+    Args:
+        workbench: has what there is to look at.
+        whereabouts: shared with other views of a parameter.
     """
 
     lane = "compare"
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, workbench: Workbench, whereabouts: Whereabouts, parent: QWidget | None = None
+    ) -> None:
         super().__init__(workbench, parent)
         self.setAccessibleName(tr("Compare"))
         self._drawn: tuple[Compared, Frame] | None = None
         self._tabulated: Compared | None = None
         self._cursor: tuple[int, int] | None = None
         self._moments = MomentChooser(workbench, ask_checkpoint)
-        self._planes = PlaneChooser(sheets=False)
-        self._left, self._right = PlanePlot(), PlanePlot()
+        self._planes = PlaneChooser(whereabouts, sheets=False)
+        self._left, self._right = PlanePlot(whereabouts), PlanePlot(whereabouts)
         self._title = QLabel()
         self._table = OverlapTable()
         self._entry, self._total = QLabel(), QLabel(wordWrap=True)

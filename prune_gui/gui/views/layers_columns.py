@@ -83,7 +83,7 @@ def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
         Column(
             tr("Shape"),
             tr("Of a parameter; of a module, how many parameters it has"),
-            [info.shape for info in rows.infos],
+            rows.shapes,
             lambda row: shape(rows, row),
             is_number=False,
         ),
@@ -222,7 +222,7 @@ def _known(values: NDArray[np.float64]) -> list[float | None]:
 
 def _severity(rows: Rows) -> NDArray[np.int64]:
     """Rank rows by what there is to warn of, worst last."""
-    tied = np.array([bool(info.aliases) for info in rows.infos]) & (rows.size == 1)
+    tied = rows.tied & (rows.size == 1)
     odd, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
     ranked: NDArray[np.int64] = (
         16 * (rows.nearly_empty > 0) + 8 * odd + 4 * pruned_dead + 2 * (rows.dead > 0) + tied

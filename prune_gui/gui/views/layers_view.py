@@ -301,7 +301,7 @@ def find(
     Raises:
         Cancelled: the monitor said so.
     """
-    from prune_gui.audit.layer_rows import deepest, fitting, grouping, rows_of
+    from prune_gui.audit.layer_rows import deepest, fitting, grouping, measured_anew, rows_of
     from prune_gui.audit.layers import begin, weigh
 
     resolution = subject.resolution
@@ -315,7 +315,10 @@ def find(
     groups = before.rows.grouping if before else None
     if groups is None or groups.depth != depth:
         groups = grouping(survey.infos, depth)
-    rows = rows_of(survey, groups)
+    if before is not None and counted and before.rows.grouping is groups:
+        rows = measured_anew(before.rows, survey)
+    else:
+        rows = rows_of(survey, groups)
     return Found(
         subject,
         survey,

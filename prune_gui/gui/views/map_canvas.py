@@ -9,14 +9,15 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QStaticText
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.map_margins import Margins
+from prune_gui.gui.views.map_margins import Margins, Titles
 from prune_gui.gui.views.mask_picture import Frame, frame, grid
 from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
     from prune_gui.audit.plane import Layout
@@ -57,6 +58,10 @@ class Written:
 class MapCanvas(Plot):
     """Shows images of a picture at the places where they belong.
 
+    Args:
+        whereabouts: told of what is in sight while the canvas is visible, and followed when it
+            becomes that.
+
     Signals:
         pointed: (row, column) or None: the cursor is there.
         clicked: likewise, with the left button.
@@ -67,8 +72,9 @@ class MapCanvas(Plot):
     clicked = Signal(object)
     escaped = Signal()
 
-    def __init__(self) -> None:
+    def __init__(self, whereabouts: Whereabouts) -> None:
         super().__init__({"left": IndexAxis("left"), "bottom": IndexAxis("bottom")})
+        self._whereabouts = whereabouts
         self.layout_shown: Layout | None = None
         self.view.invertY(True)
         # Under the part in sight lies the whole picture, if it is known: one may move over it.
@@ -95,6 +101,7 @@ class MapCanvas(Plot):
         self.scene().sigMouseClicked.connect(self._click)
         self.left.connect(lambda: self.pointed.emit(None))
         self.view.sigRangeChanged.connect(self._overlay)
+        self.view.sigRangeChanged.connect(self._say_where)
         self.view.sigResized.connect(self._overlay)
 
     @property
@@ -113,10 +120,8 @@ class MapCanvas(Plot):
         )
 
     def frame_of(self, layout: Layout) -> Frame:
-        """Return what to draw: what is in sight, or all of a picture that was not on the screen."""
-        before = self.layout_shown
-        known = before is not None and extent(layout) == extent(before)
-        shown, (across, down) = self.sight if known else fitted(layout), self.pixel
+        """Return what to draw: what is looked at, or all of a picture that was not."""
+        shown, (across, down) = self._sight_of(layout), self.pixel
         return frame(
             layout,
             (shown.left(), shown.right()),
@@ -129,7 +134,8 @@ class MapCanvas(Plot):
 
     def take(self, layout: Layout) -> None:
         """Get ready for a picture; keep what is in sight if it has the same rows and columns."""
-        before, self.layout_shown = self.layout_shown, layout
+        sight, before = self._sight_of(layout), self.layout_shown
+        self.layout_shown = layout
         if before is None or extent(before) != extent(layout):
             self.view.setLimits(
                 minXRange=2,
@@ -137,7 +143,26 @@ class MapCanvas(Plot):
                 maxXRange=2 * layout.columns + 8000,
                 maxYRange=2 * layout.rows + 8000,
             )
-            self.fit()
+            self.setRange(sight, padding=0)
+            self._say_where()
+
+    def _sight_of(self, layout: Layout) -> QRectF:
+        """Return what to show of a picture."""
+        before, place = self.layout_shown, self._whereabouts.within(layout)
+        if place is not None:
+            return place.sight
+        known = before is not None and extent(layout) == extent(before)
+        return self.sight if known else fitted(layout)
+
+    def _say_where(self) -> None:
+        if self.layout_shown is not None and self.isVisible():
+            self._whereabouts.look(self.layout_shown, self.sight)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Look where others have looked meanwhile."""
+        super().showEvent(event)
+        if self.layout_shown is not None:
+            self.setRange(self._sight_of(self.layout_shown), padding=0)
 
     def fit(self) -> None:
         """Show the whole picture."""
@@ -192,9 +217,13 @@ class MapCanvas(Plot):
         self._pinned = place
         self._overlay()
 
-    def show_profiles(self, profiles: Profiles | None) -> None:
-        """Show the shares along both axes; None leaves their places empty."""
-        self.margins.show_profiles(profiles)
+    def show_profiles(self, profiles: Profiles, titles: Titles) -> None:
+        """Show profiles along both axes."""
+        self.margins.show_profiles(profiles, titles)
+
+    def clear_profiles(self) -> None:
+        """Leave the places of the profiles empty."""
+        self.margins.clear()
 
     def recolour(self, colours: Colours) -> None:
         """Take other colours."""

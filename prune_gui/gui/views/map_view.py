@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.errors import Cancelled, PruneGuiError
@@ -21,6 +21,7 @@ from prune_gui.gui.views.plane_chooser import PlaneChooser
 from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.tiles import Mosaic, Painted, Painting, Part, Tiles
 from prune_gui.gui.views.view import SETTLE, View
+from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.gui.views.written import Texts
 from prune_gui.language import tr
 
@@ -85,15 +86,22 @@ class MapView(View):
 
     The wheel zooms at the cursor, dragging moves. F fits, 1 shows an entry per pixel, plus and
     minus zoom, the arrows move. A click pins an entry, Escape lets go of it.
+
+    Args:
+        workbench: has what there is to look at.
+        controls: above the picture, beside those that all such views have.
+        whereabouts: shared with other views of a parameter.
     """
 
     def __init__(
         self,
         workbench: Workbench,
         controls: Sequence[QWidget],
+        whereabouts: Whereabouts,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(workbench, parent)
+        self._whereabouts = whereabouts
         self._tiles = Tiles()
         self._layout: Layout | None = None
         self._wanted: tuple[Hashable, Mosaic] | None = None
@@ -101,10 +109,9 @@ class MapView(View):
         self._written: tuple[Hashable, range, range] | None = None
         self._whole_of: tuple[Hashable, Layout] | None = None
         self._cursor: tuple[int, int] | None = None
-        self._pinned: tuple[int, int] | None = None
-        self._chooser = PlaneChooser()
+        self._chooser = PlaneChooser(whereabouts)
         self._chooser.changed.connect(self.refresh)
-        self._plot = MapCanvas()
+        self._plot = MapCanvas(whereabouts)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setMargin(24)
         self._picture_or_reason = QStackedWidget()
@@ -277,8 +284,7 @@ class MapView(View):
     def _take(self, subject: Subject, layout: Layout) -> None:
         """Put another parameter, or another layout of it, on the screen."""
         if self._layout is None or extent(layout) != extent(self._layout):
-            self._cursor = self._pinned = None
-            self._plot.pin(None)
+            self._cursor = None
         self._layout = layout
         self._plot.take(layout)
         names = dim_names(kind_around(self._workbench, subject), subject.name, subject.info.shape)
@@ -370,12 +376,17 @@ class MapView(View):
         self._ask(f"{self.lane}.entry", subject, read, tell)
 
     def _set_pin(self, place: tuple[int, int] | None) -> None:
-        self._pinned = None if place == self._pinned else place
-        self._plot.pin(self._pinned)
+        self._whereabouts.pin(None if place == self._pinned else place)
         self._ask_about_pin()
+
+    @property
+    def _pinned(self) -> tuple[int, int] | None:
+        place = self._whereabouts.within(self._layout) if self._layout is not None else None
+        return place.pinned if place is not None else None
 
     def _ask_about_pin(self) -> None:
         subject, layout, pinned = self.subject, self._layout, self._pinned
+        self._plot.pin(pinned)
         self._pin.setVisible(pinned is not None)
         if subject is None or layout is None or pinned is None or not _about(layout, subject):
             return
@@ -395,6 +406,11 @@ class MapView(View):
     def _recolour(self) -> None:
         self._plot.recolour(self.colours())
         self._drawn = self._whole_of = self._written = None
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Look where others have looked meanwhile."""
+        super().showEvent(event)
+        self._ask_about_pin()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         """Stop waiting."""

@@ -6,13 +6,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QCheckBox, QComboBox, QWidget
+from PySide6.QtWidgets import QComboBox, QWidget
 
 from prune_gui.gui.theme import Colours
-from prune_gui.gui.views.map_view import Drawn, MapView
+from prune_gui.gui.views.map_margins import Titles
+from prune_gui.gui.views.map_view import Drawn
 from prune_gui.gui.views.mask_picture import colour
+from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.tiles import Painting, Part
+from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.gui.views.written import Texts, texts
 from prune_gui.language import tr
 
@@ -60,28 +63,36 @@ class MaskPainter:
         subject = self.subject
         return texts(weights(subject.resolution, subject.name), layout, rows, columns)
 
+    @property
+    def profile_key(self) -> Hashable:
+        """What the profiles follow from."""
+        return self.subject.mask_key
 
-class MaskView(MapView):
+    def profiles(self, layout: Layout, monitor: Monitor) -> Profiles:
+        """Count what is pruned of each row and column."""
+        from prune_gui.audit.profiles import pruned_shares
+
+        return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)
+
+
+class MaskView(ProfiledView):
     """Which entries are kept, and which step pruned the others."""
 
     lane = "mask"
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, workbench: Workbench, whereabouts: Whereabouts, parent: QWidget | None = None
+    ) -> None:
         self._colour_by = QComboBox()
         self._colour_by.setAccessibleName(tr("Colour by"))
         self._colour_by.setToolTip(tr("What the colours stand for"))
         self._colour_by.addItem(tr("Coloured by step"), False)
         self._colour_by.addItem(tr("Kept or pruned"), True)
-        self._margins = QCheckBox(tr("Profiles"))
-        self._margins.setChecked(True)
-        self._margins.setToolTip(tr("Show the share pruned of each row and column"))
-        self._profiled: tuple[Hashable, Layout] | None = None
-        super().__init__(workbench, [self._colour_by, self._margins], parent=parent)
+        super().__init__(workbench, [self._colour_by], whereabouts, parent)
+        self._profiles.setToolTip(tr("Show the share pruned of each row and column"))
         self.setAccessibleName(tr("Mask"))
         self._plot.setAccessibleName(tr("Picture of the mask"))
         self._colour_by.currentIndexChanged.connect(self.refresh)
-        self._margins.toggled.connect(self._toggle_profiles)
-        self._plot.margins.set_shown(shown=True)
 
     def _painter(self, subject: Subject) -> MaskPainter:
         return MaskPainter(subject, self.colours(), bool(self._colour_by.currentData()))
@@ -94,29 +105,7 @@ class MaskView(MapView):
             marks=len(drawn.painted.marks),
         )
 
-    def _look_beside(self, subject: Subject, layout: Layout) -> None:
-        """Count what is pruned of each row and column."""
-        wanted = (subject.mask_key, layout)
-        if not self._margins.isChecked() or wanted == self._profiled:
-            return
-
-        def count(monitor: Monitor) -> Profiles:
-            from prune_gui.audit.profiles import profiles
-
-            return profiles(subject.resolution, subject.name, layout, monitor)
-
-        def show(found: Profiles) -> None:
-            if layout == self._layout:
-                self._profiled = wanted
-                self._plot.show_profiles(found)
-
-        self._ask("mask.profiles", subject, count, show)
-
-    def _take(self, subject: Subject, layout: Layout) -> None:
-        super()._take(subject, layout)
-        self._profiled = None
-        self._plot.show_profiles(None)
-
-    def _toggle_profiles(self) -> None:
-        self._plot.margins.set_shown(shown=self._margins.isChecked())
-        self._complete_picture()
+    def _titles(self) -> Titles:
+        return Titles(
+            tr("Share pruned of each column"), tr("Share pruned of each row"), shares=True
+        )

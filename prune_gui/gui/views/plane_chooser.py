@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSlider, QWidget
 
 from prune_gui.audit.plane import Layout, Plane
 from prune_gui.audit.sheet import Sheet
+from prune_gui.gui.views.whereabouts import Choice, Whereabouts
 from prune_gui.language import later, tr
 
 FLAT = later("flattened")
@@ -23,6 +24,7 @@ class PlaneChooser(QWidget):
     block. Hidden where there is nothing to choose.
 
     Args:
+        whereabouts: has the choice that was made last, here or elsewhere.
         sheets: whether to offer sheets, which are no planes.
 
     Attributes:
@@ -34,8 +36,11 @@ class PlaneChooser(QWidget):
 
     changed = Signal()
 
-    def __init__(self, parent: QWidget | None = None, *, sheets: bool = True) -> None:
+    def __init__(
+        self, whereabouts: Whereabouts, parent: QWidget | None = None, *, sheets: bool = True
+    ) -> None:
         super().__init__(parent)
+        self._whereabouts = whereabouts
         self._sheets = sheets
         self._shape: tuple[int, ...] = ()
         self._planes = QComboBox()
@@ -68,15 +73,24 @@ class PlaneChooser(QWidget):
             return chosen
         if self.dims is None:
             return Plane.flattened(self._shape)
-        at = [
+        return Plane.section(self._shape, *self.dims, self._choice.at)
+
+    @property
+    def _choice(self) -> Choice:
+        at = (
             self._sliders[d].value() if d in self._sliders else 0 for d in range(len(self._shape))
-        ]
-        return Plane.section(self._shape, *self.dims, at)
+        )
+        return Choice(self._shape, self._planes.currentData(), tuple(at))
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
-        """Offer the planes of a parameter; the choice stays where the shape does."""
-        if shape == self._shape:
-            return
+        """Offer the planes of a parameter, and take the choice that was made for its shape."""
+        if shape != self._shape:
+            self._offer(shape)
+        chosen = self._whereabouts.choice
+        if chosen is not None and chosen.shape == shape and chosen != self._choice:
+            self._take(chosen)
+
+    def _offer(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
         self._planes.blockSignals(True)
         self._planes.clear()
@@ -95,11 +109,23 @@ class PlaneChooser(QWidget):
         self.setVisible(self._planes.count() > 1 and len(shape) != 2)
         self._make_sliders()
 
+    def _take(self, choice: Choice) -> None:
+        """Take a choice that was made elsewhere, if it is offered here."""
+        offered = [self._planes.itemData(place) for place in range(self._planes.count())]
+        if choice.laid_out in offered:
+            with QSignalBlocker(self._planes):
+                self._planes.setCurrentIndex(offered.index(choice.laid_out))
+            self._make_sliders(choice.at)
+
     def _choose(self) -> None:
         self._make_sliders()
+        self._tell()
+
+    def _tell(self) -> None:
+        self._whereabouts.choice = self._choice
         self.changed.emit()
 
-    def _make_sliders(self) -> None:
+    def _make_sliders(self, at: tuple[int, ...] = ()) -> None:
         while item := self._rest.takeAt(0):
             if (widget := item.widget()) is not None:
                 widget.deleteLater()
@@ -119,9 +145,10 @@ class PlaneChooser(QWidget):
 
             say(size)
             label.setMinimumWidth(label.sizeHint().width())
-            say(0)
+            slider.setValue(at[dim] if at else 0)
+            say(slider.value())
             slider.valueChanged.connect(say)
-            slider.valueChanged.connect(lambda _: self.changed.emit())
+            slider.valueChanged.connect(lambda _: self._tell())
             self._sliders[dim] = slider
             self._rest.addWidget(label)
             self._rest.addWidget(slider, 1)

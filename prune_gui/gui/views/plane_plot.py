@@ -17,6 +17,7 @@ from prune_gui.gui.views.map_canvas import MapCanvas
 from prune_gui.gui.views.map_view import PAN, ZOOM
 from prune_gui.gui.views.mask_picture import Frame
 from prune_gui.gui.views.view import SETTLE
+from prune_gui.gui.views.whereabouts import Whereabouts
 
 ZOOM_KEYS: Final = (("+", 1 / ZOOM), ("=", 1 / ZOOM), ("-", ZOOM))
 
@@ -30,8 +31,8 @@ class PlanePlot(MapCanvas):
 
     settled = Signal()
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, whereabouts: Whereabouts) -> None:
+        super().__init__(whereabouts)
         self._labels = "", ""
         self._settling = QTimer(self, singleShot=True, interval=SETTLE)
         self._settling.timeout.connect(self.settled)

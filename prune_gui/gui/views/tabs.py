@@ -17,6 +17,7 @@ from prune_gui.gui.views.norms_view import NormsView
 from prune_gui.gui.views.subject import Subject, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
 from prune_gui.gui.views.weights_view import WeightsView
+from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ class ViewTabs(QWidget):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
-        self.mask_view = MaskView(workbench)
-        self.weights_view = WeightsView(workbench)
+        whereabouts = Whereabouts()
+        self.mask_view = MaskView(workbench, whereabouts)
+        self.weights_view = WeightsView(workbench, whereabouts)
         self.distribution_view = DistributionView(workbench)
         self.norms_view = NormsView(workbench)
         self.layers_view = LayersView(workbench)
-        self.compare_view = CompareView(workbench)
+        self.compare_view = CompareView(workbench, whereabouts)
         self._tabs = QTabWidget(documentMode=True)
         self._tabs.setAccessibleName(tr("Views of the parameter"))
         self._tabs.addTab(self.mask_view, tr("&Mask"))

@@ -19,6 +19,7 @@ from prune_gui.language import later, tr
 if TYPE_CHECKING:
     from prune_gui.audit.measures import Measure
     from prune_gui.audit.plane import Layout
+    from prune_gui.audit.profiles import Profiles
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.companions import Companions
 
@@ -34,12 +35,14 @@ class Kind:
         signed: whether it lies on both sides of zero.
         averaged: whether a cell of many entries shows their mean; else the number that lies
             farthest from zero, which a mean would hide.
+        profile: what is averaged along each row and column.
         of_step: whether it is about a step.
     """
 
     title: str
     signed: bool
     averaged: bool
+    profile: str
     of_step: bool = False
 
     @property
@@ -52,11 +55,24 @@ class Kind:
 
 
 KINDS: Final[dict[Quantity, Kind]] = {
-    "value": Kind(later("Value"), signed=True, averaged=False),
-    "size": Kind(later("Size |w|"), signed=False, averaged=True),
-    "score": Kind(later("Score"), signed=False, averaged=True, of_step=True),
-    "margin": Kind(later("Margin to the cut"), signed=True, averaged=True, of_step=True),
-    "difference": Kind(later("Difference to a file"), signed=True, averaged=False),
+    "value": Kind(later("Value"), signed=True, averaged=False, profile=later("Mean |w|")),
+    "size": Kind(later("Size |w|"), signed=False, averaged=True, profile=later("Mean |w|")),
+    "score": Kind(
+        later("Score"), signed=False, averaged=True, profile=later("Mean score"), of_step=True
+    ),
+    "margin": Kind(
+        later("Margin to the cut"),
+        signed=True,
+        averaged=True,
+        profile=later("Mean margin"),
+        of_step=True,
+    ),
+    "difference": Kind(
+        later("Difference to a file"),
+        signed=True,
+        averaged=False,
+        profile=later("Mean |difference|"),
+    ),
 }
 
 
@@ -126,6 +142,19 @@ class WeightsPainter:
     def texts(self, layout: Layout, rows: range, columns: range) -> Texts:
         """Return the numbers."""
         return texts(self._measure(), layout, rows, columns)
+
+    @property
+    def profile_key(self) -> Hashable:
+        """What the profiles follow from."""
+        return self.numbers_key
+
+    def profiles(self, layout: Layout, monitor: Monitor) -> Profiles:
+        """Average each row and column: distances from zero, where both sides of it are alike."""
+        from prune_gui.audit.measures import absolute
+        from prune_gui.audit.profiles import means
+
+        measure = self._measure()
+        return means(measure if self.kind.averaged else absolute(measure), layout, monitor)
 
     def _measure(self) -> Measure:
         from prune_gui.audit import measures

@@ -9,10 +9,13 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, 
 
 from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.legend import unbroken
-from prune_gui.gui.views.map_view import Drawn, MapView
+from prune_gui.gui.views.map_margins import Titles
+from prune_gui.gui.views.map_view import Drawn
+from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.ramp_bar import RampBar
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.weights_picture import KINDS, Ends, Quantity, WeightsPainter
+from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -20,12 +23,14 @@ if TYPE_CHECKING:
     from prune_gui.recipe.companions import Companions
 
 
-class WeightsView(MapView):
+class WeightsView(ProfiledView):
     """A number per entry as a colour: the value, its size, a score, a margin, or a difference."""
 
     lane = "weights"
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, workbench: Workbench, whereabouts: Whereabouts, parent: QWidget | None = None
+    ) -> None:
         self._quantity, self._step = QComboBox(), QComboBox()
         self._quantity.setAccessibleName(tr("Colour by"))
         self._quantity.setToolTip(tr("What the colours stand for"))
@@ -41,7 +46,9 @@ class WeightsView(MapView):
         self._files: Companions | None = None
         self._ends = Ends()
         self._bar = RampBar()
-        super().__init__(workbench, [self._quantity, self._step, self._choose_file], parent)
+        controls = [self._quantity, self._step, self._choose_file]
+        super().__init__(workbench, controls, whereabouts, parent)
+        self._profiles.setToolTip(tr("Show the mean of each row and column"))
         self.setAccessibleName(tr("Weights"))
         legend = QHBoxLayout()
         legend.setContentsMargins(8, 0, 0, 4)
@@ -136,6 +143,11 @@ class WeightsView(MapView):
             said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
         self._legend.setText(" &nbsp; &nbsp; ".join(said))
         self._bar.show_ramp(painter.ramp, self._ends.known.get(painter.numbers_key, 0.0))
+
+    def _titles(self) -> Titles:
+        quantity: Quantity = self._quantity.currentData()
+        mean = tr(KINDS[quantity].profile)
+        return Titles(tr("{mean} of each column", mean=mean), tr("{mean} of each row", mean=mean))
 
     def legend(self) -> str:
         """Return the bar of colours in words, and what they are of."""

@@ -8,13 +8,14 @@ from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import CompareView
 from prune_gui.gui.views.compare_picture import Shades
 from prune_gui.gui.views.overlap_table import OverlapTable
+from prune_gui.gui.views.whereabouts import Whereabouts
 
 SHADES = Shades.of(LIGHT)
 
 
 @pytest.fixture
 def compare(bench, checkpoint, shown):
-    made = shown(CompareView(bench))
+    made = shown(CompareView(bench, Whereabouts()))
     made.resize(900, 700)
     bench.open_and_choose(checkpoint, "fc.weight")
     return made
@@ -216,5 +217,5 @@ def test_an_unchanged_view_is_not_drawn_again(compare, bench, monkeypatch):
 
 
 def test_without_a_parameter_it_says_what_to_do(bench, shown):
-    made = shown(CompareView(bench))
+    made = shown(CompareView(bench, Whereabouts()))
     assert "Open a checkpoint" in made._message.text()

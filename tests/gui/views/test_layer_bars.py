@@ -22,6 +22,8 @@ def rows_of(total, counts):
     return Rows(
         Grouping(None, names, every, every),
         infos,
+        tuple(info.shape for info in infos),
+        none > 0,
         none + 1,
         total,
         tuple(range(1, len(counts) + 1)),

@@ -190,6 +190,18 @@ def test_counts_show_before_the_weights_are_read(bench, checkpoint, shown, monke
     assert not any("of the weights read" in text for text in texts(made))
 
 
+def test_an_update_leaves_what_it_does_not_change(bench, checkpoint, shown, monkeypatch):
+    monkeypatch.setattr(layers_view, "a_turn", one_by_one)
+    made = shown(LayersView(bench))
+    seen = []
+    made.pictured.connect(lambda: made._found and seen.append(made._found.rows))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    assert len(seen) == 8
+    assert all(rows.counts is seen[0].counts for rows in seen)
+    bench.add(bench.step(amount=0.5))
+    assert seen[-1].counts is not seen[0].counts
+
+
 def test_a_view_that_nobody_sees_reads_nothing_more(bench, checkpoint, shown, monkeypatch):
     monkeypatch.setattr(layers_view, "a_turn", one_by_one)
     made = shown(LayersView(bench))

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.gui.views.map_margins import bars
+from prune_gui.gui.views.map_margins import bars, reach
 
 
 @given(
@@ -28,3 +28,17 @@ def test_only_lines_in_sight_have_bars():
     edges, heights = bars(np.linspace(0, 1, 11), (2.6, 5.4))
     assert edges.tolist() == [2.5, 3.5, 4.5, 5.5]
     assert heights.tolist() == pytest.approx([0.3, 0.4, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("means", "ends"),
+    [
+        ([0.5, 2.0], (0, 2)),
+        ([-1.0, 0.5, np.nan], (-1, 0.5)),
+        ([-3.0, -1.0], (-3, 0)),
+        ([0.0, 0.0], (0, 1)),
+        ([np.nan], (0, 1)),
+    ],
+)
+def test_bars_reach_from_zero_to_the_farthest_mean(means, ends):
+    assert reach(np.array(means)) == ends

@@ -8,12 +8,13 @@ from safetensors.torch import save_file
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import MaskView
 from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.monitor import Monitor
 
 
 @pytest.fixture
 def mask(bench, checkpoint, shown):
-    made = shown(MaskView(bench))
+    made = shown(MaskView(bench, Whereabouts()))
     bench.open_and_choose(checkpoint, "fc.weight")
     return made
 
@@ -239,6 +240,11 @@ def test_profiles_stand_at_the_margins(mask, bench):
     assert heights.max() == pytest.approx(1 / 8)
     widths, _ = mask._plot.margins._rows.getData()
     assert sorted(set(widths)) == [0, 1]
+    titles = [title.toPlainText() for title in mask._plot.margins._titles]
+    assert titles == [
+        "Share pruned of each column, from 0 to 100 %",
+        "Share pruned of each row, from 0 to 100 %",
+    ]
     mask.findChild(QCheckBox).click()
     bench.until_idle()
     assert not mask._plot.margins._above.isVisible()

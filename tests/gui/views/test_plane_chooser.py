@@ -5,11 +5,12 @@ from prune_gui.audit.plane import Plane
 from prune_gui.audit.sheet import Sheet
 from prune_gui.gui.views.axes import TIMES
 from prune_gui.gui.views.plane_chooser import PlaneChooser
+from prune_gui.gui.views.whereabouts import Whereabouts
 
 
 @pytest.fixture
 def chooser(qtbot):
-    made = PlaneChooser()
+    made = PlaneChooser(Whereabouts())
     qtbot.addWidget(made)
     return made
 

@@ -5,13 +5,14 @@ from PySide6.QtCore import Qt
 from prune_gui.audit.plane import Plane
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views.plane_plot import PlanePlot
+from prune_gui.gui.views.whereabouts import Whereabouts
 
 PLANE = Plane.flattened((8, 6))
 
 
 @pytest.fixture
 def plot(shown, qtbot):
-    made = shown(PlanePlot())
+    made = shown(PlanePlot(Whereabouts()))
     made.recolour(LIGHT)
     made.show_plane(PLANE, ("down", "across"))
     _pixels(made)

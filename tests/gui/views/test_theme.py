@@ -3,8 +3,9 @@ from itertools import combinations, pairwise
 
 import pytest
 from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QDialogButtonBox, QProxyStyle, QStyle
 
-from prune_gui.gui.theme import DARK, LIGHT, Theme, colours
+from prune_gui.gui.theme import DARK, LIGHT, PlainButtons, Theme, colours
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
@@ -82,4 +83,27 @@ def test_a_theme_sets_the_palette_that_its_colours_go_with(app):
     assert colours(app.palette()) is LIGHT
     disabled = app.palette().color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Text)
     assert disabled != app.palette().color(QPalette.ColorRole.Text)
+    theme.deleteLater()
+
+
+class _WithIcons(QProxyStyle):
+    """Puts icons on the buttons of dialogs, as platforms with a desktop do."""
+
+    def styleHint(self, hint, *rest):  # noqa: N802
+        wanted = hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons
+        return 1 if wanted else super().styleHint(hint, *rest)
+
+
+def test_buttons_of_dialogs_have_no_icons_wherever_the_platform_wants_them(app, qtbot):
+    def icons():
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        qtbot.addWidget(box)
+        return [not button.icon().isNull() for button in box.buttons()]
+
+    app.setStyle(_WithIcons("Fusion"))
+    assert icons() == [True]
+    app.setStyle(PlainButtons(_WithIcons("Fusion")))
+    assert icons() == [False]
+    theme = Theme(app, "dark")
+    assert isinstance(app.style(), PlainButtons)
     theme.deleteLater()

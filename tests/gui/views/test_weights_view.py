@@ -7,11 +7,12 @@ from safetensors.torch import save_file
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import WeightsView
 from prune_gui.gui.views.ramps import ramp
+from prune_gui.gui.views.whereabouts import Whereabouts
 
 
 @pytest.fixture
 def weights(bench, checkpoint, shown):
-    made = shown(WeightsView(bench))
+    made = shown(WeightsView(bench, Whereabouts()))
     bench.open_and_choose(checkpoint, "fc.weight")
     return made
 
@@ -152,3 +153,30 @@ def test_entries_carry_the_number_that_is_shown(weights, bench):
     assert [
         [text.startswith("-") or text == "0" for text in row] for row in texts
     ] == pruned.tolist()
+
+
+def _bars(weights):
+    """Return the heights of the bars of the columns, and of the rows."""
+    (_, heights), (widths, _) = (
+        item.getData() for item in (weights._plot.margins._columns, weights._plot.margins._rows)
+    )
+    return heights[1:-1:2], widths[1:-1:2]
+
+
+def test_the_mean_size_of_rows_and_columns_stands_at_the_margins(weights, bench):
+    sizes = np.abs(_values(bench))
+    for found, axis in zip(_bars(weights), (0, 1), strict=True):
+        np.testing.assert_allclose(found, sizes.mean(axis))
+    above, beside = (title.toPlainText() for title in weights._plot.margins._titles)
+    assert above == f"Mean |w| of each column, from 0 to {sizes.mean(0).max():.3g}"
+    assert beside == f"Mean |w| of each row, from 0 to {sizes.mean(1).max():.3g}"
+
+
+def test_the_profiles_follow_the_quantity(weights, bench):
+    bench.add(bench.step(amount=20))
+    _pick(weights, bench, "margin")
+    sizes, pruned = np.abs(_values(bench)), ~bench.shown.mask("fc.weight").numpy()
+    margins = sizes - sizes[pruned].max()
+    for found, axis in zip(_bars(weights), (0, 1), strict=True):
+        np.testing.assert_allclose(found, margins.mean(axis), rtol=1e-5)
+    assert weights._plot.margins._titles[0].toPlainText().startswith("Mean margin of each column")

@@ -1,0 +1,98 @@
+"""How the view of all parameters fares with a checkpoint of 100,000 small tensors.
+
+Run it as ``python benchmarks/layers.py [TENSORS]``. A timer of 1 ms beats in a real view, and the
+longest time between two beats is printed while energies are read: of the file as it is, and after
+a global step, with modules as rows and with a row for every parameter.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from heartbeat import Heart
+from opening import experts
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QApplication, QComboBox
+
+from prune_gui.gui import app as application
+from prune_gui.gui.collector import Collector
+from prune_gui.gui.theme import Theme
+from prune_gui.gui.views import LayersView
+from prune_gui.gui.workbench import Workbench
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Step
+
+ENTRIES = 64
+
+
+class Complete(QObject):
+    """Tells when everything has been read, and how often the view was brought up to date."""
+
+    happened = Signal()
+
+    def __init__(self, view: LayersView) -> None:
+        super().__init__()
+        self.updates = 0
+        self._view = view
+        view.pictured.connect(self._look)
+
+    def _look(self) -> None:
+        found = self._view._found
+        self.updates += 1
+        if found is not None and self._view.picture() is not None and found.survey.is_complete:
+            self.happened.emit()
+
+
+def make_checkpoint(path: Path, number: int) -> None:
+    """Write random float32 tensors of `ENTRIES` entries."""
+    from safetensors.numpy import save_file
+
+    weights = np.random.default_rng(0).standard_normal((number, ENTRIES), dtype=np.float32)
+    save_file(dict(zip(experts(number), weights, strict=True)), path)
+
+
+def main() -> None:
+    """Measure and print."""
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    sys.setswitchinterval(application.SWITCH_INTERVAL)
+    qt = QApplication(sys.argv[:1])
+    theme = Theme(qt, "light")
+    bench, collector = Workbench(), Collector(qt)
+    bench.ready.connect(collector.settle)
+    view = LayersView(bench)
+    view.resize(1000, 700)
+    view.show()
+    heart, complete = Heart(), Complete(view)
+    resolved = bench.resolved_changed
+    step = Step(
+        method=METHODS["l1_unstructured"].model_validate({"scope": "global"}), targets=("*",)
+    )
+    rows = next(box for box in view.findChildren(QComboBox) if box.count() == 1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "small.safetensors"
+        make_checkpoint(path, number)
+        heart.during("load torch and compile", bench.warm_up, bench.ready)
+        for what, prepare, act in (
+            ("read them all", lambda: bench.open(path), view.show),
+            ("a row for each", None, lambda: rows.setCurrentIndex(0)),
+            ("read them after a step", lambda: bench.set_draft(step), view.show),
+        ):
+            if prepare is not None:
+                view.hide()
+                heart.during("  open, or prune", prepare, resolved)
+            complete.updates = 0
+            heart.during(what, act, complete.happened)
+            print(f"{'':<28} {complete.updates} updates")
+        view.hide()
+        bench.close()
+    collector.stop()
+    del theme
+
+
+if __name__ == "__main__":
+    main()

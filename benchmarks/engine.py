@@ -30,6 +30,7 @@ from measuring import (
     laid_out,
     peak_memory,
     seconds,
+    write_in_parts,
     write_table,
 )
 from safetensors.torch import save_file
@@ -289,21 +290,12 @@ def write_random(path: Path, size: int) -> None:
     generator = torch.Generator().manual_seed(0)
     per_tensor = min(size, 4 * MILLION)
     count = size // per_tensor
-    header = {
-        f"layer.{i}.weight": {
-            "dtype": "BF16",
-            "shape": [per_tensor // 1000, 1000],
-            "data_offsets": [2 * per_tensor * i, 2 * per_tensor * (i + 1)],
-        }
-        for i in range(count)
-    }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # as every writer does, so that entries are aligned
-    with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for _ in range(count):
-            weights = torch.randn(per_tensor, generator=generator).to(torch.bfloat16)
-            file.write(weights.view(torch.int16).numpy().data)
+    shape = (per_tensor // 1000, 1000)
+    parts = (
+        torch.randn(per_tensor, generator=generator).to(torch.bfloat16).view(torch.int16).numpy()
+        for _ in range(count)
+    )
+    write_in_parts(path, {f"layer.{i}.weight": ("BF16", shape) for i in range(count)}, parts)
 
 
 def slider(folder: Path, *, large: bool = False) -> Iterator[Figure]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,3 +156,29 @@ def in_a_new_process(script: str, *arguments: str) -> dict[str, Any]:
     )
     found: dict[str, Any] = json.loads(run.stdout)
     return found
+
+
+WIDTH = {"BF16": 2, "F32": 4}
+"""Bytes per entry, by the name that safetensors gives a type."""
+
+
+def write_in_parts(
+    path: Path, tensors: Mapping[str, tuple[str, tuple[int, ...]]], parts: Iterable[Any]
+) -> None:
+    """Write a safetensors file of any size.
+
+    Args:
+        path: of the file.
+        tensors: the type and the shape of each, by name.
+        parts: their bytes, one after another; each in as many parts as one likes.
+    """
+    header, end = {}, 0
+    for name, (dtype, shape) in tensors.items():
+        start, end = end, end + WIDTH[dtype] * math.prod(shape)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # as every writer does, so that entries are aligned
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for part in parts:
+            file.write(part)

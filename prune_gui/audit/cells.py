@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -55,6 +55,9 @@ class Cells:
     layout: Layout
     row_edges: Lines
     column_edges: Lines
+    _runs: dict[tuple[int, int], list[tuple[int, Lines, Lines]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def over(cls, layout: Layout, rows: range, columns: range, cells: tuple[int, int]) -> Cells:
@@ -94,19 +97,33 @@ class Cells:
     def pieces(self, tile: Tile) -> Iterator[Piece]:
         """Cut a tile into stretches of memory of few entries."""
         rows, down = _lines(self.row_edges, tile[0], self.layout.row_offsets)
-        columns, across = _lines(self.column_edges, tile[1], self.layout.column_offsets)
-        for some in _together(columns, 1):
-            length = int(columns[some][-1] - columns[some][0]) + 1
+        for first, columns, across in self._columns(tile[1]):
+            length = int(columns[-1]) + 1
             for few in _together(rows, length):
-                start = int(rows[few][0] + columns[some][0])
+                start = int(rows[few][0]) + first
                 yield Piece(
                     start,
-                    int(rows[few][-1] + columns[some][-1]) + 1,
+                    int(rows[few][-1]) + first + length,
                     rows[few] - rows[few][0],
-                    columns[some] - columns[some][0],
+                    columns,
                     down[few],
-                    across[some],
+                    across,
                 )
+
+    def _columns(self, part: slice) -> list[tuple[int, Lines, Lines]]:
+        """Return the runs of columns of some cells that are read at once.
+
+        Each is the offset of its first column, those of all from that, and the cells they lie in.
+        Tiles below each other have them in common, and to find them takes as long as many a tile.
+        """
+        place = (part.start, part.stop)
+        if place not in self._runs:
+            columns, across = _lines(self.column_edges, part, self.layout.column_offsets)
+            self._runs[place] = [
+                (int(columns[some][0]), columns[some] - columns[some][0], across[some])
+                for some in _together(columns, 1)
+            ]
+        return self._runs[place]
 
 
 def turned(layout: Layout) -> Layout | None:

@@ -12,8 +12,11 @@ from prune_gui.audit import kernels, value_kernels
 from prune_gui.audit.cells import Cells, Tile, turned
 from prune_gui.audit.measures import Measure
 from prune_gui.audit.plane import Layout
+from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.keys import ScoreKeys
 from prune_gui.pruning.parallel import chunks, run
+from prune_gui.recipe.companions import file_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,25 @@ def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
 
     monitor.expect(size)
     return max(run(look, chunks(size)), default=0.0)
+
+
+def reach_of_weights(checkpoint: Checkpoint, name: str, monitor: Monitor) -> float:
+    """Return what `reach_of` does of the weights in the file, by a look at their bits alone.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    keys = ScoreKeys.of(file_entries(checkpoint, checkpoint.tensors[name]))
+
+    def look(stretch: tuple[int, int]) -> int:
+        monitor.advance(stretch[1] - stretch[0])
+        bits = keys.bits(*stretch)
+        as_key = bits.dtype.type
+        end = as_key(keys.first_non_finite)
+        return value_kernels.highest_key(bits, as_key(keys.magnitude), end)
+
+    monitor.expect(keys.size)
+    return keys.value(max(run(look, chunks(keys.size)), default=0))
 
 
 def _all(work: Iterator[None]) -> None:

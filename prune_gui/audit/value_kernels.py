@@ -15,6 +15,7 @@ from prune_gui.pruning.kernels import compiled
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Bits = NDArray[np.unsignedinteger[Any]]
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
     Flags = NDArray[np.bool_]
@@ -22,9 +23,19 @@ if TYPE_CHECKING:
     Values = NDArray[np.floating[Any]]
 
 
+WIDE = 1024
+"""So many columns are added together, to fit a processor's nearest cache."""
+
+
 @compiled
 def _add_band(
-    values: Values, rows: Counts, columns: int, across: Counts, sums: Numbers, ends: Numbers
+    values: Values,
+    rows: Counts,
+    columns: int,
+    across: Counts,
+    sums: Numbers,
+    ends: Numbers,
+    counts: Counts,
 ) -> bool:
     """Add rows of consecutive values to a row of cells: in each column first, many at once.
 
@@ -33,23 +44,34 @@ def _add_band(
     """
     total = np.zeros(columns, np.float64)
     most, least = np.zeros(columns, values.dtype), np.zeros(columns, values.dtype)
-    for i in range(rows.size):
-        line = values[rows[i] : rows[i] + columns]
-        for j in range(columns):
-            total[j] += line[j]
-            most[j] = max(most[j], line[j])
-            least[j] = min(least[j], line[j])
-    check = 0.0
+    for start in range(0, columns, WIDE):
+        stop = min(start + WIDE, columns)
+        totals, mosts, leasts = total[start:stop], most[start:stop], least[start:stop]
+        for i in range(rows.size):
+            line = values[rows[i] + start : rows[i] + stop]
+            for j in range(totals.size):
+                totals[j] += line[j]
+                mosts[j] = max(mosts[j], line[j])
+                leasts[j] = min(leasts[j], line[j])
+    odd = 0
     for j in range(columns):
-        check += total[j] - total[j]  # NaN if any value is not finite
-    if not np.isfinite(check):
+        odd += total[j] - total[j] != 0  # as it is where any value is not finite
+    if odd > 0:
         return False
-    for j in range(columns):
-        cell = across[j]
-        sums[cell] += total[j]
-        end = np.float64(most[j]) if most[j] >= -least[j] else np.float64(least[j])
+    first = 0
+    while first < columns:
+        cell, here = across[first], 0.0
+        highest, lowest, last = most[first], least[first], first
+        while last < columns and across[last] == cell:
+            here += total[last]
+            highest, lowest = max(highest, most[last]), min(lowest, least[last])
+            last += 1
+        end = np.float64(highest) if highest >= -lowest else np.float64(lowest)
+        sums[cell] += here
+        counts[cell] += rows.size * (last - first)
         if abs(end) > abs(ends[cell]) or (end == -ends[cell] and end > 0):
             ends[cell] = end
+        first = last
     return True
 
 
@@ -91,10 +113,8 @@ def add_values(
         if (
             side_by_side
             and last > first + 1
-            and _add_band(values, rows[first:last], columns.size, across, sums, ends)
+            and _add_band(values, rows[first:last], columns.size, across, sums, ends, counts)
         ):
-            for j in range(columns.size):
-                counts[across[j]] += last - first
             first = last
             continue
         for i in range(first, last):
@@ -191,6 +211,20 @@ def add_lines(
         by_column[1, across[j]] += complete
 
 
+@compiled
+def highest_key(
+    bits: Bits, magnitude: np.unsignedinteger[Any], end: np.unsignedinteger[Any]
+) -> int:
+    """Return the highest ``bits & magnitude`` that lies below ``end``; 0 if there is none."""
+    found = np.zeros(WIDE, bits.dtype)  # many at once, in the type that they have
+    for start in range(0, bits.size, WIDE):
+        block = bits[start : start + WIDE]
+        for i in range(block.size):
+            key = block[i] & magnitude
+            found[i] = max(found[i], key if key < end else magnitude - magnitude)
+    return int(found.max())
+
+
 def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all types that it meets."""
     codes, lines = np.zeros(1, np.uint8), np.zeros(1, np.int64)
@@ -204,3 +238,5 @@ def warm_up() -> None:
         add_values(
             values, flags[0], lines, lines, lines, lines, cells, cells.copy(), counts[0], flags
         )
+    for width in (np.uint8, np.uint16, np.uint32, np.uint64):
+        highest_key(np.zeros(1, width), width(1), width(1))

@@ -25,6 +25,11 @@ class Bridge(QObject):
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine = Engine(self._from_engine.emit)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a job waits or runs, or what it came to has not been told yet."""
+        return bool(self._waiting)
+
     def run(
         self,
         job: Job,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prune_gui.audit import cells as cells_module
 from prune_gui.audit.measures import sizes, weights
 from prune_gui.audit.plane import Plane
-from prune_gui.audit.readings import reach_of, readings
+from prune_gui.audit.readings import reach_of, reach_of_weights, readings
 from prune_gui.audit.sheet import Sheet
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -133,3 +133,22 @@ def test_it_can_be_cancelled(resolved):
             (5, 5),
             Monitor(cancel=stop),
         )
+
+
+@given(
+    shape=st.lists(st.integers(0, 6), max_size=3).map(tuple),
+    dtype=st.sampled_from(
+        [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
+    ),
+    odd=st.floats(0, 1),
+    seed=st.integers(0, 99),
+)
+def test_the_reach_by_the_bits_is_that_by_the_numbers(resolved, shape, dtype, odd, seed):
+    random = torch.Generator().manual_seed(seed)
+    tensor, drawn = (torch.rand(shape, generator=random) - 0.5 for _ in range(2))
+    tensor = tensor.masked_fill(drawn + 0.5 < odd, torch.nan)
+    tensor = tensor.masked_fill(drawn > 0.4, -torch.inf)
+    resolution = resolved(w=tensor.to(dtype))
+    size = resolution.checkpoint.tensors["w"].numel
+    by_numbers = reach_of(weights(resolution, "w"), size, Monitor())
+    assert reach_of_weights(resolution.checkpoint, "w", Monitor()) == by_numbers

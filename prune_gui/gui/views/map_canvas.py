@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
+from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
 from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
 
 from prune_gui.gui.theme import Colours
@@ -79,6 +79,7 @@ class MapCanvas(Plot):
         self.view.invertY(True)
         # Under the part in sight lies the whole picture, if it is known: one may move over it.
         self.whole, self.part = (pg.ImageItem(axisOrder="row-major") for _ in range(2))
+        self._undrawn = _Hatching()
         self._grid = pg.PlotCurveItem(connect="pairs")
         self._texts = _Texts()
         self._marks = pg.ScatterPlotItem(symbol="o", size=MARK, brush=None)
@@ -86,6 +87,7 @@ class MapCanvas(Plot):
         self._pin_ring = pg.ScatterPlotItem(symbol="s", size=MARK, brush=None)
         self._pinned: tuple[int, int] | None = None
         for item in (
+            self._undrawn,
             self.whole,
             self.part,
             self._grid,
@@ -194,6 +196,12 @@ class MapCanvas(Plot):
         assert self.layout_shown is not None
         _show(self.part, pixels, extent(self.layout_shown, rows, columns))
 
+    def show_undrawn(self, *, on: bool) -> None:
+        """Hatch what no image covers: it is still to be drawn."""
+        if on and self.layout_shown is not None:
+            self._undrawn.set_extent(extent(self.layout_shown))
+        self._undrawn.setVisible(on)
+
     def show_marks(self, places: Places) -> None:
         """Put a ring around each of a few cells, given the row and the column of their middle."""
         self._places = places
@@ -228,6 +236,7 @@ class MapCanvas(Plot):
     def recolour(self, colours: Colours) -> None:
         """Take other colours."""
         super().recolour(colours)
+        self._undrawn.brush = QBrush(QColor(colours.grid), Qt.BrushStyle.BDiagPattern)
         self._grid.setPen(pen(colours.background))
         self._marks.setPen(pen(colours.foreground, width=1.5))
         for item in (self._pin, self._pin_ring):
@@ -279,6 +288,30 @@ class MapCanvas(Plot):
         frame = [(row + y, column + x) for row, column in pinned for y, x in corners if not small]
         self._pin.setData(x=[x for _, x in frame], y=[y for y, _ in frame])
         self.margins.draw()
+
+
+class _Hatching(pg.GraphicsObject):  # type: ignore[misc]
+    """A rectangle filled with lines that are as far apart at any zoom."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brush = QBrush()
+        self._extent = QRectF()
+        self.hide()
+
+    def set_extent(self, where: QRectF) -> None:
+        self.prepareGeometryChange()
+        self._extent = where
+
+    def boundingRect(self) -> QRectF:  # noqa: N802
+        return self._extent
+
+    def paint(
+        self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
+    ) -> None:
+        onto = painter.worldTransform()
+        painter.resetTransform()
+        painter.fillRect(onto.mapRect(self._extent), self.brush)
 
 
 class _Texts(pg.GraphicsObject):  # type: ignore[misc]

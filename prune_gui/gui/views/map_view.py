@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QSize, Qt, QTimer
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
+from prune_gui.gui.views.drawn import Drawn, Painter, drawn_by
 from prune_gui.gui.views.map_canvas import MapCanvas, Written, extent
 from prune_gui.gui.views.map_wording import describe, describe_pinned
 from prune_gui.gui.views.plane_chooser import PlaneChooser
 from prune_gui.gui.views.subject import Subject, kind_around
-from prune_gui.gui.views.tiles import Mosaic, Painted, Painting, Part, Tiles
+from prune_gui.gui.views.tiles import Mosaic, Painted, Place, Tiles
 from prune_gui.gui.views.view import SETTLE, View
 from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.gui.views.written import Texts
@@ -38,47 +38,12 @@ QUIET = 200
 """Milliseconds without a change after which the whole picture is made beside the part in sight."""
 COARSE = 700
 """Cells along each side of that, at most."""
+PIECE = 0.1
+"""Seconds after which what there is of a picture is shown, and the rest made afterwards."""
 ROOM = 24
 """Pixels beside the text of a button."""
 BRIGHT = 140
 """Lightness of a colour from which text on it is black."""
-
-
-class Painter(Protocol):
-    """Makes pictures of a parameter, on the engine's thread.
-
-    Attributes:
-        key: equal if all its pictures are.
-    """
-
-    @property
-    def key(self) -> Hashable:
-        """See above."""
-
-    def paint(self, layout: Layout, part: Part, monitor: Monitor) -> Painting:
-        """Paint a rectangle."""
-
-    def texts(self, layout: Layout, rows: range, columns: range) -> Texts:
-        """Return what to write into the entries of a rectangle."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Drawn:
-    """A picture, and of what it is.
-
-    Attributes:
-        key: of the painter.
-        mosaic: the tiles.
-        painted: all of them together.
-    """
-
-    key: Hashable
-    mosaic: Mosaic
-    painted: Painted
-
-    def shows(self, key: Hashable, mosaic: Mosaic) -> bool:
-        """Tell whether it is what this painter makes of these tiles."""
-        return (self.key, self.mosaic) == (key, mosaic)
 
 
 class MapView(View):
@@ -123,10 +88,12 @@ class MapView(View):
         )
         self._pin.setContentsMargins(8, 4, 8, 0)
         self._pin.hide()
+        self._share = QLabel()
+        self._share.setAccessibleName(tr("Share drawn"))
         self._lay_out(
             [self._chooser, *controls, *self._buttons()],
             self._picture_or_reason,
-            [self._entry],
+            [self._entry, self._share],
         )
         below = self._content.layout()
         assert isinstance(below, QVBoxLayout)
@@ -171,6 +138,11 @@ class MapView(View):
         """Return the widget that shows the picture; None while there is a reason for none."""
         shown = self._picture_or_reason.currentWidget() is self._plot
         return self._plot if shown and super().picture() is not None else None
+
+    @property
+    def held(self) -> int:
+        """How many bytes of the picture are kept, in case they are looked at again."""
+        return self._tiles.nbytes
 
     def limit_memory(self, nbytes: int) -> None:
         """Keep no more bytes of the picture than these."""
@@ -217,20 +189,41 @@ class MapView(View):
             self._pictured = subject
             self._write(subject, self._drawn)
             return
-        keys = mosaic.keys(painter.key)
-        known = self._tiles.get(keys.values())
-        if len(known) == len(keys):
-            painted = mosaic.join({place: known[key] for place, key in keys.items()})
+        known = self._tiles.of(painter.key, mosaic)
+        if len(known) == len(mosaic.places):
             self._arrive(
                 subject,
-                Drawn(painter.key, mosaic, painted),
+                Drawn.of(painter.key, mosaic, known),
                 lambda drawn: self._show(subject, drawn),
             )
-            return
+        else:
+            self._draw(subject, painter, mosaic, {})
+
+    def _draw(
+        self, subject: Subject, painter: Painter, mosaic: Mosaic, made: dict[Place, Painted]
+    ) -> None:
+        """Have the engine make the tiles that are missing, and show them.
+
+        Piece by piece, so that there soon is something to see; but all at once if there is a
+        picture of the same parameter, which stays until then: it is not to flicker while a step is
+        changed.
+        """
+        before = self._drawn
+        changed = before is not None and before.key != painter.key
+        stays = changed and mosaic.layout == self._layout and subject.same_parameter(self._pictured)
+
+        def show(drawn: Drawn | str) -> None:
+            wanted = self._wanted == (painter.key, mosaic)
+            if wanted and isinstance(drawn, Drawn) and not drawn.is_complete:
+                self._draw(subject, painter, mosaic, drawn.tiles)
+            self._show_unless_late(subject, drawn)
+
         self._picture(
             subject,
-            lambda monitor: self._paint(painter, mosaic, monitor),
-            lambda drawn: self._show_unless_late(subject, drawn),
+            lambda monitor: drawn_by(
+                painter, mosaic, self._tiles, made, monitor, None if stays else PIECE
+            ),
+            show,
         )
 
     def _show_unless_late(self, subject: Subject, drawn: Drawn | str) -> None:
@@ -239,47 +232,38 @@ class MapView(View):
         if shown is None or wanted is None or not shown.shows(*wanted):
             self._show(subject, drawn)
 
-    def _paint(self, painter: Painter, mosaic: Mosaic, monitor: Monitor) -> Drawn | str:
-        """Make the tiles that are not known; return all together, or why there is no picture."""
-        keys = mosaic.keys(painter.key)
-        known = self._tiles.get(keys.values())
-        tiles = {place: known[key] for place, key in keys.items() if key in known}
-        missing = [place for place in keys if place not in tiles]
-        try:
-            made = mosaic.paint(missing, lambda part: painter.paint(mosaic.layout, part, monitor))
-        except Cancelled:
-            raise
-        except PruneGuiError as error:
-            return str(error)
-        self._tiles.put({keys[place]: tile for place, tile in made.items()})
-        return Drawn(painter.key, mosaic, mosaic.join(tiles | made))
-
     def _show(self, subject: Subject, drawn: Drawn | str) -> None:
         if isinstance(drawn, str):
             self._drawn = None
             self._reason.setText(drawn)
+            self._share.clear()
             self._picture_or_reason.setCurrentWidget(self._reason)
             self._legend.clear()
             return
         self._picture_or_reason.setCurrentWidget(self._plot)
         mosaic, painted = drawn.mosaic, drawn.painted
-        if self._whole_of != (drawn.key, mosaic.layout):
-            self._plot.whole.hide()
+        beneath = self._whole_of == (drawn.key, mosaic.layout)
+        self._plot.whole.setVisible(beneath)
         if mosaic.layout != self._layout or not subject.same_parameter(self._pictured):
             self._take(subject, mosaic.layout)
-        if mosaic.is_whole:
+        if mosaic.is_whole and drawn.is_complete:
             self._plot.show_whole(painted.pixels)
             self._plot.part.hide()
             self._whole_of = (drawn.key, mosaic.layout)
         else:
             self._plot.show_part(painted.pixels, mosaic.rows, mosaic.columns)
+        self._plot.show_undrawn(on=not (drawn.is_complete or beneath))
+        self._share.setText(
+            "" if drawn.is_complete else tr("{share} % drawn", share=math.floor(100 * drawn.share))
+        )
         self._drawn = drawn
         self._plot.show_marks(painted.marks)
         self._describe_colours(subject, drawn)
         self._write(subject, drawn)
         self._ask_about_entry()
         self._ask_about_pin()
-        self._quiet.start()
+        if drawn.is_complete:
+            self._quiet.start()
 
     def _take(self, subject: Subject, layout: Layout) -> None:
         """Put another parameter, or another layout of it, on the screen."""
@@ -301,22 +285,36 @@ class MapView(View):
     def _complete_picture(self) -> None:
         """Make the whole picture too, so that there is something wherever one moves."""
         subject, layout = self.subject, self._layout
-        if subject is None or layout is None or self._drawn is None:
+        if subject is None or layout is None or self._drawn is None or self._wanted is None:
             return
+        if not self._drawn.shows(*self._wanted):
+            return  # a newer picture is on its way, and what belongs to it follows it
         self._look_beside(subject, layout)
         painter, whole = self._painter(subject), Mosaic.whole(self._drawn.mosaic, COARSE)
-        if self._whole_of == (painter.key, layout):
-            return
+        if self._whole_of != (painter.key, layout):
+            self._draw_beneath(subject, painter, whole, {})
+
+    def _draw_beneath(
+        self, subject: Subject, painter: Painter, whole: Mosaic, made: dict[Place, Painted]
+    ) -> None:
+        """Have the engine make the whole picture; other pictures may go between its pieces."""
 
         def show(drawn: Drawn | str) -> None:
-            if isinstance(drawn, Drawn) and self._drawn and self._drawn.key == drawn.key:
+            above = self._drawn
+            if isinstance(drawn, str) or above is None:
+                return
+            if (above.key, above.mosaic.layout) != (drawn.key, whole.layout):
+                return  # it would lie under another picture
+            if drawn.is_complete:
                 self._plot.show_whole(drawn.painted.pixels)
-                self._whole_of = (drawn.key, layout)
+                self._whole_of = (drawn.key, whole.layout)
+            else:
+                self._draw_beneath(subject, painter, whole, drawn.tiles)
 
         self._ask(
             f"{self.lane}.whole",
             subject,
-            lambda monitor: self._paint(painter, whole, monitor),
+            lambda monitor: drawn_by(painter, whole, self._tiles, made, monitor, PIECE),
             show,
         )
 
@@ -326,7 +324,7 @@ class MapView(View):
     def _write(self, subject: Subject, drawn: Drawn) -> None:
         """Write into the entries in sight if they are large enough."""
         mosaic = drawn.mosaic
-        if not self._plot.readable or mosaic.cell != (1, 1):
+        if not (drawn.is_complete and self._plot.readable and mosaic.cell == (1, 1)):
             self._written = None
             self._plot.write(None)
             return

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.drawn import Drawn
 from prune_gui.gui.views.map_margins import Titles
-from prune_gui.gui.views.map_view import Drawn
 from prune_gui.gui.views.mask_picture import colour
 from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.subject import Subject

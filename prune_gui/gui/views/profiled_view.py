@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtWidgets import QCheckBox, QWidget
 
+from prune_gui.gui.views.drawn import Painter
 from prune_gui.gui.views.map_margins import Titles
-from prune_gui.gui.views.map_view import MapView, Painter
+from prune_gui.gui.views.map_view import MapView
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import tr

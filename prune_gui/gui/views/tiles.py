@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -23,6 +23,8 @@ RARE = 20
 """One in so many cells, at most, stands out."""
 ROOM = 64 << 20
 """Bytes of all tiles together."""
+STRIP = 1 << 26
+"""Entries that are painted at once, unless one row of tiles has more."""
 
 Pixels = NDArray[np.uint8]
 Places = NDArray[np.float64]
@@ -158,18 +160,23 @@ class Mosaic:
 
     def paint(
         self, missing: Sequence[Place], paint: Callable[[Part], Painting]
-    ) -> dict[Place, Painted]:
-        """Paint tiles, as many at once as make a rectangle.
+    ) -> Iterator[dict[Place, Painted]]:
+        """Paint tiles, as many at once as make a rectangle of few entries.
 
         Args:
             missing: which tiles.
             paint: makes the picture of a rectangle whose sides are multiples of the cell's.
+
+        Yields:
+            Some of them, as soon as they are finished.
         """
-        made: dict[Place, Painted] = {}
         for down, across in _rectangles(missing):
-            part = Mosaic(self.layout, self.cell, down, across)
-            made |= part._cut(paint_evenly(part.rows, part.columns, self.cell, paint))
-        return made
+            one = Mosaic(self.layout, self.cell, _only(down.start), across)
+            high = max(1, STRIP // (self.cell[0] * SIDE * len(one.columns)))
+            for first in range(down.start, down.stop, high):
+                strip = range(first, min(first + high, down.stop))
+                part = Mosaic(self.layout, self.cell, strip, across)
+                yield part._cut(paint_evenly(part.rows, part.columns, self.cell, paint))
 
     def _cut(self, whole: Painting) -> dict[Place, Painted]:
         tiles = {}
@@ -193,10 +200,13 @@ class Mosaic:
         return found
 
     def join(self, tiles: dict[Place, Painted]) -> Painted:
-        """Put the tiles together."""
-        pixels = _block(
-            [[tiles[row, column].pixels for column in self.across] for row in self.down]
-        )
+        """Put tiles together; where one is missing, the picture can be seen through."""
+        sides = zip((self.rows, self.columns), self.cell, strict=True)
+        pixels = np.zeros((*(-(-len(part) // cell) for part, cell in sides), 4), np.uint8)
+        for (row, column), tile in tiles.items():
+            top, left = (row - self.down.start) * SIDE, (column - self.across.start) * SIDE
+            high, wide, _ = tile.pixels.shape
+            pixels[top : top + high, left : left + wide] = tile.pixels
         kinds = zip(*(tile.rare for tile in tiles.values()), strict=True)
         return Painted(pixels, tuple(_joined(kind) for kind in kinds))
 
@@ -238,6 +248,12 @@ class Tiles:
             for key in found:
                 self._known.move_to_end(key)
             return found
+
+    def of(self, look: Hashable, mosaic: Mosaic) -> dict[Place, Painted]:
+        """Return those tiles of a mosaic that are known, given what tells the picture."""
+        keys = mosaic.keys(look)
+        known = self.get(keys.values())
+        return {place: known[key] for place, key in keys.items() if key in known}
 
     def put(self, tiles: dict[Hashable, Painted]) -> None:
         """Remember tiles."""

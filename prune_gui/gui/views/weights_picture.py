@@ -180,11 +180,14 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return how far the numbers of the whole parameter reach from zero."""
-        from prune_gui.audit.readings import reach_of
+        from prune_gui.audit.readings import reach_of, reach_of_weights
 
-        known = self.ends.known
+        known, subject = self.ends.known, self.subject
         if self.numbers_key not in known:
-            reach = reach_of(self._measure(), self.subject.info.numel, monitor)
+            if self.quantity in ("value", "size"):
+                reach = reach_of_weights(subject.resolution.checkpoint, subject.name, monitor)
+            else:
+                reach = reach_of(self._measure(), subject.info.numel, monitor)
             while len(known) >= MOST_KNOWN:
                 known.pop(next(iter(known)))
             known[self.numbers_key] = reach

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from prune_gui.gui.dialogs import ask_checkpoint
+from prune_gui.gui.views.drawn import Drawn
 from prune_gui.gui.views.legend import unbroken
 from prune_gui.gui.views.map_margins import Titles
-from prune_gui.gui.views.map_view import Drawn
 from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.ramp_bar import RampBar
 from prune_gui.gui.views.subject import Subject

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
 from safetensors.torch import save_file
 
 from prune_gui.gui.theme import LIGHT
-from prune_gui.gui.views import MaskView
+from prune_gui.gui.views import MaskView, map_view, tiles
 from prune_gui.gui.views.axes import TIMES
 from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.monitor import Monitor
@@ -171,6 +173,117 @@ def test_panning_back_takes_nothing_from_the_engine(mask, bench, large, monkeypa
     bench.until_idle()
     assert mask._drawn.mosaic == first
     assert "mask" not in lanes
+
+
+@pytest.fixture
+def in_strips(monkeypatch):
+    """Have every row of tiles be a strip, and every strip be shown before the next is begun."""
+    monkeypatch.setattr(tiles, "STRIP", 1)
+    monkeypatch.setattr(map_view, "PIECE", 0.0)
+
+
+def _follow(mask):
+    """Return a list that takes what is on the screen whenever there is a new picture."""
+    seen = []
+
+    def note():
+        if mask._drawn is not None:
+            seen.append((mask._drawn, mask._share.text(), mask._plot._undrawn.isVisible()))
+
+    mask.pictured.connect(note)
+    return seen
+
+
+def test_a_large_parameter_is_drawn_strip_by_strip_and_says_how_much(mask, bench, large, in_strips):
+    bench.open(large)
+    bench.until_idle()
+    bench.add(bench.step(amount=0.5))
+    seen = _follow(mask)
+    bench.choose("fc.weight")
+    bench.until_idle()
+    last = seen[-1][0]
+    assert len(seen) == len(last.mosaic.down) > 1
+    for place, (drawn, told, hatched) in enumerate(seen, start=1):
+        share = place / len(seen)
+        assert told == ("" if share == 1 else f"{math.floor(100 * share)} % drawn")
+        assert hatched == (share < 1)
+        high = min(place * tiles.SIDE, last.painted.pixels.shape[0])
+        np.testing.assert_array_equal(drawn.painted.pixels[:high], last.painted.pixels[:high])
+        assert not drawn.painted.pixels[high:].any()
+    assert last.is_complete
+    np.testing.assert_array_equal(mask._plot.whole.image, last.painted.pixels)
+
+
+def test_a_picture_does_not_flicker_while_an_amount_is_changed(mask, bench, large, in_strips):
+    bench.open_and_choose(large, "fc.weight")
+    seen = _follow(mask)
+    bench.draft_step(bench.step(amount=0.3))
+    bench.draft_step(bench.step(amount=0.4))
+    assert [drawn.is_complete for drawn, *_ in seen] == [True, True]
+
+
+def test_the_whole_picture_lies_under_the_strips_of_a_part(mask, bench, large, in_strips):
+    bench.open_and_choose(large, "fc.weight")
+    seen = _follow(mask)
+    mask.zoom(0.5)
+    bench.until_idle()
+    assert [drawn.is_complete for drawn, *_ in seen][-1]
+    assert len(seen) > 1
+    assert not any(hatched for *_, hatched in seen)
+    assert mask._plot.whole.isVisible()
+
+
+def test_no_more_strips_are_made_of_a_part_that_was_left(
+    mask, bench, large, in_strips, monkeypatch
+):
+    bench.open(large)
+    bench.until_idle()
+    held = []
+    look = bench.look
+
+    def hold(lane, work, then):
+        held.append((work, then)) if lane == "mask" else look(lane, work, then)
+
+    monkeypatch.setattr(bench, "look", hold)
+    bench.choose("fc.weight")
+    [(work, then)] = held
+    then(work(Monitor()))
+    bench.until_idle()  # fitted to the window, which is another part
+    mask.zoom(0.3)
+    bench.until_idle()
+    asked = len(held)
+    then(work(Monitor()))
+    assert len(held) == asked
+    work, then = held[-1]
+    first = work(Monitor())
+    assert not first.is_complete
+    then(first)
+    assert len(held) == asked + 1
+
+
+def test_nothing_goes_beside_a_picture_that_a_newer_one_is_to_follow(
+    mask, bench, large, monkeypatch
+):
+    bench.open_and_choose(large, "fc.weight")
+    lanes = []
+    look = bench.look
+
+    def hold(lane, work, then):
+        lanes.append(lane)
+        if lane != "mask":
+            look(lane, work, then)
+
+    monkeypatch.setattr(bench, "look", hold)
+    bench.draft_step(bench.step(amount=0.3))
+    mask._complete_picture()
+    assert lanes == ["mask"]
+
+
+def test_strips_need_no_memory_of_tiles(mask, bench, large, in_strips):
+    mask.limit_memory(0)
+    bench.open_and_choose(large, "fc.weight")
+    assert mask._drawn.is_complete
+    assert mask.held == 0
 
 
 def test_what_comes_late_does_not_take_the_place_of_what_is_wanted(mask, bench, monkeypatch):

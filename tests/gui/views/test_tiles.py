@@ -1,8 +1,10 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.plane import Plane
+from prune_gui.gui.views import tiles as tiles_module
 from prune_gui.gui.views.mask_picture import frame
 from prune_gui.gui.views.tiles import SIDE, Mosaic, Painted, Painting, Tiles
 
@@ -17,6 +19,11 @@ def _paint(part):
     pixels[..., 1] = (_starts(part.columns, across) % 251)[None]
     pixels[..., 2] = np.minimum(len(part.rows) // down, 255)
     return Painting(pixels, (pixels[..., 0] == 7, pixels[..., 0] < 0))
+
+
+def _all(mosaic, missing, paint=_paint):
+    """Return the tiles of all strips together."""
+    return dict(pair for strip in mosaic.paint(missing, paint) for pair in strip.items())
 
 
 def _starts(lines, cells):
@@ -53,10 +60,10 @@ def test_tiles_are_the_same_whichever_of_them_are_made_together(rows, columns, c
     plane = Plane.flattened((rows, columns))
     tile = cell * SIDE
     mosaic = Mosaic(plane, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
-    every = mosaic.paint(mosaic.places, _paint)
+    every = _all(mosaic, mosaic.places)
     assert list(every) == mosaic.places
     some = data.draw(st.lists(st.sampled_from(mosaic.places), unique=True, min_size=1))
-    for place, tile_again in mosaic.paint(some, _paint).items():
+    for place, tile_again in _all(mosaic, some).items():
         np.testing.assert_array_equal(tile_again.pixels, every[place].pixels)
         for again, before in zip(tile_again.rare, every[place].rare, strict=True):
             np.testing.assert_array_equal(again, before)
@@ -75,10 +82,40 @@ def test_each_missing_tile_is_painted_once_and_no_other():
         return _paint(part)
 
     missing = [(0, 0), (0, 1), (1, 0), (1, 1), (5, 7), (6, 2), (6, 4)]
-    assert set(mosaic.paint(missing, paint)) == set(missing)
+    assert set(_all(mosaic, missing, paint)) == set(missing)
     tiles = painted[::SIDE, ::SIDE]
     assert {(i, j) for i, j in np.argwhere(tiles).tolist()} == set(missing)
     assert painted.max() == 1
+
+
+@given(
+    st.integers(1, 1500),
+    st.integers(1, 1500),
+    st.sampled_from([1, 2, 4]),
+    st.integers(1, 1 << 20),
+    st.data(),
+)
+def test_a_picture_comes_in_strips_of_few_entries_each_finished(rows, columns, cell, entries, data):
+    tile = cell * SIDE
+    plane = Plane.flattened((rows, columns))
+    mosaic = Mosaic(plane, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
+    missing = data.draw(st.lists(st.sampled_from(mosaic.places), unique=True, min_size=1))
+    whole = mosaic.join(_all(mosaic, mosaic.places)).pixels
+    seen = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles_module, "STRIP", entries)
+        for strip in mosaic.paint(missing, _paint):
+            assert not seen.keys() & strip.keys()
+            assert (
+                len({row for row, _ in strip}) == 1
+                or len(strip) * tile * min(tile, columns) <= entries
+            )
+            seen |= strip
+            pixels = mosaic.join(seen).pixels
+            there = _there(mosaic, seen, pixels)
+            np.testing.assert_array_equal(pixels[there], whole[there])
+            assert not pixels[~there].any()
+    assert set(seen) == set(missing)
 
 
 def test_rare_cells_keep_their_places_through_tiles():
@@ -92,7 +129,7 @@ def test_rare_cells_keep_their_places_through_tiles():
                 cells[(row - part.rows.start) // 2, (column - part.columns.start) // 2] = True
         return Painting(np.zeros((*part.cells, 4), np.uint8), (cells,))
 
-    marks = mosaic.join(mosaic.paint(mosaic.places, paint)).marks
+    marks = mosaic.join(_all(mosaic, mosaic.places, paint)).marks
     assert sorted(marks.tolist()) == [[2.5, 4.5], [700.5, 998.5]]
 
 
@@ -105,7 +142,7 @@ def test_many_cells_are_not_rare():
         cells[0, SIDE] = True
         return Painting(np.zeros((*part.cells, 4), np.uint8), (cells,))
 
-    tiles = mosaic.paint(mosaic.places, paint)
+    tiles = _all(mosaic, mosaic.places, paint)
     assert tiles[0, 0].rare == (None,)
     assert tiles[0, 1].marks.tolist() == [[0, SIDE]]
     assert mosaic.join(tiles).rare == (None,)
@@ -120,6 +157,14 @@ def test_the_second_kind_is_marked_where_the_first_does_not_stand_out():
     assert Painted(pixels, (None, one)).marks.tolist() == [[1.0, 2.0]]
     assert Painted(pixels, (np.zeros((0, 2)), one)).marks.tolist() == [[1.0, 2.0]]
     assert Painted(pixels, (None, None)).marks.tolist() == []
+
+
+def _there(mosaic, tiles, pixels):
+    """Return which cells lie in some tiles."""
+    there = np.zeros(pixels.shape[:2], np.bool_)
+    for row, column in tiles:
+        there[row * SIDE : (row + 1) * SIDE, column * SIDE : (column + 1) * SIDE] = True
+    return there
 
 
 def _tile(size):

@@ -5,9 +5,19 @@ from shiboken6 import delete
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.theme import DARK, LIGHT, Theme
 from prune_gui.gui.views import DistributionView, MaskView, NormsView, WeightsView
+from prune_gui.gui.views.whereabouts import Whereabouts
 
-VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [MaskView, DistributionView, NormsView])
-VIEWS = pytest.mark.parametrize("kind", [MaskView, WeightsView, DistributionView, NormsView])
+
+def mask_view(bench):
+    return MaskView(bench, Whereabouts())
+
+
+def weights_view(bench):
+    return WeightsView(bench, Whereabouts())
+
+
+VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])
+VIEWS = pytest.mark.parametrize("kind", [mask_view, weights_view, DistributionView, NormsView])
 
 
 def _text(widget):

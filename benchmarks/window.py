@@ -15,6 +15,8 @@ from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui import app as application
 from prune_gui.gui.collector import Collector
+from prune_gui.gui.first_paint import FirstPaint
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
@@ -88,8 +90,10 @@ def opened_window() -> Iterator[MainWindow]:
     with tempfile.TemporaryDirectory() as folder:
         bench, collector = Workbench(), Collector(qt)
         bench.ready.connect(collector.settle)
-        window = MainWindow(bench, Theme(qt, "light"), Settings(), Path(folder) / "log")
+        Theme(qt, "light")
+        window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")
         window.show()
+        FirstPaint(window, lambda: window.views)
         try:
             yield window
         finally:

@@ -34,12 +34,11 @@ def _made(window: MainWindow) -> bool:
 
 
 def _picture(window: MainWindow) -> bool:
-    return window.views.current.picture() is not None
+    return _open(window) and window.views.current.picture() is not None
 
 
 def _table(window: MainWindow) -> bool:
-    view = window.views.current
-    return view.has_table and view.picture() is not None
+    return _picture(window) and window.views.current.has_table
 
 
 def _undo(window: MainWindow) -> str | None:
@@ -171,7 +170,23 @@ TABLE: Final = (
         "save-as",
         _open,
     ),
-    Act("quit", later("&Quit"), later("Close the window"), lambda w: w.close(), "Ctrl+Q"),
+    Act(
+        "new_window",
+        later("&New window"),
+        later("Open another window, with a checkpoint and a stack of its own"),
+        lambda w: w.another_wanted.emit(None),
+        "Ctrl+Shift+N",
+    ),
+    Act(
+        "close_window",
+        later("Close &window"),
+        later("Close this window"),
+        lambda w: w.close(),
+        "Ctrl+W",
+    ),
+    Act(
+        "quit", later("&Quit"), later("Close all windows"), lambda w: w.quit_wanted.emit(), "Ctrl+Q"
+    ),
     Act(
         "undo",
         _undo_text,
@@ -290,6 +305,19 @@ TABLE: Final = (
         "Ctrl+L",
         "lock",
         _open,
+    ),
+    Act(
+        "save_preset",
+        later("Save stac&k as a preset…"),
+        later("Keep the steps under a name, to add them to any stack"),
+        lambda w: w.save_preset(),
+        when=lambda w: w.stack.last >= 0,
+    ),
+    Act(
+        "manage_presets",
+        later("Mana&ge presets…"),
+        later("Rename and remove presets of your own"),
+        lambda w: w.show_presets(),
     ),
     Act(
         "sweep",

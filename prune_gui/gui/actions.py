@@ -20,10 +20,12 @@ SEPARATOR: Final = ""
 RECENT: Final = "recent"
 STATES: Final = "states"
 DOCKS: Final = "docks"
+PRESETS: Final = "presets"
 """Places in the menus that the window fills."""
 
 MENUS: Final = {
     later("&File"): (
+        "new_window",
         "open",
         "open_folder",
         RECENT,
@@ -38,6 +40,7 @@ MENUS: Final = {
         SEPARATOR,
         "save_checkpoint",
         SEPARATOR,
+        "close_window",
         "quit",
     ),
     later("&Edit"): (
@@ -84,6 +87,10 @@ MENUS: Final = {
         "remove",
         SEPARATOR,
         "protect",
+        SEPARATOR,
+        PRESETS,
+        "save_preset",
+        "manage_presets",
         SEPARATOR,
         "sweep",
         "batch",

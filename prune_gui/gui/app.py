@@ -11,17 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.collector import Collector
+from prune_gui.gui.first_paint import FirstPaint
 from prune_gui.gui.icons import app_icon
 from prune_gui.gui.log_feed import LogFeed
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.qt_log import log_qt
 from prune_gui.gui.speech import speak
 from prune_gui.gui.theme import Theme
-from prune_gui.gui.window import MainWindow
-from prune_gui.gui.workbench import Workbench
+from prune_gui.gui.windows import Windows
 from prune_gui.language import tr
 from prune_gui.session import CrashTrail, Settings, log_path
 
@@ -51,34 +51,35 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     app.setWindowIcon(app_icon())
     feed = LogFeed()
     feed.start()
-    settings = Settings.load()
-    speak(app, settings.language)
-    theme = Theme(app, settings.theme)
-    workbench = Workbench()
+    preferences = Preferences(Settings.load(), app)
+    speak(app, preferences.now.language)
+    Theme(app, preferences.now.theme).follow(preferences)
     collector = Collector(app)
-    workbench.ready.connect(collector.settle)
-    window = MainWindow(workbench, theme, settings, log_path())
-    feed.logged.connect(window.log.add)
-    window.last_crash = trail.last
-    _catch_faults(window)
+    windows = Windows(preferences, log_path(), trail.last, app)
+    windows.ready.connect(collector.settle)
+    windows.left.connect(collector.look_again)
+    feed.logged.connect(windows.log)
+    _catch_faults(windows)
     signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
-    window.show()
-    QTimer.singleShot(0, lambda: _begin(window, checkpoint, recipe, methods))
+    FirstPaint(windows.make(), lambda: _begin(windows, checkpoint, recipe, methods))
     try:
         return app.exec()
     finally:
         sys.excepthook = sys.__excepthook__
-        workbench.close()
+        windows.close()
         collector.stop()
         feed.stop()
         trail.stop()
 
 
 def _begin(
-    window: MainWindow, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
+    windows: Windows, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
 ) -> None:
-    """Open the checkpoint and load the engine's libraries, behind the window."""
-    if window.recovery.offer():
+    """Open the checkpoint and load the engine's libraries, behind the first window."""
+    window = windows.front
+    if window is None:  # closed already
+        return
+    if window.recovery.offer(lambda: windows.open().recovery):
         checkpoint = None  # another one comes back
     if window.last_crash is not None:
         window.acts.refresh()
@@ -88,23 +89,22 @@ def _begin(
     first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
     if checkpoint is not None and first:  # opens without the libraries: show it
         window.commands.open_path(checkpoint, recipe)
-    window.workbench.warm_up()
-    if (threads := window.commands.settings.threads) is not None:
-        window.workbench.use_threads(threads)
+    windows.begin(window)
     for path in methods:
         window.workbench.load_methods(path)
     if checkpoint is not None and not first:
         window.commands.open_path(checkpoint, recipe)
 
 
-def _catch_faults(window: MainWindow) -> None:
-    """Write every fault to the log, and say so once in the window."""
+def _catch_faults(windows: Windows) -> None:
+    """Write every fault to the log, and say so once in the window that the user is at."""
 
     def on_this_thread(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         log.critical("A fault of the program", exc_info=(kind, error, trace))
-        window.show_fault(tr("The last action"), error)
+        if (front := windows.front) is not None:
+            front.show_fault(tr("The last action"), error)
 
     def on_another(fault: threading.ExceptHookArgs) -> None:
         if fault.exc_value is not None:

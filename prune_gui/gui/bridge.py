@@ -14,16 +14,20 @@ class Bridge(QObject):
 
     Signals:
         happened: every `Event` of the engine, on the GUI thread.
+        ended: the engine has nothing left to do, and its thread is about to end.
     """
 
     happened = Signal(object)
+    ended = Signal()
     _from_engine = Signal(object)
+    _engine_ended = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._waiting: dict[int, tuple[Callable[[object], None], Callable[[Exception], None]]] = {}
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
-        self._engine = Engine(self._from_engine.emit)
+        self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
+        self._engine = Engine(self._from_engine.emit, self._engine_ended.emit)
 
     @property
     def busy(self) -> bool:
@@ -44,6 +48,11 @@ class Bridge(QObject):
     def cancel(self, ticket: int) -> None:
         """Stop a job."""
         self._engine.cancel(ticket)
+
+    def stop(self) -> None:
+        """Stop every job; `ended` tells when that is done."""
+        self._waiting.clear()
+        self._engine.stop()
 
     def close(self) -> bool:
         """Stop every job and end the engine's thread; tell whether it ended."""

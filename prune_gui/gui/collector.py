@@ -39,9 +39,17 @@ class Collector(QObject):
 
     def settle(self) -> None:
         """Begin, and leave alone what exists by now: libraries, most of it, there to stay."""
-        gc.freeze()
-        self._young.start()
-        self._all.start()
+        if not self._all.isActive():
+            gc.freeze()
+            self._young.start()
+            self._all.start()
+
+    def look_again(self) -> None:
+        """Look through what was left alone, too: a window that was part of it is gone."""
+        gc.unfreeze()
+        gc.collect()
+        if self._all.isActive():
+            gc.freeze()
 
     def stop(self) -> None:
         """Hand collecting back to Python."""

@@ -15,8 +15,9 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
 from prune_gui.gui.batch_dialog import BatchDialog
 from prune_gui.gui.fit_dialog import FitDialog
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.save_dialog import SaveDialog, pruned_path
-from prune_gui.gui.theme import Mode, Theme
+from prune_gui.gui.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe
@@ -36,17 +37,14 @@ class Commands:
     """Asks where it must, then tells the workbench.
 
     Attributes:
-        settings: as they are now; saved whenever they change.
+        preferences: what the user likes, in every window.
         window: over which dialogs open.
     """
 
-    def __init__(
-        self, window: QWidget, workbench: Workbench, theme: Theme, settings: Settings
-    ) -> None:
+    def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
         self.window = window
         self._workbench = workbench
-        self._theme = theme
-        self.settings = settings
+        self.preferences = preferences
         self._saving: int | None = None
         workbench.opened.connect(self._remember)
         workbench.bridge.happened.connect(self._follow)
@@ -218,28 +216,20 @@ class Commands:
 
     def use_theme(self, mode: Mode) -> None:
         """Change the appearance, now and for later."""
-        self.change("theme", mode)
+        self.preferences.change("theme", mode)
 
     def use_white_pictures(self, white: bool) -> None:
         """Have pictures that are taken away on white, now and for later, or not."""
-        self.change("white_pictures", white)
-
-    def change(self, name: str, value: object) -> None:
-        """Change the setting of that name, now and for later."""
-        self.keep(self.settings.model_copy(update={name: value}))
-        if name == "theme":
-            self._theme.use(self.settings.theme)
-        elif name == "threads":
-            self._workbench.use_threads(self.settings.threads)
-
-    def keep(self, settings: Settings) -> None:
-        """Remember settings."""
-        self.settings = settings
-        settings.save()
+        self.preferences.change("white_pictures", white)
 
     def about(self) -> None:
         """Say what this program is."""
         dialogs.show_about(self.window)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they are now."""
+        return self.preferences.now
 
     @property
     def folder(self) -> Path:
@@ -280,7 +270,7 @@ class Commands:
     def _remember(self) -> None:
         session = self._workbench.session
         if session is not None and not _is_shipped(session.checkpoint.path):
-            self.keep(self.settings.with_recent(session.checkpoint.path))
+            self.preferences.remember(session.checkpoint.path)
 
     def _follow(self, event: Event) -> None:
         if event.ticket == self._saving and isinstance(event, Finished | Failed | Dropped):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
@@ -42,9 +42,17 @@ WHERE: Final = Qt.ItemDataRole.UserRole
 
 
 class Palette(QFrame):
-    """A line to type in, and the actions whose names hold all that is typed; Enter runs one."""
+    """A line to type in, and the actions whose names hold all that is typed; Enter runs one.
 
-    def __init__(self, acts: Actions, parent: QWidget) -> None:
+    Args:
+        acts: of the window.
+        parent: the window.
+        more: what else can be done, and what to write before it.
+    """
+
+    def __init__(
+        self, acts: Actions, parent: QWidget, more: Iterable[tuple[str, QAction]] = ()
+    ) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setAccessibleName(tr("Command palette"))
         self.setFrameShape(QFrame.Shape.StyledPanel)
@@ -59,7 +67,7 @@ class Palette(QFrame):
         self._list.itemActivated.connect(self._run)
         self._list.itemClicked.connect(self._run)
         self._actions: list[QAction] = []
-        for menu, action in listed(acts):
+        for menu, action in (*listed(acts), *more):
             if action.isEnabled():
                 self._actions.append(action)
                 text = tr("{menu}: {command}", menu=menu, command=plain(action.text()))

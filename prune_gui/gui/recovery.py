@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -39,15 +40,28 @@ class Recovery(QObject):
         self._settled.stop()
         self.journal.forget()
 
-    def offer(self) -> bool:
-        """Ask about the latest recipe that was left, if any; tell whether it is coming back."""
-        path, unsaved = next(left_behind(), (None, None))
-        if path is None or unsaved is None:
-            return False
-        answer = _ask(self._window, unsaved)
-        if answer == QMessageBox.StandardButton.Discard:
-            path.unlink(missing_ok=True)
-        return answer == QMessageBox.StandardButton.Open and self._restore(path, unsaved)
+    def offer(self, another: Callable[[], Recovery]) -> bool:
+        """Ask about each recipe that was left, the latest first, until the user says later.
+
+        Args:
+            another: returns that of another window; the first recipe comes back in this one.
+
+        Returns:
+            Whether one is coming back in this window.
+        """
+        button = QMessageBox.StandardButton
+        here = False
+        for path, unsaved in left_behind():
+            match _ask(self._window, unsaved):
+                case button.Discard:
+                    path.unlink(missing_ok=True)
+                case button.Open if here:
+                    another()._restore(path, unsaved)
+                case button.Open:
+                    here = self._restore(path, unsaved)
+                case _:
+                    break
+        return here
 
     def _restore(self, path: Path, unsaved: Unsaved) -> bool:
         """Open the checkpoint again and take the recipe; the file goes once it is kept anew."""

@@ -78,14 +78,14 @@ class SettingsDialog(QDialog):
         buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
         self.restore = buttons.button(standard.RestoreDefaults)
         self.restore.setText(tr("&Restore defaults"))
-        self.restore.clicked.connect(lambda: self._show(Settings()))
+        self.restore.clicked.connect(lambda: self.show_settings(Settings()))
         buttons.button(standard.Close).setText(tr("&Close"))
         buttons.rejected.connect(self.reject)
         layout = QVBoxLayout(self)
         layout.addLayout(self._rows)
         layout.addStretch()
         layout.addWidget(buttons)
-        self._show(settings)
+        self.show_settings(settings)
         self._connect()
 
     def _add(self, text: str, field: QWidget, about: str) -> None:
@@ -103,7 +103,8 @@ class SettingsDialog(QDialog):
         note.setContentsMargins(0, 0, 0, 10)
         self._rows.addRow("", note)
 
-    def _show(self, settings: Settings) -> None:
+    def show_settings(self, settings: Settings) -> None:
+        """Show settings in place of those there are."""
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
         self.language.setCurrentIndex(self.language.findData(settings.language))
         self.threads.setValue(settings.threads or 0)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import pyqtgraph as pg
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import (
@@ -18,6 +17,9 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.recipe.codes import IN_FILE, KEPT
+
+if TYPE_CHECKING:
+    from prune_gui.gui.preferences import Preferences
 
 Mode = Literal["system", "light", "dark"]
 
@@ -153,10 +155,18 @@ class Theme(QObject):
         super().__init__(app)
         self._app = app
         self._mode = mode
-        pg.setConfigOption("imageAxisOrder", "row-major")
         app.setStyle(PlainButtons("Fusion"))
         app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
         self.use(mode)
+
+    def follow(self, preferences: Preferences) -> None:
+        """Change with the setting from now on."""
+
+        def look(name: str) -> None:
+            if name == "theme":
+                self.use(preferences.now.theme)
+
+        preferences.changed.connect(look)
 
     def use(self, mode: Mode) -> None:
         """Change the palette of every widget; pictures follow when they see the change."""
@@ -164,8 +174,6 @@ class Theme(QObject):
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         dark = mode == "dark" or (mode == "system" and system_is_dark)
         chosen = DARK if dark else LIGHT
-        # Plots made from now on; those there are take their colours from the change of palette.
-        pg.setConfigOptions(background=chosen.background, foreground=chosen.foreground)
         shades = _DARK_WIDGETS if dark else _LIGHT_WIDGETS
         self._app.setPalette(_palette(shades))
         boxed = _palette({**shades, _Role.Base: chosen.box})

@@ -8,14 +8,15 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from PySide6.QtCore import QByteArray, QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
 from PySide6.QtGui import (
     QActionGroup,
     QCloseEvent,
     QDragEnterEvent,
     QDropEvent,
+    QGuiApplication,
 )
 from PySide6.QtWidgets import (
     QDockWidget,
@@ -28,7 +29,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError, one_line
-from prune_gui.gui import actions, dialogs
+from prune_gui.gui import actions, dialogs, presets
 from prune_gui.gui.batch_dialog import BatchDialog
 from prune_gui.gui.before_key import BeforeKey
 from prune_gui.gui.commands import Commands
@@ -41,19 +42,21 @@ from prune_gui.gui.panels.history_panel import HistoryPanel
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.reload_notice import ReloadNotice
 from prune_gui.gui.settings_dialog import SettingsDialog
 from prune_gui.gui.status import StatusBar
 from prune_gui.gui.sweep_dialog import SweepDialog
 from prune_gui.gui.taking_away import TakeAway
-from prune_gui.gui.theme import Theme
-from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.pruning.methods import Method
-from prune_gui.session import Crash, Settings
+from prune_gui.session import Crash, Presets
+
+if TYPE_CHECKING:
+    from prune_gui.gui.views import ViewTabs
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +69,21 @@ class MainWindow(QMainWindow):
 
     Args:
         workbench: outlives the window; whoever made it closes it.
-        theme: of the application.
-        settings: as they were when the program started.
+        preferences: of the user.
         log_file: where faults of the program are written down.
 
     Attributes:
         last_crash: what the program that ran before left; None if it did not die.
+
+    Signals:
+        another_wanted: (path or None) show another window, on this checkpoint if it is one.
+        quit_wanted: close all windows.
+        closed: the user closed it, and nothing is left to ask.
     """
+
+    another_wanted: ClassVar[Signal] = Signal(object)
+    quit_wanted: ClassVar[Signal] = Signal()
+    closed = Signal()
 
     workbench: Workbench
     commands: Commands
@@ -82,23 +93,21 @@ class MainWindow(QMainWindow):
     log: LogPanel
     status: StatusBar
     taking: TakeAway
-    views: ViewTabs
     acts: actions.Actions
 
-    def __init__(
-        self, workbench: Workbench, theme: Theme, settings: Settings, log_file: Path
-    ) -> None:
+    def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__()
         self.workbench = workbench
+        self._leaves = False
         self._log_file = log_file
         self.last_crash: Crash | None = None
         self._errors = ErrorBox(self)
-        self.commands = Commands(self, workbench, theme, settings)
+        self.commands = Commands(self, workbench, preferences)
         self.recovery = Recovery(workbench, self)
         self.tree = TreePanel(workbench)
         self.draft = DraftPanel(workbench)
         self.stack = StackPanel(workbench)
-        self.views = ViewTabs(workbench)
+        self._views: ViewTabs | None = None
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
@@ -112,7 +121,6 @@ class MainWindow(QMainWindow):
         self._welcome = Welcome(self.acts.several(actions.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
-        self._centre.addWidget(self.views)
         self.setCentralWidget(self._centre)
         self._docks = self._make_docks()
         self._make_toolbar()
@@ -120,15 +128,22 @@ class MainWindow(QMainWindow):
         self.stack.offer(
             self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_MENU)
         )
-        self.views.offer(self.acts.several(actions.VIEW_MENU))
         self.tree.offer(self.acts.several(actions.TREE_MENU))
         self._connect()
         self._before_key = BeforeKey(workbench, self)
-        self.views.limit_memory(settings.picture_memory << 20)
+        preferences.changed.connect(self._follow_setting)
         self.resize(1440, 900)
         self._first_layout = self.saveState()
-        self._restore_layout(settings)
+        if preferences.now.window is not None:
+            self._restore_layout(*preferences.now.window)
         self._refresh()
+
+    @property
+    def views(self) -> ViewTabs:
+        """The views; made when they are first asked for, as a window is seen sooner without."""
+        if self._views is None:
+            self._views = self._make_views()
+        return self._views
 
     def reset_layout(self) -> None:
         """Put the docks where they were at first."""
@@ -136,7 +151,8 @@ class MainWindow(QMainWindow):
 
     def show_palette(self) -> None:
         """Offer every action that can be done now, by its name."""
-        palette = Palette(self.acts, self)
+        offered = self._presets.fill() if self.workbench.session is not None else []
+        palette = Palette(self.acts, self, [(tr("Preset"), action) for action in offered])
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         palette.show()
         palette.setFocus(Qt.FocusReason.PopupFocusReason)
@@ -151,13 +167,18 @@ class MainWindow(QMainWindow):
         """Let the user change settings."""
         dialog = SettingsDialog(self.commands.settings, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.changed.connect(self._change_setting)
+        dialog.changed.connect(self.commands.preferences.change)
         dialog.open()
 
-    def _change_setting(self, name: str, value: object) -> None:
-        self.commands.change(name, value)
-        self.views.limit_memory(self.commands.settings.picture_memory << 20)
-        self.acts.refresh()
+    def _follow_setting(self, name: str) -> None:
+        settings = self.commands.settings
+        if name == "threads":
+            self.workbench.use_threads(settings.threads)
+        elif name == "picture_memory" and self._views is not None:
+            self.views.limit_memory(settings.picture_memory << 20)
+        for dialog in self.findChildren(SettingsDialog):
+            dialog.show_settings(settings)  # it may have been changed in another window
+        self._refresh()
 
     def show_guide(self) -> None:
         """Show the user guide, beside the window."""
@@ -176,6 +197,16 @@ class MainWindow(QMainWindow):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
+    def save_preset(self) -> None:
+        """Keep the stack as a preset."""
+        presets.save_stack(self.workbench, Presets(), self)
+
+    def show_presets(self) -> None:
+        """Show the presets of the user."""
+        dialog = presets.PresetDialog(self.workbench, Presets(), self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.open()
+
     def show_batch(self) -> None:
         """Offer to carry out the stack on several checkpoints, beside the window."""
         dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
@@ -184,13 +215,35 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user would lose something by it and says no."""
-        if not self.commands.may_close():
+        if not self._leaves and not self.commands.may_close():
             event.ignore()
             return
-        layout = (_text(self.saveGeometry()), _text(self.saveState()))
-        self.commands.keep(self.commands.settings.model_copy(update={"window": layout}))
+        self.commands.preferences.change("window", self._layout())
         self.recovery.stop()
         event.accept()
+        self.closed.emit()
+
+    def may_close(self) -> bool:
+        """Ask about whatever closing would lose, with the window in sight; tell whether to."""
+        if self.isMinimized():
+            self.showNormal()
+        self.raise_()
+        self.activateWindow()
+        return self.commands.may_close()
+
+    def leave(self) -> None:
+        """Close; the user has been asked."""
+        self._leaves = True
+        self.close()
+
+    def look_like(self, other: MainWindow) -> None:
+        """Take the place, the size and the docks of another window."""
+        self._restore_layout(*other._layout())
+
+    def dismantle(self) -> None:
+        """Let go of what Qt would not take along when the window is deleted."""
+        if self._views is not None:
+            self._views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Take files of this machine."""
@@ -208,6 +261,21 @@ class MainWindow(QMainWindow):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "acts"):
             self.acts.redraw_icons()
+
+    def _make_views(self) -> ViewTabs:
+        from prune_gui.gui.views import ViewTabs
+
+        views = ViewTabs(self.workbench)
+        views.offer(self.acts.several(actions.VIEW_MENU))
+        views.limit_memory(self.commands.settings.picture_memory << 20)
+        views.changed.connect(self.acts.refresh)
+        views.distribution_view.cut_dragged.connect(self.draft.cut_at)
+        views.distribution_view.score_cut_dragged.connect(self.draft.cut_at_score)
+        views.norms_view.cut_dragged.connect(self.draft.cut_at_rank)
+        views.norms_view.prune_wanted.connect(self.draft.prune_channels)
+        views.norms_view.protect_wanted.connect(self.draft.protect_channels)
+        self._centre.addWidget(views)
+        return views
 
     def _make_docks(self) -> list[QDockWidget]:
         pruning = QWidget()
@@ -250,6 +318,7 @@ class MainWindow(QMainWindow):
         self._recent.aboutToShow.connect(self._list_recent)
         self._states = QMenu(tr("S&tate dict"), self)
         self._states.aboutToShow.connect(self._list_states)
+        self._presets = presets.PresetMenu(self.workbench, Presets(), self)
         for title, names in actions.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
             for name in names:
@@ -259,6 +328,8 @@ class MainWindow(QMainWindow):
                     menu.addMenu(self._recent)
                 elif name == actions.STATES:
                     menu.addMenu(self._states)
+                elif name == actions.PRESETS:
+                    menu.addMenu(self._presets)
                 elif name == actions.DOCKS:
                     menu.addActions([dock.toggleViewAction() for dock in self._docks])
                 else:
@@ -273,12 +344,6 @@ class MainWindow(QMainWindow):
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.acts.refresh)
         self.status.busy_changed.connect(self.acts.refresh)
-        self.views.changed.connect(self.acts.refresh)
-        self.views.distribution_view.cut_dragged.connect(self.draft.cut_at)
-        self.views.distribution_view.score_cut_dragged.connect(self.draft.cut_at_score)
-        self.views.norms_view.cut_dragged.connect(self.draft.cut_at_rank)
-        self.views.norms_view.prune_wanted.connect(self.draft.prune_channels)
-        self.views.norms_view.protect_wanted.connect(self.draft.protect_channels)
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.acts.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
@@ -306,6 +371,7 @@ class MainWindow(QMainWindow):
             self.setWindowModified(session.unsaved)
         self._welcome.show_recent(self.commands.settings.recent)
         self._recent.setEnabled(bool(self.commands.settings.recent))
+        self._presets.setEnabled(session is not None)
         self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
         self.acts.refresh()
 
@@ -319,7 +385,15 @@ class MainWindow(QMainWindow):
         for number, path in enumerate(self.commands.settings.recent, start=1):
             text = path.replace("&", "&&")
             action = self._recent.addAction(f"&{number}  {text}" if number < 10 else text)
-            action.triggered.connect(partial(self.commands.open_path, Path(path)))
+            action.setToolTip(tr("With Ctrl: in a new window"))
+            action.triggered.connect(partial(self._open_recent, Path(path)))
+        self._recent.setToolTipsVisible(True)
+
+    def _open_recent(self, path: Path) -> None:
+        if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
+            self.another_wanted.emit(path)
+        else:
+            self.commands.open_path(path)
 
     def _list_states(self) -> None:
         assert self.workbench.session is not None
@@ -350,11 +424,12 @@ class MainWindow(QMainWindow):
             Entry.of_error(tried, error).whole,
         )
 
-    def _restore_layout(self, settings: Settings) -> None:
-        if settings.window is None:
-            return
+    def _layout(self) -> tuple[str, str]:
+        return _text(self.saveGeometry()), _text(self.saveState())
+
+    def _restore_layout(self, *layout: str) -> None:
         try:
-            geometry, state = map(base64.b64decode, settings.window)
+            geometry, state = map(base64.b64decode, layout)
         except binascii.Error:
             log.warning("The layout of the window cannot be read; using the first one.")
             return

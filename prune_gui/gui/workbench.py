@@ -58,6 +58,7 @@ class Workbench(QObject):
     Signals:
         ready: the engine's libraries are loaded, and the methods of installed packages.
         methods_loaded: (methods) a file that the user named offers them.
+        methods_renewed: other methods than before can be chosen.
         opened: a session took the place of another, or of none.
         edited: the recipe, its history or its file changed.
         resolved_changed: `resolved` is new, or `before` is.
@@ -71,6 +72,7 @@ class Workbench(QObject):
 
     ready = Signal()
     methods_loaded = Signal(object)
+    methods_renewed = Signal()
     opened = Signal()
     edited = Signal()
     resolved_changed = Signal()
@@ -130,6 +132,11 @@ class Workbench(QObject):
     def load_methods(self, path: Path) -> None:
         """Run a Python file and offer its methods; whoever calls has asked the user."""
         self._run(methods_job(path), self._methods_loaded)
+
+    def renew_methods(self) -> None:
+        """Take all methods as they are now: a file was loaded in another window."""
+        self.edit(lambda session: session.renew_methods())
+        self.methods_renewed.emit()
 
     def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
         """Open a checkpoint in place of the one there is, which stays until it succeeds."""
@@ -265,8 +272,12 @@ class Workbench(QObject):
         """Compute something to look at on the engine's thread; a newer look of a lane wins."""
         return self._run(Job(tr("Drawing"), work, lane=lane, urgent=True), then)
 
+    def stop(self) -> None:
+        """Have the engine end, and do not wait for it: `close` when the bridge has `ended`."""
+        self.bridge.stop()
+
     def close(self) -> None:
-        """End the engine and close the checkpoint."""
+        """End the engine, close the checkpoint and let go of what is known of it."""
         if not self.bridge.close():
             return  # something still reads
         if self.session is not None:
@@ -275,6 +286,8 @@ class Workbench(QObject):
             self._left.append(self.other.checkpoint)
         for checkpoint in self._left:
             checkpoint.close()
+        self.session = self.resolved = self.draft = self.other = None
+        self._left.clear()
 
     def _run(self, job: Job, then: Callable[[Result], None]) -> int:
         def done(result: object) -> None:
@@ -283,6 +296,7 @@ class Workbench(QObject):
         return self.bridge.run(job, done, lambda error: self.failed.emit(job.title, error))
 
     def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
+        self.methods_renewed.emit()
         self.ready.emit()
         for job in compile_jobs():
             self._run(job, lambda _: None)

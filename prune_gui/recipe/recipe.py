@@ -133,6 +133,22 @@ class Recipe(BaseModel):
         """Return where a file that the recipe names is."""
         return (self._folder or Path()) / path
 
+    def anchored(self) -> Self:
+        """Return a recipe that names the same files by absolute paths, wherever it will lie."""
+        return self.model_copy(update={"steps": tuple(map(self._anchor, self.steps))})
+
+    def _anchor(self, step: Step) -> Step:
+        paths = {
+            name: str(self.locate(path).absolute())
+            for name, field in type(step.method).model_fields.items()
+            if isinstance(field.json_schema_extra, dict)
+            and field.json_schema_extra.get("format") == "path"
+            and (path := getattr(step.method, name)) is not None
+        }
+        if not paths:
+            return step
+        return step.model_copy(update={"method": step.method.model_copy(update=paths)})
+
 
 def _not_yaml(source: str, error: yaml.MarkedYAMLError) -> str:
     if error.problem_mark is None:

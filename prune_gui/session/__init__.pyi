@@ -6,6 +6,8 @@ from .log import log_path as log_path
 from .log import start_log as start_log
 from .outline import Branch as Branch
 from .outline import Outline as Outline
+from .presets import Preset as Preset
+from .presets import Presets as Presets
 from .resolver import Resolver as Resolver
 from .session import Session as Session
 from .settings import Settings as Settings

@@ -95,6 +95,10 @@ class Session:
         label = tr("Add {method}", method=tr(step.method.title))
         self._act(label, (*self.steps, step))
 
+    def add_preset(self, name: str, steps: Sequence[Step]) -> None:
+        """Append the steps of a preset, as one act."""
+        self._act(tr("Add preset {name}", name=name), (*self.steps, *steps))
+
     def replace(self, index: int, step: Step) -> None:
         """Put `step` in the place of another."""
         steps = list(self.steps)

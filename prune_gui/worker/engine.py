@@ -122,10 +122,14 @@ class Engine:
 
     Args:
         notify: told of every event, on whichever thread it happens; must return at once.
+        ended: the last thing that the thread does.
     """
 
-    def __init__(self, notify: Callable[[Event], None]) -> None:
+    def __init__(
+        self, notify: Callable[[Event], None], ended: Callable[[], None] = lambda: None
+    ) -> None:
         self._notify = notify
+        self._ended = ended
         self._tickets = count(1)
         self._waiting: deque[_Run] = deque()
         self._running: _Run | None = None
@@ -163,20 +167,24 @@ class Engine:
         for run in waiting:
             self._notify(Dropped(run.ticket, run.job))
 
-    def close(self) -> bool:
-        """Drop every job and wait for the thread to end. Nothing is notified any more.
-
-        Returns:
-            Whether it ended. If not, it dies with the program, and what the job reads stays open.
-        """
+    def stop(self) -> None:
+        """Drop every job, so that the thread ends soon. Nothing is notified any more."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
             if self._running:
                 self._running.cancelled = True
-            running = self._running
             self._changed.notify()
+
+    def close(self) -> bool:
+        """Drop every job and wait for the thread to end.
+
+        Returns:
+            Whether it ended. If not, it dies with the program, and what the job reads stays open.
+        """
+        self.stop()
         self._thread.join(FAREWELL)
+        running = self._running
         if self._thread.is_alive() and running:
             log.warning("%s did not stop; it ends with the program", running.job.title)
         return not self._thread.is_alive()
@@ -186,6 +194,7 @@ class Engine:
         while run := self._next():
             self._tell(Started(run.ticket, run.job))
             self._tell(self._do(run))
+        self._ended()
 
     def _next(self) -> _Run | None:
         with self._changed:

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from prune_gui.pruning.once import Once
+
 LATER: Final = (
     "prune_gui.audit.comparison",
     "prune_gui.audit.cumulative",
@@ -34,7 +36,14 @@ LATER: Final = (
 
 
 def warm_up() -> None:
-    """Import torch, and all that is imported later on otherwise."""
+    """Import torch, and all that is imported later on otherwise.
+
+    However many engines ask, one does it, and the others wait for that.
+    """
+    _loaded()
+
+
+def _load() -> None:
     if sys.platform != "win32":
         _load_without_the_lock("torch", "lib/libtorch_cpu.*")
         _load_without_the_lock("llvmlite", "binding/libllvmlite.*")
@@ -73,3 +82,6 @@ def _load_without_the_lock(package: str, pattern: str) -> None:
     libc.dlopen.restype = ctypes.c_void_p
     for library in Path(spec.submodule_search_locations[0]).glob(pattern):
         libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
+
+
+_loaded = Once(_load)

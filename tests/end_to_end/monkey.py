@@ -38,7 +38,7 @@ from prune_gui.gui.save_dialog import SaveDialog
 from prune_gui.gui.window import MainWindow
 
 Key, LEFT, NONE = Qt.Key, Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
-NEVER = frozenset({"quit"})
+NEVER = frozenset({"close_window", "quit"})
 """Actions that are left out: the window has to stay."""
 TEXTS = (
     "*.weight", "*", "", "!*.bias", "conv", "*.weight, !*.bn?.*", "type:Conv2d", "type:",
@@ -129,7 +129,7 @@ class Monkey:
             (QFileDialog, "getExistingDirectory", lambda *_, **__: self._a_file()),
             (QFileDialog, "getSaveFileName", lambda *_, **__: (self._a_target(), "")),
             (QFileDialog, "exec", lambda dialog: self._name_picture(dialog)),
-            (QInputDialog, "getText", lambda *_: (self._random.choice("ab "), self._coin())),
+            (QInputDialog, "getText", lambda *_, **__: (self._random.choice("ab "), self._coin())),
             (QMessageBox, "exec", lambda box: self._answer_box(box)),
             (SaveDialog, "exec", lambda dialog: self._fill_in(dialog)),
             (FitDialog, "exec", lambda _: int(self._coin())),

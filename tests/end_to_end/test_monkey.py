@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 import torch
 from monkey import Monkey
-from pyqtgraph import PlotWidget
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 from safetensors.torch import save_file
 
 import prune_gui
 from prune_gui.errors import StepError
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
@@ -36,11 +36,11 @@ PATIENCE_MS = 30_000
 
 @pytest.fixture
 def window(qtbot, monkeypatch, tmp_path) -> Iterator[MainWindow]:
-    for name in ("CONFIG", "STATE"):
+    for name in ("CONFIG", "STATE", "DATA"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     workbench = Workbench()
     theme = Theme(QApplication.instance(), "light")
-    made = MainWindow(workbench, theme, Settings(), tmp_path / "prune-gui.log")
+    made = MainWindow(workbench, Preferences(Settings(), theme), tmp_path / "prune-gui.log")
     made.show()
     made._docks[-1].show()  # the history, which is not seen at first
     qtbot.waitExposed(made)
@@ -49,9 +49,7 @@ def window(qtbot, monkeypatch, tmp_path) -> Iterator[MainWindow]:
     workbench.close()
     made.recovery.stop()
     made.hide()
-    for plot in made.findChildren(PlotWidget):
-        plot.close()  # lets go of menus that belong to no widget, and of its own parent
-        plot.deleteLater()
+    made.dismantle()
     for left in (made, theme, workbench):
         left.deleteLater()
 

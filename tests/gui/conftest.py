@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyqtgraph import PlotWidget
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
@@ -21,6 +21,7 @@ from prune_gui.session import Settings
 def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
 
 
 @pytest.fixture
@@ -48,15 +49,15 @@ def window(qtbot, workbench) -> Iterator[MainWindow]:
     """Return a window with nothing open."""
     app = QApplication.instance()
     theme = Theme(app, "light")
-    made = MainWindow(workbench, theme, Settings(), Path("prune-gui.log"))
+    preferences = Preferences(Settings(), theme)
+    theme.follow(preferences)
+    made = MainWindow(workbench, preferences, Path("prune-gui.log"))
     made.show()
     qtbot.waitExposed(made)
     yield made
     workbench.bridge.close()
     made.hide()
-    for plot in made.findChildren(PlotWidget):
-        plot.close()  # lets go of menus that belong to no widget, and of its own parent
-        plot.deleteLater()
+    made.dismantle()
     made.deleteLater()
     theme.deleteLater()
 

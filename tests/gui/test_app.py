@@ -41,19 +41,20 @@ def run(tmp_path):
     return run_code
 
 
-def test_the_window_is_shown_before_torch_is_loaded(run):
+def test_the_window_is_shown_before_torch_and_the_views_are_loaded(run):
     done = run(
         """
         shown = MainWindow.showEvent
         def look(window, event):
             assert "torch" not in sys.modules
             assert "numba" not in sys.modules
+            assert "pyqtgraph" not in sys.modules
             print("shown")
             shown(window, event)
             window.workbench.ready.connect(window.close)
         MainWindow.showEvent = look
         code = app.run(None, None)
-        print("torch" in sys.modules)
+        print("torch" in sys.modules and "pyqtgraph" in sys.modules)
         sys.exit(code)
         """
     )
@@ -149,6 +150,8 @@ def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
     done = run(
         """
         import gc, threading
+        from prune_gui.gui import collector
+        collector.FLOOD = 10**9  # compiling makes many objects
         on = set()
         gc.callbacks.append(lambda phase, _: on.add(threading.current_thread().name))
         def look(window, event):
@@ -161,3 +164,37 @@ def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
         """
     )
     assert (done.returncode, done.stdout) == (0, "{'MainThread'}\n"), done.stderr
+
+
+def test_the_first_window_can_be_closed_and_is_gone_while_another_goes_on(run):
+    done = run(
+        """
+        import weakref
+        from prune_gui.gui import workbench
+        from prune_gui.gui.windows import Windows
+        workbench.compile_jobs = lambda: []  # which cannot be stopped, and take long at first
+        first = []
+        def show(windows):
+            windows.ready.connect(lambda: go_on(windows))
+            return make(windows)
+        def go_on(windows):
+            if first:
+                return
+            [window] = windows
+            first.append(weakref.ref(window))
+            second = windows.open()
+            windows.left.connect(lambda: say(second))
+            QTimer.singleShot(0, window.close)
+        def say(second):
+            if second.isVisible():
+                print(first[0](), second.isVisible())
+                second.close()
+        make = Windows.make
+        def begin(windows):
+            Windows.make = make
+            return show(windows)
+        Windows.make = begin
+        sys.exit(app.run(None, None))
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "None True\n"), done.stderr

@@ -37,7 +37,7 @@ def test_unsaved_steps_come_back_and_still_count_as_unsaved(
 ):
     answering(monkeypatch, Button.Open)
     with qtbot.waitSignal(workbench.opened):
-        assert demo_window.recovery.offer()
+        assert demo_window.recovery.offer(pytest.fail)
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
     assert workbench.session.steps[0].method.amount == 0.25
     assert workbench.session.unsaved
@@ -50,13 +50,13 @@ def test_they_are_only_thrown_away_if_the_user_says_so(
     demo_window, left, monkeypatch, button, stays
 ):
     answering(monkeypatch, button)
-    assert not demo_window.recovery.offer()
+    assert not demo_window.recovery.offer(pytest.fail)
     assert left.exists() is stays
 
 
 def test_nobody_is_asked_if_nothing_was_left(demo_window, monkeypatch):
     asked = answering(monkeypatch, Button.Open)
-    assert not demo_window.recovery.offer()
+    assert not demo_window.recovery.offer(pytest.fail)
     assert not asked
 
 

@@ -50,7 +50,7 @@ def test_a_change_is_kept_at_once_and_changes_nothing_else(dialog, window, name,
 
 
 def test_a_file_opened_meanwhile_stays_among_the_recent_ones(dialog, window, tmp_path):
-    window.commands.keep(window.commands.settings.with_recent(tmp_path / "a.pt"))
+    window.commands.preferences.remember(tmp_path / "a.pt")
     choose(dialog, "form", "masks")
     assert Settings.load().recent == (str(tmp_path / "a.pt"),)
 

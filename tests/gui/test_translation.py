@@ -52,6 +52,7 @@ from prune_gui.gui.views import ViewTabs
 from prune_gui.recipe import Recipe, loader_path
 from prune_gui.session import Crash
 from prune_gui.session.journal import Unsaved
+from prune_gui.session.presets import shipped
 from prune_gui.worker import Event, Started
 
 LEFT_OUT: tuple[type[QObject], ...] = (
@@ -210,6 +211,9 @@ def names(demo_window, workbench, make_step, settle) -> list[str]:
         if isinstance(event, Started):
             known.append(event.job.title)
 
+    known.extend(
+        glob for preset in shipped() for step in preset.steps for glob in step.targets
+    )
     workbench.edited.connect(note_edit)
     workbench.bridge.happened.connect(note_job)
     for targets in (("*.conv*.weight",), ("*hidden.weight", "*.none.weight")):
@@ -253,7 +257,7 @@ def test_a_word_that_is_not_translated_is_found(qtbot):
 
 
 def test_the_window_before_anything_is_open(window):
-    window.commands.keep(window.commands.settings.with_recent(Path("/models/a.pt")))
+    window.commands.preferences.remember(Path("/models/a.pt"))
     window._refresh()
     assert untranslated(window, ["a.pt", "/models"]) == set()
 

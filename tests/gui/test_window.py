@@ -66,7 +66,13 @@ def drop(window, *paths):
 
 def own(names):
     """Return those entries of a menu that are actions of the table."""
-    filled = (actions.SEPARATOR, actions.RECENT, actions.STATES, actions.DOCKS)
+    filled = (
+        actions.SEPARATOR,
+        actions.RECENT,
+        actions.STATES,
+        actions.DOCKS,
+        actions.PRESETS,
+    )
     return [n for n in names if n not in filled]
 
 

@@ -92,7 +92,7 @@ class DraftPanel(QWidget):
         self.cancel.clicked.connect(self.stop_editing)
         self._lay_out()
 
-        workbench.ready.connect(self._list_methods)
+        workbench.methods_renewed.connect(self._list_methods)
         workbench.methods_loaded.connect(self._offer)
         workbench.opened.connect(self._opened)
         workbench.edited.connect(self._recipe_changed)

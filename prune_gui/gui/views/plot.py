@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Signal
+from PySide6.QtWidgets import QApplication
 
+from prune_gui.gui import theme
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.axes import ValueAxis
 
@@ -25,6 +27,10 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     def __init__(
         self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None
     ) -> None:
+        now = theme.colours(QApplication.palette())
+        pg.setConfigOptions(
+            imageAxisOrder="row-major", background=now.background, foreground=now.foreground
+        )
         usual = {side: ValueAxis(side) for side in ("left", "bottom")}
         super().__init__(
             viewBox=view or pg.ViewBox(enableMenu=False), axisItems=usual | (axes or {})

@@ -14,6 +14,7 @@ from prune_gui.gui.views.distribution_view import DistributionView
 from prune_gui.gui.views.layers_view import LayersView
 from prune_gui.gui.views.mask_view import MaskView
 from prune_gui.gui.views.norms_view import NormsView
+from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.subject import Subject, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
 from prune_gui.gui.views.weights_view import WeightsView
@@ -90,6 +91,13 @@ class ViewTabs(QWidget):
         maps = (self.mask_view, self.weights_view)
         for view in maps:
             view.limit_memory(nbytes // len(maps))
+
+    def dismantle(self) -> None:
+        """Let go of what Qt would not take along when the views are deleted."""
+        self.limit_memory(0)
+        for plot in self.findChildren(Plot):
+            plot.close()  # of menus that belong to no widget, and of its own parent
+            plot.deleteLater()
 
     def offer(self, actions: Sequence[QAction]) -> None:
         """Offer actions in a menu on every view."""

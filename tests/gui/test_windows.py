@@ -1,0 +1,294 @@
+"""Several windows of one program."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox
+from safetensors.torch import save_file
+
+from prune_gui.gui import dialogs, recovery
+from prune_gui.gui.collector import Collector
+from prune_gui.gui.log_feed import Entry
+from prune_gui.gui.preferences import Preferences
+from prune_gui.gui.settings_dialog import SettingsDialog
+from prune_gui.gui.windows import Windows, beside
+from prune_gui.session import Settings
+from prune_gui.session.journal import Unsaved
+from prune_gui.worker import Job
+
+Button = QMessageBox.StandardButton
+
+
+@pytest.fixture
+def windows(qtbot):
+    made = Windows(Preferences(Settings()), Path("prune-gui.log"))
+    yield made
+    for window in made:
+        window.leave()
+    qtbot.waitUntil(lambda: not made._leaving, timeout=60_000)
+    made.deleteLater()
+
+
+@pytest.fixture
+def other_checkpoint(tmp_path):
+    path = tmp_path / "other.safetensors"
+    save_file({"fc.weight": torch.arange(40.0).reshape(8, 5)}, path)
+    return path
+
+
+@pytest.fixture
+def two(windows, qtbot, demo_checkpoint, other_checkpoint):
+    """Return two windows, each with a checkpoint of its own and a step that is not saved."""
+    made = windows.make(), windows.make()
+    for window, path in zip(made, (demo_checkpoint, other_checkpoint), strict=True):
+        with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+            window.commands.open_path(path)
+    return made
+
+
+@pytest.fixture
+def unsaved(two, make_step):
+    for window, amount in zip(two, (0.5, 0.25), strict=True):
+        step = make_step("l1_unstructured", "*", amount=amount)
+        window.workbench.edit(lambda session, step=step: session.add(step))
+    return two
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Return what has the question about unsaved steps answered, by file; and who was asked."""
+
+    def prepare(**replies):
+        asked = []
+
+        def ask(_, name):
+            asked.append(name.partition(".")[0])
+            return replies[asked[-1]]
+
+        monkeypatch.setattr(dialogs, "ask_unsaved", ask)
+        return asked
+
+    return prepare
+
+
+def settled(window):
+    resolved, session = window.workbench.resolved, window.workbench.session
+    return resolved is not None and resolved.recipe is session.recipe
+
+
+def has_steps(window):
+    return window.workbench.session is not None and bool(window.workbench.session.steps)
+
+
+def engines():
+    return [thread for thread in threading.enumerate() if thread.name == "prune-gui-engine"]
+
+
+def test_windows_prune_independently(unsaved, qtbot):
+    one, other = unsaved
+    qtbot.waitUntil(lambda: settled(one) and settled(other), timeout=60_000)
+    assert other.workbench.shown.counts["fc.weight"] == (10, 40)
+    counts = dict(one.workbench.shown.counts)
+    assert counts["features.conv1.weight"] == (72, 144)
+    assert "fc.weight" not in counts
+    other.acts["undo"].trigger()
+    qtbot.waitUntil(lambda: settled(other), timeout=60_000)
+    assert other.workbench.shown.counts["fc.weight"] == (0, 40)
+    assert one.workbench.shown.counts == counts
+    assert not other.isWindowModified()
+    assert one.isWindowModified()
+
+
+def test_a_closed_window_leaves_no_thread_and_no_memory(windows, qtbot, demo_checkpoint):
+    other = windows.make()
+    before = engines()
+    left = leave_one(windows, qtbot, demo_checkpoint)
+    with qtbot.waitSignal(windows.left, timeout=60_000):
+        pass
+    qtbot.waitUntil(lambda: engines() == before, timeout=60_000)
+    assert list(windows) == [other]
+    gc.collect()
+    assert [one() for one in left] == [None] * 4
+    with qtbot.waitSignal(other.workbench.resolved_changed, timeout=60_000):
+        other.commands.open_path(demo_checkpoint)
+    assert other.isVisible()
+
+
+def test_what_was_left_alone_is_looked_through_once_a_window_is_gone(
+    windows, qtbot, qapp, demo_checkpoint
+):
+    collector = Collector(qapp)
+    windows.left.connect(collector.look_again)
+    windows.ready.connect(collector.settle)
+    freeze = windows.ready.emit  # libraries are loaded when a file is open already
+    try:
+        left = leave_one(windows, qtbot, demo_checkpoint, freeze)
+        qtbot.waitUntil(lambda: [one() for one in left] == [None] * 4, timeout=60_000)
+        assert not gc.isenabled()
+    finally:
+        collector.stop()
+        collector.deleteLater()
+
+
+def leave_one(windows, qtbot, path, before=lambda: None):
+    """Open a file in a window and close that; return weak references to what is to be gone."""
+    window = windows.make()
+    bench = window.workbench
+    with qtbot.waitSignal(window.views.mask_view.pictured, timeout=60_000):
+        window.commands.open_path(path)
+    left = [weakref.ref(one) for one in (window, bench, bench.session, bench.session.checkpoint)]
+    before()
+    window.acts["close_window"].trigger()
+    return left
+
+
+def test_a_window_whose_engine_is_busy_goes_at_once_and_nobody_waits(two, windows, qtbot):
+    one, other = two
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(_):
+        begun.set()
+        go_on.wait(60)
+
+    one.workbench._run(Job("Working", work), lambda _: None)
+    qtbot.waitUntil(begun.is_set, timeout=60_000)
+    one.close()
+    assert not one.isVisible()
+    with qtbot.waitSignal(other.workbench.resolved_changed, timeout=60_000):
+        other.workbench.resolve()
+    with qtbot.waitSignal(windows.left, timeout=60_000):
+        go_on.set()
+
+
+def test_quitting_asks_each_window_that_would_lose_something(unsaved, windows, answers, qtbot):
+    asked = answers(digits_cnn=Button.Discard, other=Button.Discard)
+    unsaved[0].acts["quit"].trigger()
+    assert sorted(asked) == ["digits_cnn", "other"]
+    assert not list(windows)
+
+
+def test_cancel_in_one_window_stops_quitting(unsaved, windows, answers):
+    asked = answers(digits_cnn=Button.Discard, other=Button.Cancel)
+    unsaved[0].acts["quit"].trigger()
+    assert "other" in asked
+    assert len(list(windows)) == 2
+    assert all(window.isVisible() and window.workbench.session.unsaved for window in windows)
+
+
+def test_a_setting_changed_in_one_window_counts_in_the_others(two, windows):
+    one, other = two
+    one.show_settings()
+    other.show_settings()
+    one.commands.use_white_pictures(True)
+    assert other.commands.settings.white_pictures
+    assert other.acts["white_pictures"].isChecked()
+    shown = [dialog for window in two for dialog in window.findChildren(SettingsDialog)]
+    assert [dialog.white_pictures.isChecked() for dialog in shown] == [True, True]
+
+
+def test_files_opened_in_any_window_are_recent_in_all(two, other_checkpoint):
+    for window in two:
+        window._list_recent()
+        assert [action.text() for action in window._recent.actions()] == [f"&1  {other_checkpoint}"]
+
+
+def test_what_another_program_wrote_into_the_settings_stays(two, tmp_path):
+    Settings.load().model_copy(update={"form": "masks"}).with_recent(tmp_path / "theirs.pt").save()
+    two[0].commands.use_white_pictures(True)
+    found = Settings.load()
+    assert (found.form, found.white_pictures) == ("masks", True)
+    assert str(tmp_path / "theirs.pt") in found.recent
+    assert two[1].commands.settings == found
+
+
+def test_a_new_window_looks_like_the_one_in_front(windows):
+    one = windows.make()
+    one.resize(one.minimumSizeHint())
+    one._docks[-1].show()
+    one.acts["new_window"].trigger()
+    [_, other] = windows
+    assert other.size() == one.size()
+    assert other._docks[-1].isVisibleTo(other)
+
+
+def test_windows_go_down_and_to_the_right_and_begin_anew_where_the_screen_ends():
+    screen = QRect(100, 50, 1000, 800)
+    assert beside(QRect(200, 100, 600, 500), screen) == QPoint(232, 132)
+    assert beside(QRect(480, 100, 600, 500), screen) == screen.topLeft()
+    assert beside(QRect(200, 340, 600, 500), screen) == screen.topLeft()
+
+
+def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch, qtbot):
+    one, other = two
+    before = one.workbench.session
+    one._list_recent()
+    monkeypatch.setattr(
+        QGuiApplication, "keyboardModifiers", lambda: Qt.KeyboardModifier.ControlModifier
+    )
+    one._recent.actions()[0].trigger()
+    [*_, third] = windows
+    qtbot.waitUntil(lambda: third.workbench.session is not None, timeout=60_000)
+    path = third.workbench.session.checkpoint.path
+    assert path == other.workbench.session.checkpoint.path
+    assert one.workbench.session is before
+
+
+def test_methods_loaded_in_one_window_are_offered_in_the_others(
+    two, qtbot, nearest_mean, plugin_file
+):
+    one, other = two
+    chosen = other.draft.method.currentData()
+    with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
+        one.workbench.load_methods(nearest_mean)
+    assert other.draft.method.findData("nearest_mean") >= 0
+    assert other.draft.method.currentData() == chosen
+
+
+def test_a_new_window_has_the_log_so_far_and_all_get_the_rest(windows):
+    one = windows.make()
+    windows.log((Entry("12:00:00", 20, "early"),))
+    other = windows.make()
+    windows.log((Entry("12:00:01", 20, "late"),))
+    for window in (one, other):
+        assert [entry.text for entry in window.log.model.entries] == ["early", "late"]
+
+
+def test_each_window_keeps_its_steps_and_all_come_back(unsaved, windows, qtbot, monkeypatch):
+    kept = [window.recovery.journal._path for window in unsaved]
+    qtbot.waitUntil(lambda: all(path.exists() for path in kept))
+    for number, path in enumerate(kept):  # as if the program had been killed
+        left = Unsaved.model_validate_json(path.read_bytes())
+        gone = left.model_copy(update={"process": (2**22, 0.0), "written": float(number)})
+        path.with_name(f"gone-{number}.unsaved.json").write_text(gone.model_dump_json())
+    monkeypatch.setattr(recovery, "_ask", lambda *_: Button.Open)
+    first = windows.make()
+    assert first.recovery.offer(lambda: windows.open().recovery)
+    [*_, first, second] = windows
+    for window, name, amount in (
+        (first, "other.safetensors", 0.25),
+        (second, "digits_cnn.safetensors", 0.5),
+    ):
+        qtbot.waitUntil(lambda w=window: has_steps(w), timeout=60_000)
+        session = window.workbench.session
+        assert session.checkpoint.path.name == name
+        assert session.steps[0].method.amount == amount
+        assert session.unsaved
+    assert not list(kept[0].parent.glob("gone-*"))
+
+
+def test_the_front_window_is_the_active_one_or_that_of_its_dialog(windows, qtbot):
+    one, other = windows.make(), windows.make()
+    one.activateWindow()
+    qtbot.waitUntil(lambda: one.isActiveWindow())
+    assert windows.front is one
+    other.show_settings()
+    other.findChild(SettingsDialog).activateWindow()
+    qtbot.waitUntil(lambda: windows.front is other)

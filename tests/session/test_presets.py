@@ -1,0 +1,113 @@
+"""Steps kept under a name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui import open_checkpoint
+from prune_gui.errors import PruneGuiError
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe.fit import fit
+from prune_gui.session import Presets, Session
+from prune_gui.session.presets import LONGEST, SHIPPED, shipped
+
+NAMES = st.text(
+    st.characters(exclude_categories=["C", "Z"], max_codepoint=0x9FFF), min_size=1, max_size=20
+)
+
+
+@pytest.fixture
+def presets(tmp_path):
+    return Presets(tmp_path / "presets")
+
+
+def step(method="l1_unstructured", **parameters):
+    if method == "l1_unstructured":
+        parameters = {"amount": 0.5} | parameters
+    return Step(method=METHODS[method].model_validate(parameters), targets=("*.weight",))
+
+
+def test_what_is_saved_comes_back_under_its_name(presets):
+    steps = (step(), step("identity"))
+    presets.save("2:4, then 50 % / β", Recipe(steps=steps, protect=("*.bias",)))
+    [preset] = presets
+    assert (preset.name, preset.steps, preset.problem) == ("2:4, then 50 % / β", steps, "")
+    assert preset.name in presets
+    assert Recipe.load(preset.path).protect == ()
+
+
+@given(NAMES)
+def test_every_name_makes_one_file_and_comes_back(tmp_path_factory, name):
+    folder = tmp_path_factory.mktemp("presets")
+    Presets(folder).save(name, Recipe())
+    assert [preset.name for preset in Presets(folder)] == [name]
+    assert [path.parent for path in folder.rglob("*")] == [folder]
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "n" * (LONGEST + 1)])
+def test_what_is_no_name_is_refused(presets, name):
+    with pytest.raises(PruneGuiError, match="needs a name"):
+        presets.save(name, Recipe())
+    assert not list(presets)
+
+
+def test_files_beside_a_recipe_are_found_from_anywhere(presets, tmp_path):
+    recipe = Recipe.from_yaml(
+        "steps: [{method: custom_from_mask, targets: ['*'], mask: masks.pt}]", folder=tmp_path
+    )
+    presets.save("mask", recipe)
+    [preset] = presets
+    assert preset.steps[0].method.mask == str(tmp_path / "masks.pt")
+
+
+def test_a_copied_file_is_a_preset_and_a_broken_one_says_why(presets):
+    presets.save("good", Recipe(steps=(step(),)))
+    (presets.folder / "another 50 %.yaml").write_bytes((presets.folder / "good.yaml").read_bytes())
+    (presets.folder / "broken.yaml").write_text("steps: [{")
+    found = {preset.name: preset for preset in presets}
+    assert list(found) == ["another 50 %", "broken", "good"]
+    assert found["another 50 %"].steps == found["good"].steps
+    assert "not YAML" in found["broken"].problem
+    assert "\n" not in found["broken"].problem
+    assert not found["broken"].steps
+
+
+def test_presets_are_renamed_and_removed(presets):
+    presets.save("old", Recipe(steps=(step(),)))
+    [preset] = presets
+    presets.rename(preset, "new")
+    assert [preset.name for preset in presets] == ["new"]
+    [preset] = presets
+    presets.remove(preset)
+    assert not list(presets)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+    (tmp_path / "file").touch()
+    presets = Presets(tmp_path / "file" / "presets")
+    assert not list(presets)
+    with pytest.raises(PruneGuiError, match="cannot be made"):
+        presets.save("a", Recipe())
+
+
+def test_a_preset_is_added_behind_the_steps_as_one_act(demo_checkpoint):
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        session = Session(checkpoint, Recipe(steps=(step(),)))
+        session.add_preset("three", shipped()[SHIPPED.index("three_rounds")].steps)
+        assert len(session.steps) == 4
+        assert session.history.undo_label == "Add preset three"
+        session.undo()
+        assert session.steps == (step(),)
+
+
+@pytest.mark.parametrize("number", range(len(SHIPPED)), ids=SHIPPED)
+def test_each_shipped_preset_finds_parameters_of_the_demo(demo_checkpoint, number):
+    preset = shipped()[number]
+    assert not preset.problem
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        for found in fit(Recipe(steps=preset.steps), checkpoint):
+            assert found.targets
+            assert not found.unmatched

@@ -248,7 +248,7 @@ def updates(window: MainWindow, path: Path) -> Iterator[Figure]:
 def sliding(window: MainWindow) -> Iterator[Act]:
     """Move the slider of the draft's amount to and fro."""
     slider = next(one for one in window.draft.form.findChildren(QSlider) if one.isVisible())
-    yield lambda over: slider.setValue(round(500 + 400 * math.sin(7 * math.pi * over)))
+    yield lambda over: slider.setValue(round(500 + 400 * to_and_fro(over)))
 
 
 @contextmanager
@@ -263,11 +263,16 @@ def cutting(window: MainWindow) -> Iterator[Act]:
     send(plot, QEvent.Type.MouseButtonPress, start, LEFT)
 
     def act(over: float) -> None:
-        at = start + QPointF(reach * math.sin(7 * math.pi * over), 0)
+        at = start + QPointF(reach * to_and_fro(over), 0)
         send(plot, QEvent.Type.MouseMove, at, LEFT)
 
     yield act
     send(plot, QEvent.Type.MouseButtonRelease, start, NONE)
+
+
+def to_and_fro(over: float) -> float:
+    """Return where a hand is between -1 and 1 that moves evenly, and turns round some times."""
+    return 2 * abs(2 * ((3.5 * over + 0.25) % 1) - 1) - 1
 
 
 def begin(window: MainWindow, path: Path, name: str, *, drafted: bool = False) -> None:

@@ -34,6 +34,10 @@ class Bridge(QObject):
         """Whether a job waits or runs, or what it came to has not been told yet."""
         return bool(self._waiting)
 
+    def waits_for(self, ticket: int | None) -> bool:
+        """Tell whether it has not been told yet what became of a job."""
+        return ticket in self._waiting
+
     def run(
         self,
         job: Job,

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import torch
 
-CHUNK = 1 << 20
+CHUNK = 1 << 21
 """Entries per piece of work: some milliseconds, so that Cancel is prompt."""
 _USUAL = torch.get_num_threads()
 

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 PATIENCE = 0.4
 """Seconds for which a job may still run once a newer one of its lane waits. Without it, a slider
 that moves faster than previews are made would never show one."""
+OFTEN = 0.05
+"""Seconds between two reports of progress: nobody sees more, and the window has to draw each."""
 FAREWELL = 30.0
 """Seconds that `Engine.close` gives the running job. The code of a plug-in may never end."""
 
@@ -207,8 +209,13 @@ class Engine:
             return self._running
 
     def _do(self, run: _Run) -> Event:
+        told = 0.0
+
         def progress(done: int, total: int) -> None:
-            self._tell(Progressed(run.ticket, run.job, done, total))
+            nonlocal told
+            if (now := time.monotonic()) - told >= OFTEN:
+                told = now
+                self._tell(Progressed(run.ticket, run.job, done, total))
 
         try:
             result = run.job.work(Monitor(progress, run))

@@ -211,9 +211,7 @@ def names(demo_window, workbench, make_step, settle) -> list[str]:
         if isinstance(event, Started):
             known.append(event.job.title)
 
-    known.extend(
-        glob for preset in shipped() for step in preset.steps for glob in step.targets
-    )
+    known.extend(glob for preset in shipped() for step in preset.steps for glob in step.targets)
     workbench.edited.connect(note_edit)
     workbench.bridge.happened.connect(note_job)
     for targets in (("*.conv*.weight",), ("*hidden.weight", "*.none.weight")):

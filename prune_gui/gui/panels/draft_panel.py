@@ -65,6 +65,7 @@ class DraftPanel(QWidget):
         self._editing: tuple[int, Step] | None = None
         self._by_hand = False
         self._dragged: FindSetting | None = None
+        self._cutting: int | None = None
 
         self._heading = QLabel()
         font = self._heading.font()
@@ -164,7 +165,8 @@ class DraftPanel(QWidget):
         """
         bench = self._workbench
         session, draft, number = bench.session, bench.draft, bench.draft_number
-        if bench.resolved is not None and bench.resolved.draft != draft:
+        unseen = bench.resolved is not None and bench.resolved.draft != draft
+        if unseen or bench.bridge.waits_for(self._cutting):
             self._dragged = find
             return
         if not (session and bench.shown and draft and number and bench.chosen):
@@ -174,11 +176,13 @@ class DraftPanel(QWidget):
         moved = Moved(session, draft.step, bench.shown, number, bench.chosen)
 
         def then(found: Setting | None) -> None:
-            still = bench.draft is not None and bench.draft.step.method.name
-            if found is not None and still == draft.step.method.name:
+            before = bench.draft
+            if found is not None and before and before.step.method.name == draft.step.method.name:
                 self.form.set_value(*found)
+            if bench.draft == before:  # nothing is worked out that would be followed by it
+                self._follow_drag()
 
-        bench.look("cut", lambda monitor: find(moved, monitor=monitor), then)
+        self._cutting = bench.look("cut", lambda monitor: find(moved, monitor=monitor), then)
 
     def _follow_drag(self) -> None:
         """Go on to where the cut has been dragged meanwhile."""

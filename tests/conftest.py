@@ -10,14 +10,11 @@ import builtins
 import gc
 import logging
 import os
-import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from gettext import NullTranslations
 from pathlib import Path
-from string import Formatter
 from textwrap import dedent
 from types import ModuleType, SimpleNamespace
 
@@ -78,44 +75,6 @@ def free_memory(monkeypatch) -> Callable[[int], None]:
         monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=nbytes))
 
     return leave
-
-
-@pytest.fixture
-def plain_words(monkeypatch) -> Callable[..., list[str]]:
-    """Speak a language of which a message is its fields in brackets, with no word between them.
-
-    Returns what tells, of a text and the names in it, the words that nobody translated: those
-    that are no name, and those outside of the brackets.
-    """
-    from prune_gui import language
-
-    class Nobodys(NullTranslations):
-        def gettext(self, message: str) -> str:
-            return f"⟦{''.join(map(_without_words, Formatter().parse(message)))}⟧"
-
-        def ngettext(self, one: str, many: str, n: int) -> str:
-            return self.gettext(one if n == 1 else many)
-
-    monkeypatch.setattr(language, "_messages", Nobodys())
-
-    def left(text: str, *names: str) -> list[str]:
-        depth, outside = 0, ""
-        for sign in text:
-            depth += (sign == "⟦") - (sign == "⟧")
-            outside += sign if depth == 0 and sign != "⟧" else ""
-        for name in sorted(names, key=len, reverse=True):
-            text = text.replace(name, "")
-        return [word for word in (outside, *re.findall(r"[^\W\d]+", text)) if word]
-
-    return left
-
-
-def _without_words(part: tuple[str, str | None, str | None, str | None]) -> str:
-    literal, field, spec, conversion = part
-    signs = re.sub(r"\w+", "…", literal)
-    if field is None:
-        return signs
-    return f"{signs}{{{field}{'!' + conversion if conversion else ''}:{spec}}}"
 
 
 @pytest.fixture

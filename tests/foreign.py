@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from gettext import NullTranslations
+from html import unescape
 
-FIELD_OR_LETTER = re.compile(r"\{.*?\}|[A-Za-z]")
-TO_WIDE = 0xFEE0
-"""From a letter to its full-width form, in Unicode."""
+FIELD = re.compile(r"\{[^{}]*\}")
+MARKED = re.compile("⟦[^⟦⟧]*(?:⟧|… *$)")
+"""What is translated, be it cut short at the end for want of room."""
+TAG = re.compile(r"</?[a-z][^<>]*>")
+UNIT = re.compile(r"(?<=\d )(?:[kMGT]|[kMGTP]?B)\b|^ MB$")
+KEYS = re.compile(
+    r"\s*\(?(?:(?:Ctrl|Shift|Alt)\+)*(?:[A-Z,]|F\d+|Esc|Del|Return|Up|Down|PgUp|PgDown)\)?"
+)
+WORD = re.compile(r"[^\W\d_]\w*")
 NARROW = re.compile(r"[a-z]+( [a-z]+){2,}")
-"""Three words in a row that are not of this language, nor the name of anything."""
+"""Three words in a row, which are the name of nothing."""
+NAMES = ("Prune GUI", *calendar.month_name[1:], "|w|", "inf", "nan")
+"""What is the same in every language, or what a language writes as it likes."""
 
 
 def foreign(message: str) -> str:
-    """Return a message in that language: in brackets, with wide letters, its fields as they are."""
-    return f"⟦{FIELD_OR_LETTER.sub(_wide, message)}⟧"
+    """Return a message in that language: marked, whatever fills it in outside of the marks."""
+    return f"⟦{FIELD.sub(lambda field: f'⟧{field[0]}⟦', message)}⟧"
 
 
-def _wide(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith("{") else chr(ord(found[0]) + TO_WIDE)
+def untranslated(text: str, *names: str) -> list[str]:
+    """Return the words of a text, other than names in it, that are not of that language."""
+    text = unescape(TAG.sub("", MARKED.sub(" ", text)))
+    if KEYS.fullmatch(text):
+        return []
+    known = "|".join(map(re.escape, sorted((*NAMES, *names), key=len, reverse=True)))
+    return WORD.findall(UNIT.sub("", re.sub(rf"(?<!\w)(?:{known})(?!\w)", " ", text)))
 
 
 def is_foreign(text: str) -> bool:
-    """Tell whether a text is in that language as a whole, names and numbers in it aside."""
-    whole = text.startswith("⟦") and text.endswith("⟧") and text.count("⟦") == text.count("⟧")
-    return whole and NARROW.search(text) is None
+    """Tell whether a text is in that language as a whole, whatever names are in it."""
+    whole = text.startswith("⟦") and text.endswith("⟧")
+    return whole and NARROW.search(MARKED.sub("", text)) is None
 
 
 class Foreign(NullTranslations):

@@ -1,5 +1,6 @@
 """What the program says in each language."""
 
+import ast
 import io
 from string import Formatter
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from prune_gui.language import LANGUAGES, SOURCE, language, later, number, tr, trn, use_language
 
 CODES = [code for code in LANGUAGES if code != SOURCE]
+MODULES = sorted((translate.ROOT / "prune_gui").rglob("*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,25 @@ def forms(message):
     ids = message.id if message.pluralizable else (message.id,)
     strings = message.string if message.pluralizable else (message.string,)
     return [(one, other) for one in ids for other in strings]
+
+
+def is_message(node):
+    """Tell whether a node of a syntax tree says a message."""
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return named and node.func.id in translate.KEYWORDS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_every_message_is_written_where_it_can_be_found(path):
+    """A message is a whole literal, and in no f-string; else it is taken from elsewhere."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = [call for call in ast.walk(tree) if is_message(call)]
+    for call in told:
+        messages = call.args[: 2 if call.func.id == "trn" else 1]
+        for part in (part for one in messages for part in ast.walk(one) if part not in messages):
+            assert not isinstance(getattr(part, "value", None), str), ast.unparse(call)
+    joined = [string for string in ast.walk(tree) if isinstance(string, ast.JoinedStr)]
+    assert [ast.unparse(part) for one in joined for part in ast.walk(one) if is_message(part)] == []
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -81,7 +102,7 @@ def test_what_was_put_off_is_said_in_the_language_of_when_it_is_shown():
     assert said == "1,234 entries of '{name}'"
     assert tr(said) == foreign("{count:,} entries of {name!r}").format(count=1234, name="{name}")
     assert tr(later("Open")) == foreign("Open")
-    assert tr("{name}", name=tr(said)) == f"⟦{tr(said)}⟧"
+    assert tr("{name}", name=tr(said)) == foreign("{}").format(tr(said))
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))

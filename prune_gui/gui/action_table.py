@@ -172,7 +172,7 @@ TABLE: Final = (
     ),
     Act(
         "new_window",
-        later("&New window"),
+        later("N&ew window"),
         later("Open another window, with a checkpoint and a stack of its own"),
         lambda w: w.another_wanted.emit(None),
         "Ctrl+Shift+N",

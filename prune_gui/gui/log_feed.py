@@ -53,7 +53,11 @@ class Entry:
     def of_error(cls, tried: str, error: BaseException) -> Entry:
         """Return what the log has of an error, as it happens now."""
         fault = not isinstance(error, PruneGuiError)
-        text = tr("{tried} failed", tried=tried) if fault else f"{tried}: {error}"
+        text = (
+            tr("{tried} failed", tried=tried)
+            if fault
+            else tr("{tried}: {error}", tried=tried, error=error)
+        )
         level = logging.ERROR if fault else logging.WARNING
         return cls(time.strftime("%H:%M:%S"), level, text, details_of(error))
 

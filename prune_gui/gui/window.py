@@ -314,9 +314,9 @@ class MainWindow(QMainWindow):
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
-        self._recent = QMenu(tr("Open re&cent"), self)
+        self._recent = QMenu(tr("Open rece&nt"), self)
         self._recent.aboutToShow.connect(self._list_recent)
-        self._states = QMenu(tr("S&tate dict"), self)
+        self._states = QMenu(tr("&State dict"), self)
         self._states.aboutToShow.connect(self._list_states)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
         for title, names in actions.MENUS.items():
@@ -376,7 +376,7 @@ class MainWindow(QMainWindow):
         self.acts.refresh()
 
     def _say_loaded(self, methods: Sequence[type[Method]]) -> None:
-        titles = tr(", ").join(method.title for method in methods)
+        titles = tr(", ").join(tr(method.title) for method in methods)
         file = Path(methods[0].source).name
         self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
 

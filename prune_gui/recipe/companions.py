@@ -82,7 +82,8 @@ class Companions:
             )
         if what != "mask" and found.not_prunable:
             message = NO_SCORES if what == "scores" else NO_WEIGHTS
-            raise RecipeError(tr(message, path=path, name=target.name, reason=found.not_prunable))
+            reason = tr(found.not_prunable)
+            raise RecipeError(tr(message, path=path, name=target.name, reason=reason))
         return mask_entries(file, found) if what == "mask" else file_entries(file, found)
 
 

@@ -279,11 +279,13 @@ class Resolution:
                 )
             )
         if not chosen:
+            reason = matching[0].not_prunable
+            assert reason is not None
             raise RecipeError(
                 tr(
                     "{name} cannot be pruned: {reason}. Change the targets of the step.",
                     name=matching[0].name,
-                    reason=matching[0].not_prunable,
+                    reason=tr(reason),
                 )
             )
         idle = [

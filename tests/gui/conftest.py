@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from foreign import foreign
+from PySide6.QtCore import QTranslator
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from prune_gui.gui.preferences import Preferences
@@ -22,6 +24,25 @@ def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
+class QtCatalogue(QTranslator):
+    """Has Qt's own texts in the foreign language; those of keys stay as they are."""
+
+    def isEmpty(self) -> bool:  # noqa: N802 - as Qt has it
+        return False
+
+    def translate(self, context, text, disambiguation=None, n=-1) -> str:
+        return text if context == "QShortcut" else foreign(text)
+
+
+@pytest.fixture
+def foreign_language(foreign_language, qapp) -> Iterator[None]:
+    """Have Qt speak the foreign language too."""
+    translator = QtCatalogue()
+    qapp.installTranslator(translator)
+    yield
+    qapp.removeTranslator(translator)
 
 
 @pytest.fixture

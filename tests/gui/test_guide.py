@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import translate
 from PySide6.QtCore import QUrl
 
+from prune_gui.gui.actions import MENUS
 from prune_gui.gui.guide import Guide, guide_path
 from prune_gui.gui.speech import plain
-from prune_gui.language import LANGUAGES, SOURCE, use_language
+from prune_gui.language import LANGUAGES, SOURCE, tr, use_language
 from prune_gui.pruning.methods import METHODS
 
 
@@ -34,9 +36,9 @@ def source_of(code):
     return guide_path(code).read_text(encoding="utf-8")
 
 
-def test_every_method_is_in_the_guide(guide):
+def test_every_method_is_in_the_guide(spoken, guide):
     text = guide.browser.toPlainText()
-    built_in = [method.title for method in METHODS.values() if method.source == "built-in"]
+    built_in = [tr(method.title) for method in METHODS.values() if method.source == "built-in"]
     assert [title for title in built_in if title not in text] == []
 
 
@@ -51,16 +53,31 @@ def test_every_link_of_the_contents_leads_to_its_heading(spoken, guide):
     assert guide.browser.verticalScrollBar().value() > 0
 
 
-def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
-    menus = {
+def menus_of(window):
+    """Return what is said to be in each menu."""
+    return {
         plain(title.text()): [plain(action.text()) for action in title.menu().actions()]
         for title in window.menuBar().actions()
     }
+
+
+def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
+    menus = menus_of(window)
     source = " ".join(source_of(spoken).split())
     said = re.findall(r"\*([^*>]+) > ([^*]+)\*", source)
     assert len(said) > 10
     for menu, entry in said:
         assert any(text.startswith(entry) for text in menus[menu]), (menu, entry)
+
+
+def test_the_menus_of_which_messages_speak_are_called_so_in_every_language(spoken, window):
+    menus = menus_of(window)
+    entry_of_a_menu = re.compile(rf"\b({'|'.join(MENUS)}) > ".replace("&", ""))
+    told = [one.id for one in translate.found() if entry_of_a_menu.search(str(one.id))]
+    assert len(told) >= 5
+    for message in told:
+        said = tr(message)
+        assert any(f"{menu} > {entry}" in said for menu in menus for entry in menus[menu]), said
 
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != SOURCE])

@@ -141,9 +141,17 @@ def test_shards_stay_like_those_of_the_input_unless_a_size_is_given(
     assert {path.name for path in dialog.path.iterdir()} == {index.name, *weight_map.values()}
 
 
-def test_until_sizes_are_known_it_says_so_and_then_what_zip_would_leave(dialog, told, qtbot):
+def test_until_sizes_are_known_it_says_so_and_then_what_zip_would_leave(
+    make_dialog, model, told, workbench, monkeypatch
+):
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr(workbench, "measure", lambda *request: asked.append(request))
+        dialog = make_dialog(model)
     figures = dialog._figures["masks"]
     assert figures[0].text() == save_dialog.UNKNOWN
+    [request] = asked
+    workbench.measure(*request)
     told(dialog)
     assert figures[1].text().startswith("about ")
     assert "with zip" in figures[1].text()
@@ -174,14 +182,6 @@ def test_every_form_can_be_chosen_by_key_and_is_explained_to_a_screen_reader(dia
         assert sizes[form] in button.accessibleDescription()
         qtbot.keyClick(button, Qt.Key.Key_Down)
     assert all(line.accessibleName() for line in dialog.findChildren(QLineEdit))
-
-
-def test_every_shortcut_of_the_dialog_is_given_once(dialog):
-    choose(dialog, "reparametrized")
-    texts = [b.text() for b in dialog.findChildren(QPushButton) + dialog.findChildren(QRadioButton)]
-    texts += [dialog.findChild(QCheckBox).text(), "F&ile"]
-    letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
-    assert len(letters) == len(set(letters)) >= 7
 
 
 @pytest.mark.parametrize("size", ["5 apples", "", "0GB"])

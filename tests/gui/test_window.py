@@ -10,20 +10,16 @@ import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QDialog,
     QDockWidget,
-    QLabel,
     QMenu,
     QMessageBox,
-    QTabWidget,
 )
 
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.gui import actions, commands, dialogs
 from prune_gui.gui.save_dialog import SaveDialog, pruned_path
-from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
 from prune_gui.session import Settings
@@ -395,30 +391,6 @@ def test_every_action_is_in_a_menu_once_and_no_two_share_a_key(window):
     assert sorted(listed) == sorted(act.name for act in actions.TABLE)
     keys = [k.toString() for n in listed for k in window.acts[n].shortcuts() if not k.isEmpty()]
     assert len(keys) == len(set(keys))
-
-
-def test_mnemonics_within_a_menu_differ(demo_window):
-    for names in actions.MENUS.values():
-        texts = [action.text() for action in demo_window.acts.several(own(names))]
-        letters = [text[text.index("&") + 1].lower() for text in texts]
-        assert len(letters) == len(set(letters)), texts
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_no_key_of_the_form_is_that_of_a_menu_or_a_tab(demo_window, method):
-    draft = demo_window.draft
-    draft.method.setCurrentIndex(draft.method.findData(method))
-    draft.method.activated.emit(draft.method.currentIndex())
-    tabs = demo_window.findChild(QTabWidget).tabBar()
-    shown = [label for label in draft.findChildren(QLabel) if label.isVisibleTo(draft)]
-    texts = [
-        *actions.MENUS,
-        *(tabs.tabText(i) for i in range(tabs.count())),
-        *(label.text() for label in shown if label.buddy()),
-        *(button.text() for button in draft.findChildren(QAbstractButton)),
-    ]
-    letters = [text[text.index("&") + 1].lower() for text in texts if "&" in text]
-    assert len(letters) == len(set(letters)), texts
 
 
 def test_a_saved_name_goes_beside_its_input():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import translate
+from foreign import foreign, untranslated
 
 from prune_gui.errors import PluginError, RecipeError
 from prune_gui.monitor import Monitor
@@ -16,6 +17,8 @@ from prune_gui.pruning import l1_unstructured
 from prune_gui.pruning.methods import METHODS, Decision, Target, summary_of
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.pruning.sources import TensorScores
+
+pytestmark = pytest.mark.usefixtures("foreign_language")
 
 
 def target(tensor: torch.Tensor, other: torch.Tensor | None = None, gone: int = 0) -> Target:
@@ -42,46 +45,44 @@ def test_all_that_a_form_shows_of_a_method_can_be_translated():
 
 
 @pytest.mark.parametrize(
-    ("method", "shape", "parameters", "names"),
+    ("method", "shape", "parameters"),
     [
-        ("l1_unstructured", (7,), {"amount": 8}, ()),
-        ("l1_unstructured", (7,), {"amount": 8, "scope": "global"}, ()),
-        ("l1_unstructured", (7, 2), {"amount": 3, "scope": "row"}, ()),
-        ("lamp", (7, 2), {"amount": 15}, ()),
-        ("ln_structured", (7,), {}, ()),
-        ("ln_structured", (7, 2), {"amount": 8}, ()),
-        ("ln_structured", (7, 2), {"dim": 2}, ("dim",)),
-        ("ln_structured", (7, 2), {"n": "nuc"}, ("n", "nuc", "fro")),
-        ("ln_structured", (7, 2, 2), {"n": "nuc", "scope": "global"}, ("n", "nuc", "fro")),
-        ("ln_structured", (7, 2), {"n": math.nan, "scope": "global"}, ("n", "nan")),
-        ("channels", (), {"channels": [0]}, ()),
-        ("channels", (7, 2), {"channels": [7]}, ()),
-        ("n_m", (), {"dim": 0}, ()),
-        ("n_m", (2, 7), {}, ()),
-        ("n_m", (2, 7), {"flatten": False}, ()),
-        ("block", (7,), {}, ()),
-        ("block", (7, 2), {}, ("x",)),
-        ("block", (8, 8), {"amount": 5}, ("x",)),
-        ("threshold", (1,), {"value": 1, "relative_to": "std"}, ()),
-        ("custom_from_mask", (2,), {"mask": "masks.pt"}, ("masks.pt",)),
+        ("l1_unstructured", (7,), {"amount": 8}),
+        ("l1_unstructured", (7,), {"amount": 8, "scope": "global"}),
+        ("l1_unstructured", (7, 2), {"amount": 3, "scope": "row"}),
+        ("lamp", (7, 2), {"amount": 15}),
+        ("ln_structured", (7,), {}),
+        ("ln_structured", (7, 2), {"amount": 8}),
+        ("ln_structured", (7, 2), {"dim": 2}),
+        ("ln_structured", (7, 2), {"n": "nuc"}),
+        ("ln_structured", (7, 2, 2), {"n": "nuc", "scope": "global"}),
+        ("ln_structured", (7, 2), {"n": math.nan, "scope": "global"}),
+        ("channels", (), {"channels": [0]}),
+        ("channels", (7, 2), {"channels": [7]}),
+        ("n_m", (), {"dim": 0}),
+        ("n_m", (2, 7), {}),
+        ("n_m", (2, 7), {"flatten": False}),
+        ("block", (7,), {}),
+        ("block", (7, 2), {}),
+        ("block", (8, 8), {"amount": 5}),
+        ("threshold", (1,), {"value": 1, "relative_to": "std"}),
+        ("custom_from_mask", (2,), {"mask": "masks.pt"}),
     ],
 )
-def test_what_a_method_cannot_do_is_told_in_the_language(
-    plain_words, method, shape, parameters, names
-):
+def test_what_a_method_cannot_do_is_told_in_the_language(method, shape, parameters):
     given = target(torch.ones(shape), torch.full(shape, 0.5))
     with pytest.raises(RecipeError) as caught:
         decide(method, given, **parameters)
-    assert plain_words(str(caught.value), "w", *names) == []
+    assert untranslated(str(caught.value), "w", "masks.pt") == []
 
 
-def test_a_norm_that_takes_too_much_memory_is_told_in_the_language(plain_words, free_memory):
+def test_a_norm_that_takes_too_much_memory_is_told_in_the_language(free_memory):
     free_memory(1)
     with pytest.raises(RecipeError) as caught:
         decide("ln_structured", target(torch.ones(3, 2, 2), gone=1), n="nuc", dim=0, amount=1)[
             0
         ].predicate.prunes(0, 1)
-    assert plain_words(str(caught.value), "w", "bytes") == []
+    assert untranslated(str(caught.value), "w") == []
 
 
 @pytest.mark.parametrize(
@@ -95,15 +96,13 @@ def test_a_norm_that_takes_too_much_memory_is_told_in_the_language(plain_words, 
         ("block", {"amount": 1, "height": 1, "width": 1}, "odd"),
     ],
 )
-def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(
-    plain_words, method, parameters, note
-):
+def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(method, parameters, note):
     weights = torch.tensor([[1.0, 2.0], [math.nan, 4.0]])
     [decision] = decide(method, target(weights), **parameters)
     decision.predicate.prunes(0, 4)
     told = decision.note if note == "held" else decision.predicate.note
     assert told
-    assert plain_words(told) == []
+    assert untranslated(told) == []
 
 
 @pytest.mark.parametrize(
@@ -117,11 +116,11 @@ def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(
         ("block", {"height": 3, "width": 3, "tail": "keep", "amount": 0.0}),
     ],
 )
-def test_where_an_entry_stood_is_told_in_the_language(plain_words, method, parameters):
+def test_where_an_entry_stood_is_told_in_the_language(method, parameters):
     [decision] = decide(method, target(torch.rand(2, 4)), **parameters)
     unit = decision.predicate.standing(7).unit
     assert unit.startswith("⟦")
-    assert plain_words(unit) == []
+    assert untranslated(unit) == []
 
 
 def plugin(body: str, parameters: str = "", kind: str = "'unstructured'") -> str:
@@ -140,49 +139,45 @@ class Odd(prune.BasePruningMethod):
     [
         ("1 / 0", ("ZeroDivisionError", "division by zero")),
         ("raise ValueError", ("ValueError",)),
-        ("import sys; sys.exit(0)", ("sys.exit",)),
+        ("import sys; sys.exit(0)", ()),
         ("x = = 3", ("invalid syntax",)),
-        ("x = 3", ("torch.nn.utils.prune.BasePruningMethod", "PRUNING_TYPE", "compute_mask")),
+        ("x = 3", ()),
         (plugin("None"), ("NoneType",)),
         (plugin("default_mask[:1]"), ()),
         (plugin("default_mask * 0.5"), ()),
         (plugin("default_mask", kind="'some'"), ("some",)),
-        (plugin("default_mask", kind="'structured'"), ("dim",)),
+        (plugin("default_mask", kind="'structured'"), ()),
         (plugin("default_mask", ", x"), ("x",)),
         (plugin("default_mask", ", targets=1"), ("targets",)),
         (plugin("default_mask", ", amount=2.5"), ("amount",)),
-        (plugin("default_mask").replace("Odd", "Identity"), ("Identity", "identity")),
+        (plugin("default_mask").replace("Odd", "Identity"), ("identity",)),
         (plugin("default_mask * (torch.arange(t.numel()) % id(self)).view(t.shape)"), ()),
     ],
 )
-def test_what_is_wrong_with_a_plug_in_is_told_in_the_language(
-    plain_words, plugin_file, source, names
-):
+def test_what_is_wrong_with_a_plug_in_is_told_in_the_language(plugin_file, source, names):
     path = plugin_file(source)
     with pytest.raises(PluginError) as caught:
         load_methods(path)
-    assert plain_words(str(caught.value), str(path), "Odd", *names) == []
+    assert untranslated(str(caught.value), str(path), "Odd", *names) == []
 
 
-def test_what_goes_wrong_in_a_step_of_a_plug_in_is_told_in_the_language(
-    plain_words, plugin_file, free_memory
-):
+def test_what_goes_wrong_in_a_step_of_a_plug_in_is_told_in_the_language(plugin_file, free_memory):
     path = plugin_file(plugin("default_mask if t.numel() < 9999 else None"))
     [method] = load_methods(path)
     with pytest.raises(RecipeError) as caught:
         method().decide([target(torch.ones(9999))], Monitor())
-    assert plain_words(str(caught.value), str(path), "w", "Odd", "NoneType") == []
+    assert untranslated(str(caught.value), str(path), "w", "Odd", "NoneType") == []
     free_memory(1)
     for scope in ("local", "global"):
         with pytest.raises(RecipeError) as caught:
             method(scope=scope).decide([target(torch.ones(9))], Monitor())
-        assert plain_words(str(caught.value), str(path), "w", "Odd", "bytes") == []
+        assert untranslated(str(caught.value), str(path), "w", "Odd") == []
 
 
-def test_what_a_plug_in_does_not_describe_is_told_in_the_language(plain_words, plugin_file):
+def test_what_a_plug_in_does_not_describe_is_told_in_the_language(plugin_file):
     [method] = load_methods(plugin_file(plugin("default_mask", ", x: int = 1")))
-    assert plain_words(summary_of(method), "Odd") == []
-    assert plain_words(method.model_fields["x"].description, "Odd") == []
+    assert untranslated(summary_of(method), "Odd") == []
+    assert untranslated(method.model_fields["x"].description, "Odd") == []
 
 
 @pytest.mark.parametrize("name", ["{0}", "{w}", "{", "}", "{w!r:>9}", "%(w)s"])
@@ -190,9 +185,10 @@ def test_a_name_is_shown_as_it_is_whatever_signs_are_in_it(name):
     odd = replace(target(torch.ones(3)), name=name)
     with pytest.raises(RecipeError) as caught:
         decide("l1_unstructured", odd, amount=4)
-    assert str(caught.value) == f"{name}: Cannot prune 4 units: only 3 remain."
+    told = foreign("{}: Cannot prune {} units: only {} remain.")
+    assert str(caught.value) == told.format(name, 4, 3)
 
 
-def test_the_module_api_speaks_the_english_of_torch(plain_words):
+def test_the_module_api_speaks_the_english_of_torch():
     with pytest.raises(ValueError, match="Cannot prune 9 units: only 6 remain"):
         l1_unstructured(torch.nn.Linear(3, 2), "weight", amount=9)

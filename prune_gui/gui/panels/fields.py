@@ -234,7 +234,7 @@ class PathField(Field):
     def _browse(self) -> None:
         from prune_gui.gui.dialogs import CHECKPOINTS
 
-        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", CHECKPOINTS)
+        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", tr(CHECKPOINTS))
         if path:
             self._line.setText(path)
 

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 from prune_gui.gui.panels.amount_field import AmountField
 from prune_gui.gui.panels.fields import Field, plain_field
 from prune_gui.gui.panels.message import Message
+from prune_gui.gui.speech import plain
 from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Method, ScoredMethod, summary_of
 from prune_gui.pruning.problems import in_words
@@ -23,7 +24,7 @@ LABELS: Final = {
     "max_sparsity": later("Max sparsity"),
     "scope": later("S&cope"),
     "dim": later("D&imension"),
-    "n": later("No&rm"),
+    "n": later("Norm"),
     "seed": later("Seed"),
     "importance": later("Scores"),
     "moved_from": later("Moved from"),
@@ -31,7 +32,7 @@ LABELS: Final = {
     "take": later("Take"),
     "value": later("&Below"),
     "relative_to": later("Relative to"),
-    "height": later("Hei&ght"),
+    "height": later("Height"),
     "width": later("Width"),
     "flatten": later("Flatten"),
     "tail": later("Tail"),
@@ -42,8 +43,6 @@ LABELS: Final = {
 """How fields are called in the window, in one method alone if it is named; those of plug-ins by
 their names. No key is that of a menu or a tab.
 """
-
-KEY: Final = re.compile(r"\(&\w\)|&")
 
 
 def summary(method: type[Method]) -> str:
@@ -59,11 +58,6 @@ def row_label(text: str, field: QWidget) -> QLabel:
     labels = (tr(known).replace("&", "") for known in LABELS.values())
     label.setMinimumWidth(max(width(f"{known} ") for known in labels))
     return label
-
-
-def plain(text: str) -> str:
-    """Return the text of a label without its key: "Amount", "剪枝量"."""
-    return KEY.sub("", text)
 
 
 class MethodForm(QWidget):

@@ -90,7 +90,7 @@ class DistributionView(View):
         self._symmetric = QCheckBox(tr("&Symmetric"))
         self._symmetric.setToolTip(tr("Reach as far below zero as above"))
         self._symmetric.setChecked(True)
-        self._together = QCheckBox(tr("Al&l targets"))
+        self._together = QCheckBox(tr("All targets"))
         self._together.setToolTip(
             tr("Show all targets of the step that cuts them as one, this parameter in full colour")
         )

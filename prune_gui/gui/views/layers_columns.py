@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.panels.wording import sparsity
+from prune_gui.gui.panels.wording import percent, sparsity
 from prune_gui.gui.views.axes import TIMES
 from prune_gui.gui.views.subject import by
 from prune_gui.language import later, number, tr, trn
@@ -98,7 +98,7 @@ def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
 def energy(rows: Rows, row: int, share: float) -> str:
     """Say which share of the energy of a row is kept."""
     if np.isfinite(share):
-        return "100 %" if share == 1 else f"{number(100 * share, '.2f')} %"
+        return percent(1.0) if share == 1 else tr("{percent:.2f} %", percent=100 * share)
     return NOT_KNOWN if np.isnan(rows.energy[row]) else NOTHING
 
 
@@ -250,7 +250,7 @@ def _odd(rows: Rows, row: int) -> list[str]:
     if dead := int(rows.dead[row]):
         texts.append(_dead(dead, int(rows.dead_in_file[row]), int(rows.channels[row])))
     if rows.size[row] == 1 and rows.infos[row].aliases:
-        texts.append(tr("tied with {names}", names=", ".join(rows.infos[row].aliases)))
+        texts.append(tr("tied with {names}", names=tr(", ").join(rows.infos[row].aliases)))
     return texts
 
 

@@ -74,7 +74,7 @@ class MomentChooser(QWidget):
         )
         self._box.setMinimumContentsLength(14)
         self._box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        label = QLabel(tr("&Left:"))
+        label = QLabel(tr("Left:"))
         label.setBuddy(self._box)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from prune_gui.gui.panels.wording import percent
 from prune_gui.gui.theme import Colours
 from prune_gui.language import tr
 
@@ -217,7 +218,7 @@ class TreemapPicture(QWidget):
         middle = self.height() - SCALE_HEIGHT / 2
         painter.setPen(QColor(colours.foreground))
         at = MARGIN
-        for text, gap in ((tr("sparsity"), 10.0), ("0 %", 6.0)):
+        for text, gap in ((tr("sparsity"), 10.0), (percent(0.0), 6.0)):
             painter.drawText(QPointF(at, middle + metrics.ascent() / 2 - 1), text)
             at += metrics.horizontalAdvance(text) + gap
         bar = QRectF(at, middle - 5, SCALE_WIDTH, 10)
@@ -226,7 +227,7 @@ class TreemapPicture(QWidget):
             gradient.setColorAt(place / (len(colours.scale) - 1), QColor(shade))
         painter.fillRect(bar, gradient)
         end = QPointF(at + SCALE_WIDTH + 6.0, middle + metrics.ascent() / 2 - 1)
-        painter.drawText(end, "100 %")
+        painter.drawText(end, percent(1.0))
 
 
 def _corners(cell: Cell) -> tuple[float, float, float, float]:

@@ -11,8 +11,9 @@ from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
 
 from prune_gui.gui.panels.amount_field import AmountField
-from prune_gui.gui.panels.form import MethodForm, _place, plain, summary
+from prune_gui.gui.panels.form import MethodForm, _place, summary
 from prune_gui.gui.panels.wording import ranges
+from prune_gui.gui.speech import plain
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, ScoredMethod
 

@@ -225,7 +225,7 @@ def test_nothing_but_zeros_is_no_error(distribution, bench, tmp_path, how):
 
 
 def test_a_global_step_shows_all_targets_with_the_chosen_one_inside(distribution, bench):
-    together = _box(distribution, "Al&l targets")
+    together = _box(distribution, "All targets")
     assert not together.isVisible()
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=["fc.weight", "other.weight"]))
     assert together.isVisible()
@@ -245,7 +245,7 @@ def test_a_global_step_shows_all_targets_with_the_chosen_one_inside(distribution
 def test_another_amount_looks_at_other_targets_no_more_than_at_the_chosen_one(distribution, bench):
     targets = ["fc.weight", "other.weight"]
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
-    _box(distribution, "Al&l targets").click()
+    _box(distribution, "All targets").click()
     bench.until_idle()
     before = distribution._picture_shown
     bench.draft_step(bench.step(amount=0.25, scope="global", targets=targets))

@@ -1,25 +1,12 @@
-"""Every text of the views can be translated: in a language of brackets, all words have some."""
+"""Every text of the views can be translated."""
 
-import re
-from gettext import NullTranslations
-from html import unescape
-
-import pyqtgraph as pg
 import pytest
-from PySide6.QtCore import QPointF, Qt
+from foreign import foreign, untranslated
+from PySide6.QtCore import QPointF
 from PySide6.QtGui import QPainter, QTextDocument, QTextOption
-from PySide6.QtWidgets import (
-    QAbstractButton,
-    QComboBox,
-    QGraphicsTextItem,
-    QLabel,
-    QMenu,
-    QTableView,
-    QTabWidget,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
+from shown import names_in, texts_in
 
-from prune_gui import language
 from prune_gui.audit import measures
 from prune_gui.errors import RecipeError
 from prune_gui.gui.views import ViewTabs, compare_view, treemap_picture, weights_view
@@ -28,26 +15,7 @@ from prune_gui.gui.views.map_view import MapView
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.treemap_picture import TreemapPicture
 
-NUMBER = re.compile(r"[-+]?(inf|nan|\d[\d,.]*(e[-+]?\d+)?)")
-TAG = re.compile(r"</?\w[^>]*>")
-NEVER = ("small.safetensors", "|w|", "Scroll Left", "Scroll Right")
-"""The last are Qt's own, which translates them itself."""
-TEXTS = (QWidget.accessibleName, QWidget.accessibleDescription, QWidget.toolTip)
-
-
-class Brackets(NullTranslations):
-    """A language in which every message stands in brackets."""
-
-    def gettext(self, message):
-        return f"⟦{message}⟧"
-
-    def ngettext(self, one, many, count):
-        return f"⟦{one if count == 1 else many}⟧"
-
-
-@pytest.fixture(autouse=True)
-def _speak_brackets(monkeypatch):
-    monkeypatch.setattr(language, "_messages", Brackets())
+pytestmark = pytest.mark.usefixtures("foreign_language")
 
 
 @pytest.fixture
@@ -58,70 +26,16 @@ def tabs(bench, shown, monkeypatch):
     return shown(ViewTabs(bench))
 
 
-def bare(text, names=()):
-    """Return what stands outside of brackets and is neither a number nor a name."""
-    text = unescape(TAG.sub("", text))
-    depth, outside = 0, ""
-    for sign in text:
-        depth += (sign == "⟦") - (sign == "⟧")
-        outside += sign if depth == 0 and sign != "⟧" else ""
-    for name in sorted((*names, *NEVER), key=len, reverse=True):
-        outside = outside.replace(name, "")
-    return NUMBER.sub("", outside)
-
-
-def without_brackets(texts, bench):
-    """Return the texts in which words stand outside of brackets that are no names of the file."""
-    paths = [name.split(".") for name in bench.session.checkpoint.tensors]
-    names = {".".join(path[:stop]) for path in paths for stop in range(1, len(path) + 1)}
-    return {text for text in texts if any(map(str.isalpha, bare(text, names)))}
-
-
-def of_plot(plot):
-    for side in ("left", "bottom"):
-        yield plot.plotItem.getAxis(side).labelText
-    for item in plot.scene().items():
-        yield item.toolTip()
-        if isinstance(item, QGraphicsTextItem):
-            yield item.toPlainText()
-        if isinstance(item, pg.InfiniteLine) and hasattr(item, "label"):
-            yield item.label.toPlainText()
-
-
-def of_table(table):
-    model = table.model()
-    for column in range(model.columnCount()):
-        for role in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
-            yield model.headerData(column, Qt.Orientation.Horizontal, role) or ""
-        yield from (model.index(row, column).data() or "" for row in range(model.rowCount()))
-
-
-def of_widget(widget):
-    yield from (get(widget) for get in TEXTS)
-    if isinstance(widget, QLabel | QAbstractButton):
-        yield widget.text()
-    elif isinstance(widget, QComboBox):
-        yield from (widget.itemText(i) for i in range(widget.count()))
-    elif isinstance(widget, QTabWidget):
-        yield from (widget.tabText(i) for i in range(widget.count()))
-    elif isinstance(widget, QTableView):
-        yield from of_table(widget)
-    elif isinstance(widget, Plot):
-        yield from of_plot(widget)
-
-
-def in_a_menu(widget):
-    """Tell whether a widget belongs to pyqtgraph's menu, which nobody can open."""
-    return widget is not None and (isinstance(widget, QMenu) or in_a_menu(widget.parentWidget()))
+def unspoken(texts, bench):
+    """Return the texts in which words are not translated that are no names of the file."""
+    names = names_in(bench.session.checkpoint)
+    return {text for text in texts if untranslated(text, *names)}
 
 
 def said(tabs):
     """Return all texts of the views, and what the one in front gives away."""
-    texts = {
-        t for w in (tabs, *tabs.findChildren(QWidget)) if not in_a_menu(w) for t in of_widget(w)
-    }
     view = tabs.current
-    texts |= {*view.caption(), view.legend()}
+    texts = {*texts_in(tabs), *view.caption(), view.legend()}
     if (table := view.table()) is not None:
         texts |= {table.title, *table.headers}
     return texts
@@ -179,7 +93,7 @@ def test_no_word_of_any_view_is_left_out(bench, checkpoint, tabs, hand, name):
     for index in range(bar.count()):
         bar.setCurrentIndex(index)
         texts |= look_around(tabs, bench, hand)
-    assert without_brackets(texts, bench) == set()
+    assert unspoken(texts, bench) == set()
 
 
 @pytest.mark.parametrize(
@@ -201,7 +115,7 @@ def test_no_word_about_a_draft_is_left_out(bench, checkpoint, tabs, hand, method
         point(tabs, hand)
         bench.until_idle()
         texts |= said(tabs)
-    assert without_brackets(texts, bench) == set()
+    assert unspoken(texts, bench) == set()
 
 
 def test_no_word_about_what_cannot_be_shown_is_left_out(bench, checkpoint, tabs):
@@ -219,7 +133,7 @@ def test_no_word_about_what_cannot_be_shown_is_left_out(bench, checkpoint, tabs)
     look()  # nothing is chosen
     bench.choose("steps")
     look()  # it cannot be pruned
-    assert without_brackets(texts, bench) == set()
+    assert unspoken(texts, bench) == set()
 
 
 def test_no_word_on_the_scale_of_the_treemap_is_left_out(bench, checkpoint, tabs, monkeypatch):
@@ -235,8 +149,8 @@ def test_no_word_on_the_scale_of_the_treemap_is_left_out(bench, checkpoint, tabs
     tabs.layers_view._kind.setCurrentIndex(1)
     bench.until_idle()
     tabs.layers_view.findChild(TreemapPicture).grab()
-    words = {text for text in drawn if any(map(str.isalpha, bare(text)))}
-    assert "⟦sparsity⟧" in drawn
+    words = {text for text in drawn if untranslated(text)}
+    assert foreign("sparsity") in drawn
     # As much of a name as there is room for.
     assert all(any(word in name for name in bench.session.checkpoint.tensors) for word in words)
 
@@ -245,13 +159,13 @@ def test_an_error_of_the_audit_can_be_translated(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     with pytest.raises(RecipeError) as found:
         measures.scores(bench.found().resolution, "fc.weight", 1)
-    assert bare(str(found.value)) == ""
+    assert untranslated(str(found.value), "fc.weight") == []
 
 
 def test_a_part_of_a_legend_stays_on_one_line_where_words_have_no_spaces(qapp):
     page = QTextDocument()
     page.setDefaultTextOption(QTextOption(wrapMode=QTextOption.WrapMode.WordWrap))
-    page.setHtml(unbroken("步骤 1：L1 非结构化 1,040（22.6 %）"))  # noqa: RUF001
+    page.setHtml(unbroken("步骤 1：L1 非结构化 1,040（22.6%）"))  # noqa: RUF001
     page.setTextWidth(40)
     assert page.size().width() > 40  # lays it out
     assert page.firstBlock().layout().lineCount() == 1

@@ -1,0 +1,128 @@
+"""In every language, a letter stands for one thing: in a menu, in a dialog, and in the window."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+
+import pytest
+from PySide6.QtCore import QTranslator
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QLabel,
+    QMenu,
+    QMessageBox,
+    QTabWidget,
+    QWidget,
+)
+
+from prune_gui.gui import dialogs, recovery, save_dialog
+from prune_gui.gui.fit_dialog import FitDialog
+from prune_gui.gui.save_dialog import SaveDialog
+from prune_gui.gui.speech import speak
+from prune_gui.language import LANGUAGES, SOURCE, use_language
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Recipe
+from prune_gui.session import Crash
+from prune_gui.session.journal import Unsaved
+
+
+@pytest.fixture(params=LANGUAGES, autouse=True)
+def language(request, qapp):
+    """Have the program and Qt speak each language."""
+    before = qapp.findChildren(QTranslator)
+    speak(qapp, request.param)
+    yield
+    for translator in set(qapp.findChildren(QTranslator)).difference(before):
+        qapp.removeTranslator(translator)
+        translator.deleteLater()
+    use_language(SOURCE)
+
+
+def given_twice(texts) -> list[str]:
+    """Return the keys that more than one text has."""
+    keys = Counter(QKeySequence.mnemonic(text).toString() for text in texts)
+    del keys[""]
+    assert keys, "no text has a key"
+    return [key for key, times in keys.items() if times > 1]
+
+
+def texts_of(widget: QWidget) -> list[str]:
+    """Return what can be chosen by a key in a widget as it is now."""
+    labels = [label for label in widget.findChildren(QLabel) if label.buddy()]
+    shown = [*labels, *widget.findChildren(QAbstractButton)]
+    return [each.text() for each in shown if each.isVisibleTo(widget)]
+
+
+def test_in_a_menu(demo_window):
+    menus = [action.menu() for action in demo_window.menuBar().actions()]
+    offered = [menu.actions() for menu in menus]
+    offered += [demo_window.stack.list.actions(), demo_window.views.mask_view.actions()]
+    demo_window.tree.tree.selectAll()
+    menu = QMenu(demo_window)
+    demo_window.tree._offer_selected(menu, demo_window.tree._selected_rows())
+    offered.append([*menu.actions(), *demo_window.tree.tree.actions()])
+    twice = [given_twice(action.text() for action in actions) for actions in offered]
+    assert twice == [[]] * 8
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_in_the_window(demo_window, workbench, settle, qtbot, method):
+    settle()
+    draft = demo_window.draft
+    draft.method.setCurrentIndex(draft.method.findData(method))
+    draft.method.activated.emit(draft.method.currentIndex())
+    tabs = demo_window.views.findChild(QTabWidget)
+    always = [action.text() for action in demo_window.menuBar().actions()]
+    always += [tabs.tabText(index) for index in range(tabs.count())]
+    twice = {}
+    for index in range(tabs.count()):
+        tabs.setCurrentIndex(index)
+        QApplication.processEvents()  # shows what was made
+        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+        twice[tabs.tabText(index)] = given_twice([*always, *texts_of(demo_window)])
+    assert not any(twice.values()), twice
+
+
+@pytest.mark.parametrize("act", ["settings", "sweep", "batch"])
+def test_in_what_an_action_opens(demo_window, act):
+    before = set(demo_window.children())
+    demo_window.acts[act].trigger()
+    (opened,) = set(demo_window.children()) - before
+    assert given_twice(texts_of(opened)) == []
+    opened.close()
+
+
+@pytest.mark.parametrize("form", save_dialog.FORMS)
+def test_in_the_dialog_that_saves(demo_window, workbench, tmp_path, form):
+    dialog = SaveDialog(workbench, tmp_path / "pruned.safetensors", form, demo_window)
+    assert given_twice(texts_of(dialog)) == []
+    dialog.deleteLater()
+
+
+def test_in_how_a_recipe_fits(demo_window, workbench):
+    dialog = FitDialog(Recipe(), workbench.session.checkpoint, demo_window)
+    assert given_twice(texts_of(dialog)) == []
+    dialog.deleteLater()
+
+
+def test_in_a_question(window, monkeypatch, tmp_path):
+    asked = []
+
+    def look(box: QMessageBox) -> int:
+        asked.append(given_twice(texts_of(box)))
+        return QMessageBox.StandardButton.Cancel.value
+
+    monkeypatch.setattr(QMessageBox, "exec", look)
+    dialogs.agree_to_run(window, tmp_path)
+    dialogs.ask_unsaved(window, "a.pt")
+    dialogs.ask_cancel_saving(window)
+    dialogs.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
+    save_dialog._sure_to_replace(window, [tmp_path])
+    unsaved = Unsaved(
+        checkpoint=tmp_path, recipe="", folder=tmp_path, written=0.0, process=(1, 0.0)
+    )
+    recovery._ask(window, unsaved)
+    assert asked == [[]] * 6

@@ -68,7 +68,8 @@ def work(window: MainWindow, sought: str, rest: str, folder: str) -> Iterator[Re
         Path(folder, what).write_text(QGuiApplication.clipboard().text())
     yield from choose_method(window, "Random unstructured")
     yield from add_step(window)
-    yield window.recovery.journal._path.exists
+    kept = window.recovery.journal._path
+    yield lambda: kept.exists() and "random_unstructured" in kept.read_text()
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
@@ -9,8 +11,11 @@ from PySide6.QtWidgets import QLineEdit
 from prune_gui.errors import PluginError
 from prune_gui.gui import dialogs
 from prune_gui.gui.app import _begin
+from prune_gui.gui.preferences import Preferences
+from prune_gui.gui.windows import Windows
 from prune_gui.pruning.methods import METHODS, register
 from prune_gui.pruning.plugins import load_file
+from prune_gui.session import Settings
 from prune_gui.worker import Job
 
 NAP = """
@@ -170,13 +175,17 @@ def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(
 
 
 def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_them(
-    window, workbench, qtbot, plugin_file, nearest_mean, demo_checkpoint
+    qtbot, plugin_file, nearest_mean, demo_checkpoint
 ):
-    recipe = nearest_mean.with_suffix(".yaml")
-    with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
-        _begin(window, demo_checkpoint, recipe, [nearest_mean])
-    assert workbench.session.steps[0].method.name == "nearest_mean"
+    windows, recipe = Windows(Preferences(Settings()), Path("prune-gui.log")), nearest_mean
+    window = windows.make()
+    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+        _begin(windows, demo_checkpoint, recipe.with_suffix(".yaml"), [nearest_mean])
+    assert window.workbench.session.steps[0].method.name == "nearest_mean"
     assert window._errors._box is None
+    window.leave()
+    qtbot.waitUntil(lambda: not windows._leaving, timeout=60_000)
+    windows.deleteLater()
 
 
 def test_agreeing_takes_more_than_the_return_key(window, qtbot, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import threading
 import weakref
 from pathlib import Path
@@ -45,10 +46,15 @@ def other_checkpoint(tmp_path):
 
 
 @pytest.fixture
-def two(windows, qtbot, demo_checkpoint, other_checkpoint):
+def copied_demo(demo_checkpoint, tmp_path):
+    return Path(shutil.copy(demo_checkpoint, tmp_path))
+
+
+@pytest.fixture
+def two(windows, qtbot, copied_demo, other_checkpoint):
     """Return two windows, each with a checkpoint of its own and a step that is not saved."""
     made = windows.make(), windows.make()
-    for window, path in zip(made, (demo_checkpoint, other_checkpoint), strict=True):
+    for window, path in zip(made, (copied_demo, other_checkpoint), strict=True):
         with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
             window.commands.open_path(path)
     return made
@@ -194,10 +200,11 @@ def test_a_setting_changed_in_one_window_counts_in_the_others(two, windows):
     assert [dialog.white_pictures.isChecked() for dialog in shown] == [True, True]
 
 
-def test_files_opened_in_any_window_are_recent_in_all(two, other_checkpoint):
+def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_checkpoint):
     for window in two:
         window._list_recent()
-        assert [action.text() for action in window._recent.actions()] == [f"&1  {other_checkpoint}"]
+        texts = [action.text() for action in window._recent.actions()]
+        assert texts == [f"&1  {other_checkpoint}", f"&2  {copied_demo}"]
 
 
 def test_what_another_program_wrote_into_the_settings_stays(two, tmp_path):

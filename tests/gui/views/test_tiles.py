@@ -106,10 +106,11 @@ def test_a_picture_comes_in_strips_of_few_entries_each_finished(rows, columns, c
         patch.setattr(tiles_module, "STRIP", entries)
         for strip in mosaic.paint(missing, _paint):
             assert not seen.keys() & strip.keys()
-            assert (
-                len({row for row, _ in strip}) == 1
-                or len(strip) * tile * min(tile, columns) <= entries
+            size = sum(
+                min(tile, rows - down * tile) * min(tile, columns - across * tile)
+                for down, across in strip
             )
+            assert len({row for row, _ in strip}) == 1 or size <= entries
             seen |= strip
             pixels = mosaic.join(seen).pixels
             there = _there(mosaic, seen, pixels)

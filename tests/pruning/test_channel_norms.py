@@ -92,6 +92,20 @@ def test_powers_too_large_for_float32_are_added_up_all_the_same(dtype, n):
         torch.testing.assert_close(channel_norms(t, n, dim), plain(t, n, dim).float())
 
 
+def test_the_root_of_every_bfloat16_magnitude_is_as_exact_as_float32_can_be():
+    every = torch.arange(-(1 << 15), 0, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    rows = every[:, None].expand(-1, 512).contiguous()  # long enough for every loop there is
+    found = channel_norms(rows, 0.5, 0)
+    known = plain(rows, 0.5, 0).float()
+    torch.testing.assert_close(found, known, rtol=2**-20, atol=0, equal_nan=True)
+
+
+def test_entries_too_small_to_be_exact_do_not_spoil_those_that_are_not():
+    t = torch.full((2, 512), 1e-39, dtype=torch.bfloat16)
+    t[1, ::2] = 3.0
+    torch.testing.assert_close(channel_norms(t, 0.5, 0).double(), plain(t, 0.5, 0))
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2, 3])
 def test_transposed_and_channels_last_tensors_are_read_where_they_lie(dim):
     t = torch.randn(4, 6, 5, 3)

@@ -15,6 +15,7 @@ from prune_gui.pruning.methods.structured import LnStructured
 from prune_gui.pruning.methods.unstructured import L1Unstructured
 from prune_gui.recipe import scripted
 from prune_gui.recipe.codes import IN_FILE
+from prune_gui.recipe.exporting import metadata_for
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
@@ -59,7 +60,7 @@ def python_script(resolution: Resolution, out: Path) -> str:
     """Return a program that prunes the same entries of the same file, and writes them to `out`.
 
     A step that torch.nn.utils.prune can say is a call of it. Any other is left to this package, and
-    a comment says so.
+    a comment says so. Of a safetensors file it makes the same bytes as `export`.
 
     Args:
         resolution: of the whole stack.
@@ -78,7 +79,7 @@ def python_script(resolution: Resolution, out: Path) -> str:
         parts.append(f"FOLDER = Path({str(resolution.recipe.locate('').absolute())!r})")
     parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, LAST]
     parts += [f"state[{alias!r}] = state[{name!r}]" for alias, name in _aliases(resolution)]
-    parts.append(f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n")
+    parts += _saving(resolution, out)
     return "\n".join(parts)
 
 
@@ -157,6 +158,17 @@ def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
             yield alias, name
 
 
+def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
+    """Yield what writes the tensors, as `export` does if the input is one file of its kind."""
+    checkpoint = resolution.checkpoint
+    pairs = any(info.pair for info in checkpoint.tensors.values())
+    if checkpoint.format == "safetensors" and checkpoint.files == (checkpoint.path,) and not pairs:
+        yield f"metadata = {_text(metadata_for(resolution, 'finalized', ''))}"
+        yield f"save_like(CHECKPOINT, state, metadata, {str(out)!r})\n"
+    else:
+        yield f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n"
+
+
 def _plain(method: L1Unstructured | LnStructured) -> bool:
     """Tell whether torch has a word for all parameters of a method."""
     others = (method.importance, method.moved_from, method.amount_of, method.max_sparsity)
@@ -219,4 +231,4 @@ IN_TORCH: Final[Mapping[type[Method], Callable[..., list[str]]]] = {
 
 
 def _text(value: object) -> str:
-    return pformat(value, width=WIDTH, compact=True)
+    return pformat(value, width=WIDTH, compact=True, sort_dicts=False)

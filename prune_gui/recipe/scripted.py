@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -74,3 +78,21 @@ def held(t: Tensor) -> tuple[nn.Module, str]:
 def without_channels(t: Tensor, dim: int, channels: Sequence[int]) -> Tensor:
     """Return a mask of ones, with zeros in some channels."""
     return torch.ones_like(t).index_fill_(dim, torch.tensor(channels), 0)
+
+
+def save_like(source: str, state: Mapping[str, Tensor], metadata: dict[str, str], out: str) -> None:
+    """Write tensors in the order of a safetensors file, where save_file would sort them."""
+    octets = Path(source).read_bytes()
+    known = json.loads(octets[8 : 8 + int.from_bytes(octets[:8], "little")])
+    made_of = {"prune_gui.input": f"sha256:{hashlib.sha256(octets).hexdigest()}"}
+    header: dict[str, Any] = {"__metadata__": known.pop("__metadata__", {}) | metadata | made_of}
+    stop = 0
+    for name, entry in known.items():
+        start, stop = stop, stop + state[name].nbytes
+        header[name] = {**entry, "data_offsets": (start, stop)}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with Path(out).open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in known:
+            file.write(state[name].contiguous().view(-1).view(torch.uint8).numpy().data)

@@ -47,10 +47,8 @@ def check_a_day(folder: Path, sought: list[str], rest: list[str]) -> None:
     saved = (folder / "finalized.safetensors").read_bytes()
     assert (folder / "again.safetensors").read_bytes() == saved
     assert (folder / "by-command.safetensors").read_bytes() == saved
+    assert (folder / "by-script.safetensors").read_bytes() == saved
     tensors = load_file(folder / "finalized.safetensors")
-    scripted = load_file(folder / "by-script.safetensors")
-    assert scripted.keys() == tensors.keys()
-    assert all(torch.equal(scripted[name], tensor) for name, tensor in tensors.items())
     for name in sought:
         groups = tensors[name].flatten(1).view(-1, 4)
         assert (groups != 0).sum(1).max() == 2, name

@@ -47,7 +47,11 @@ def both(source: Path, folder: Path, recipe: Recipe) -> tuple[str, dict, dict]:
         resolution = resolve(recipe, checkpoint)
         script = python_script(resolution, folder / "torch.safetensors")
         export(resolution, folder / "ours.safetensors")
-    return script, run(script, folder), load_file(folder / "ours.safetensors")
+    made, ours = run(script, folder), load_file(folder / "ours.safetensors")
+    if "save_like" in script.splitlines()[-1]:
+        octets = [(folder / f"{name}.safetensors").read_bytes() for name in ("torch", "ours")]
+        assert octets[0] == octets[1]
+    return script, made, ours
 
 
 def assert_same_bytes(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> None:
@@ -72,7 +76,8 @@ def test_what_torch_can_say_needs_nothing_but_torch_and_makes_the_same_bytes(tmp
     ]
     recipe = Recipe.from_yaml(Recipe(steps=steps).to_yaml(), folder=tmp_path)
     script, found, wanted = both(tmp_path / "model.safetensors", tmp_path, recipe)
-    assert "prune_gui" not in script
+    assert "import prune_gui" not in script
+    assert "save_like" in script.splitlines()[-1]
     assert_same_bytes(found, wanted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -39,7 +40,8 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
     """Yield ``work(task)`` for every task, in order, computed on `torch.get_num_threads()` threads.
 
     The calling thread is one of them. The first exception ends it; tasks not begun by then are
-    dropped.
+    dropped. Work that calls this in turn has threads of its own, since those of the work around it
+    may all wait for what it finds.
     """
     left = deque(enumerate(tasks))
     count, others = len(left), torch.get_num_threads() - 1
@@ -47,6 +49,7 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
         yield from (work(task) for _, task in left)
         return
     done: dict[int, Result] = {}
+    depth = _here.depth
 
     def do_one() -> bool:
         """Do a task if one is left."""
@@ -54,7 +57,11 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
             place, task = left.popleft()
         except IndexError:
             return False
-        done[place] = work(task)
+        _here.depth = depth + 1
+        try:
+            done[place] = work(task)
+        finally:
+            _here.depth = depth
         return True
 
     def do_all() -> None:
@@ -65,7 +72,7 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
             left.clear()
             raise
 
-    helpers = [_pool(others).submit(do_all) for _ in range(min(others, count - 1))]
+    helpers = [_pool(others, depth).submit(do_all) for _ in range(min(others, count - 1))]
     try:
         for place in range(count):
             while place not in done:
@@ -79,10 +86,19 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
         wait([helper for helper in helpers if not helper.cancel()])
 
 
-@lru_cache(maxsize=1)
-def _pool(threads: int) -> ThreadPoolExecutor:
+class _Here(threading.local):
+    """How many calls of `run` the calling thread works for."""
+
+    depth = 0
+
+
+_here = _Here()
+
+
+@lru_cache(maxsize=4)
+def _pool(threads: int, depth: int) -> ThreadPoolExecutor:
     """Return threads that wait for work: to start them takes longer than many a pass over memory.
 
-    Whoever calls `run` from one of them does the work itself if the others are busy.
+    Whoever calls `run` does the work itself while they are busy.
     """
     return ThreadPoolExecutor(threads, NAME)

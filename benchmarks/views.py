@@ -253,17 +253,20 @@ def sliding(window: MainWindow) -> Iterator[Act]:
 
 @contextmanager
 def cutting(window: MainWindow) -> Iterator[Act]:
-    """Drag the line of the draft's cut to and fro."""
+    """Drag the line of the draft's cut to and fro, all the while where it can follow."""
     view = window.views.distribution_view
     plot, [line] = view._plot, view._cuts.values()
     height = plot.view.viewRange()[1][1] / 2
-    line_there = plot.view.mapViewToScene(QPointF(line._positive.value(), height))
-    start, reach = QPointF(plot.mapFromScene(line_there)), 0.15 * plot.viewport().width()
+    zero, start = (
+        QPointF(plot.mapFromScene(plot.view.mapViewToScene(QPointF(value, height))))
+        for value in (0.0, line._positive.value())
+    )
+    nearest, reach = 0.9 * zero + 0.1 * start, 0.15 * plot.viewport().width()
     send(plot, QEvent.Type.MouseMove, start, NONE)
     send(plot, QEvent.Type.MouseButtonPress, start, LEFT)
 
     def act(over: float) -> None:
-        at = start + QPointF(reach * to_and_fro(over), 0)
+        at = nearest + QPointF(reach * (1 + to_and_fro(over)), 0)
         send(plot, QEvent.Type.MouseMove, at, LEFT)
 
     yield act

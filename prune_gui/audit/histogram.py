@@ -116,7 +116,7 @@ def histogram(
     """Count the weights of a parameter in each bin, by the step that pruned them.
 
     If the last step alone is another than `before`, and prunes where the weight is small, only the
-    weights near its cut are looked at.
+    bins that hold its cut are counted.
 
     Args:
         resolution: what is pruned.
@@ -204,36 +204,3 @@ def cuts(resolution: Resolution, name: str) -> dict[int, float]:
         if isinstance(method, ScoredMethod) and method.ranks_weights:
             found[layer.step] = predicate.ranking.keys.value(predicate.cut().threshold)
     return {step: value for step, value in found.items() if math.isfinite(value)}
-
-
-def share_below(
-    resolution: Resolution, names: tuple[str, ...], threshold: float, monitor: Monitor
-) -> tuple[int, int]:
-    """Return how many entries a cut at `threshold` would prune, and out of how many.
-
-    Args:
-        resolution: before the step whose cut it is.
-        names: the parameters it is for.
-        threshold: entries of at most this absolute value would go.
-        monitor: told of the entries looked at.
-
-    Returns:
-        (entries at or below the threshold, all entries), of those that no step has pruned yet.
-
-    Raises:
-        Cancelled: the monitor said so.
-    """
-    below = remaining = 0
-    for name in names:
-        pruned, size = resolution.counts[name]
-        read = values.reader(resolution.checkpoint, name)
-
-        def look(stretch: tuple[int, int], name: str = name, read: values.Reader = read) -> int:
-            monitor.advance(stretch[1] - stretch[0])
-            codes = resolution.pruned_by_within(name, *stretch)
-            return kernels.count_at_most(read(*stretch), codes, threshold)
-
-        monitor.expect(size)
-        below += sum(run(look, chunks(size)))
-        remaining += size - pruned
-    return below, remaining

@@ -350,11 +350,31 @@ def add_squares_of_each(
 
 
 @compiled
-def count_at_most(values: Values, codes: Codes, threshold: float) -> int:
-    """Count the entries still there whose absolute value is ``threshold`` or less."""
-    found = 0
-    for i in range(values.size):
-        found += codes[i] == 0 and abs(values[i]) <= threshold
+def count_between(
+    bits: Bits,
+    alive: NDArray[np.bool_] | None,
+    least: np.unsignedinteger[Any],
+    threshold: np.unsignedinteger[Any],
+    last_tie: int,
+) -> int:
+    """Count the entries whose bits lie from ``least`` to ``threshold``.
+
+    Args:
+        bits: of numbers of both signs; in those that are looked for the sign is a bit too.
+        alive: where entries are still there; None if all are.
+        least: the lowest bits that count.
+        threshold: the highest; they count up to ``last_tie`` alone.
+        last_tie: a position, -1 or less if there is none.
+    """
+    found, ties = 0, min(max(last_tie + 1, 0), bits.size)
+    for i in range(ties):
+        between = (bits[i] >= least) & (bits[i] <= threshold)
+        found += between & (alive is None or alive[i])
+    rest = bits[ties:]  # from 0 on, or the loop is not vectorized
+    alive_rest = None if alive is None else alive[ties:]
+    for i in range(rest.size):
+        between = (rest[i] >= least) & (rest[i] < threshold)
+        found += between & (alive_rest is None or alive_rest[i])
     return found
 
 
@@ -372,7 +392,6 @@ def warm_up() -> None:
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))
         count_channel_steps(codes, values, slots, 1, 0, counts, alive)
-        count_at_most(values, codes, 0.0)
         for kept in (None, alive):
             add_squares(values, kept, 1, 0, np.zeros(2), np.zeros(2, np.int64), both)
             pair = np.zeros((1, 2), np.int64)
@@ -380,3 +399,6 @@ def warm_up() -> None:
         find_bins(values, unit, bins)
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)
+    for kind in (np.uint16, np.uint32, np.uint64):
+        for here in (None, alive):
+            count_between(np.zeros(1, kind), here, kind(0), kind(0), 0)

@@ -1,4 +1,4 @@
-"""A histogram after the cut of the last step moved: only weights near it are looked at again."""
+"""A histogram after the cut of the last step moved: what is counted anew is one bin."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit import kernels, values
+from prune_gui.audit.kernels import count_between
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.kernels import find_between
 from prune_gui.pruning.keys import ScoreKeys
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates import EntryCut
 from prune_gui.pruning.selection import Cut
+from prune_gui.pruning.stretches import stretches
 from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.codes import IN_FILE
 from prune_gui.recipe.companions import file_entries
 
 
@@ -38,7 +39,7 @@ def own_cut(resolution: Resolution, name: str) -> OwnCut | None:
     """Return the cut of the last step that is for a parameter, if it ranks the weights alone."""
     layers, checkpoint = resolution.layers.get(name, ()), resolution.checkpoint
     predicate = layers[-1].predicate if layers else None
-    if not isinstance(predicate, EntryCut):
+    if not isinstance(predicate, EntryCut) or layers[-1].step == IN_FILE:
         return None
     keys = predicate.ranking.keys
     if not isinstance(keys, ScoreKeys) or keys.scores != file_entries(
@@ -59,48 +60,62 @@ def count_pruned(
 ) -> NDArray[np.int64]:
     """Return how many weights of each bin the last step prunes.
 
+    Between the bins that hold the cut and its negative it prunes all that is left, and beyond them
+    nothing. It is known how many it prunes, so of these two bins one is counted.
+
     Args:
         resolution: what is pruned.
         name: of the parameter.
         own: its `own_cut`.
-        edges: of the bins.
+        edges: of the bins; no finite weight lies outside.
         kept: how many weights of each bin the steps before leave.
         monitor: told of the entries looked at.
 
     Raises:
         Cancelled: the monitor said so.
     """
-    nearest, farthest = _distances(edges)
-    all_go, unclear = farthest < own.value, (nearest <= own.value) & (own.value <= farthest)
-    before = stack.alive(resolution.layers[name][:-1])
-    key = own.keys.bits(0, 0).dtype.type
-    # One less, as rounding may have brought it up.
-    least = key(max(0, own.keys.key(float(nearest.min(where=unclear, initial=own.value))) - 1))
-
-    def look(stretch: tuple[int, int]) -> NDArray[np.int64]:
-        monitor.advance(stretch[1] - stretch[0])
-        bits = own.keys.bits(*stretch)
-        near = np.empty(bits.size, np.uint32)
-        last_tie = own.cut.last_tie - stretch[0]
-        count = find_between(
-            bits, key(own.keys.magnitude), least, key(own.cut.threshold), last_tie, near
-        )
-        near = near[:count]
-        if before is not None:
-            near = near[before(*stretch)[near]]
-        bins = np.empty(near.size, np.uint32)
-        kernels.find_bins(values.of_bits(bits[near], own.keys.dtype), edges, bins)
-        return np.bincount(bins, minlength=len(edges) - 1)
-
-    size = resolution.checkpoint.tensors[name].numel
-    monitor.expect(size)
-    counted = sum(run(look, chunks(size)), start=np.zeros(len(edges) - 1, np.int64))
-    found: NDArray[np.int64] = np.where(unclear, counted, np.where(all_go, kept, 0))
+    # A cut beyond all weights may pass for one in the last bin: what goes there is known as well.
+    places = np.searchsorted(edges[:-1], [-own.value, own.value], side="right") - 1
+    low, high = places.tolist()
+    bins = np.arange(len(kept))
+    found: NDArray[np.int64] = np.where((low < bins) & (bins < high), kept, 0)
+    rest = own.cut.pruned - int(found.sum())
+    if low in (-1, high):
+        found[high] = rest
+    elif edges[high] > 0:
+        found[high] = _count_beyond(resolution, name, own, edges[high], monitor)
+        found[low] = rest - found[high]
+    else:  # then the other one lies below zero
+        found[low] = _count_beyond(resolution, name, own, edges[low + 1], monitor)
+        found[high] = rest - found[low]
     return found
 
 
-def _distances(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and the greatest absolute value in each bin, both edges included."""
-    low, high = edges[:-1], edges[1:]
-    ends = np.abs([low, high])
-    return np.where((low <= 0) & (high >= 0), 0.0, ends.min(0)), ends.max(0)
+def _count_beyond(
+    resolution: Resolution, name: str, own: OwnCut, edge: float, monitor: Monitor
+) -> int:
+    """Count what the last step prunes on the far side of an edge, as seen from zero.
+
+    The edge itself is a part of that if it lies above zero, as bins hold their lower edges.
+    """
+    before, keys, cut = stack.alive(resolution.layers[name][:-1]), own.keys, own.cut
+    if edge > 0:
+        sign, first = 0, keys.first_key(edge)
+    else:
+        sign, first = keys.magnitude + 1, keys.first_key(math.nextafter(-edge, math.inf))
+
+    def look(stretch: tuple[int, int]) -> int:
+        monitor.advance(stretch[1] - stretch[0])
+        bits = keys.bits(*stretch)
+        alive = None if before is None else before(*stretch)
+        as_bits = bits.dtype.type
+        return count_between(
+            bits,
+            alive,
+            as_bits(sign | first),
+            as_bits(sign | cut.threshold),
+            cut.last_tie - stretch[0],
+        )
+
+    monitor.expect(keys.size)
+    return sum(run(look, stretches(keys)))

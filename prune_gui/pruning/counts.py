@@ -5,14 +5,19 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-KEPT_AT_MOST: Final = 1 << 26
-"""Bytes of all counts that are remembered: of some thousand million entries."""
+LEADING_AT_MOST: Final = 1 << 26
+"""Bytes of all counts of leading digits that are remembered: of some thousand million entries, or
+of a hundred thousand tensors."""
+FURTHER_AT_MOST: Final = 1 << 24
+"""Likewise of further digits: of the last cut through a few hundred million entries."""
+AT_LEAST: Final = 512
+"""Bytes that counts take however few they are, about: objects, and what they are found by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class Counts:
     Attributes:
         values: ascending.
         counts: as many, none of them 0.
-        parts: the same for each chunk of the tensor, in order; or ().
+        parts: the same for each stretch of the tensor, in order; or ().
     """
 
     values: NDArray[np.integer[Any]]
@@ -37,7 +42,7 @@ class Counts:
 
     @classmethod
     def sum(cls, parts: Sequence[Counts], *, keep: bool) -> Counts:
-        """Add up the counts of chunks, and keep them if told to."""
+        """Add up the counts of stretches, and keep them if told to."""
         end = max((int(part.values[-1]) + 1 for part in parts if part.values.size), default=0)
         table = np.zeros(end, np.int64)
         for part in parts:
@@ -53,7 +58,7 @@ class Counts:
     @property
     def nbytes(self) -> int:
         """How much memory they take."""
-        own = self.values.nbytes + self.counts.nbytes
+        own = AT_LEAST + self.values.nbytes + self.counts.nbytes
         return own + sum(part.nbytes for part in self.parts)
 
     def below(self, value: int) -> int:
@@ -75,14 +80,17 @@ NOTHING: Final = Counts.of(np.zeros(0, np.int64))
 """The counts of no entries."""
 
 
-class Remembered:
-    """The counts of the leading digit of whole tensors, so that a new amount needs them no more.
+class Latest:
+    """Counts, for as long as there is room; those asked for longest ago are forgotten first.
 
-    They follow from the keys, and from which entries are still there; not from what a step wants.
     Safe to use from several threads.
+
+    Args:
+        room: bytes that they may take.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
+        self._room = room
         self._known: OrderedDict[Hashable, Counts] = OrderedDict()
         self._bytes = 0
         self._changing = threading.Lock()
@@ -95,11 +103,27 @@ class Remembered:
             return self._known.get(of)
 
     def put(self, of: Hashable, counts: Counts) -> None:
-        """Remember counts; those asked for longest ago are forgotten for them."""
+        """Remember counts."""
         with self._changing:
             if of in self._known:
                 return
             self._known[of] = counts
             self._bytes += counts.nbytes
-            while self._bytes > KEPT_AT_MOST:
+            while self._bytes > self._room:
                 self._bytes -= self._known.popitem(last=False)[1].nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The counts of digits of whole tensors, so that a new amount needs them no more.
+
+    They follow from the keys, and from which entries are still there; not from what a step wants.
+
+    Attributes:
+        leading: of the digit that every key has.
+        further: of digits of the keys that begin as a cut does. Every cut has others, which would
+            soon take the room of all the former.
+    """
+
+    leading: Latest = field(default_factory=lambda: Latest(LEADING_AT_MOST))
+    further: Latest = field(default_factory=lambda: Latest(FURTHER_AT_MOST))

@@ -66,11 +66,10 @@ def find_between(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
     least: np.unsignedinteger[Any],
-    threshold: np.unsignedinteger[Any],
-    last_tie: int,
+    most: np.unsignedinteger[Any],
     found: NDArray[np.uint32],
 ) -> int:
-    """List the positions that `mark_below` marks, but for keys below ``least``; return how many.
+    """List the positions of keys from ``least`` to ``most``, and return how many there are.
 
     Made for few of them: eight entries of which none is meant are passed over at once.
     """
@@ -80,12 +79,12 @@ def find_between(
         block = bits[start : start + BLOCK]
         for i in range(block.size):
             key = block[i] & magnitude
-            between[i] = (key >= least) & (key <= threshold)
+            between[i] = (key >= least) & (key <= most)
         between[block.size :] = 0
         for place in range(eights.size):
             if eights[place] != 0:
                 for i in range(8 * place, 8 * place + 8):
-                    if between[i] and (block[i] & magnitude < threshold or start + i <= last_tie):
+                    if between[i]:
                         found[count] = start + i
                         count += 1
     return count
@@ -109,7 +108,7 @@ def count_digits_between(
     found = np.empty(BLOCK, np.uint32)
     for start in range(0, bits.size, BLOCK):
         block = bits[start : start + BLOCK]
-        for i in found[: find_between(block, magnitude, least, most, BLOCK, found)]:
+        for i in found[: find_between(block, magnitude, least, most, found)]:
             if alive is None or alive[start + i]:
                 counts[((block[i] & magnitude) >> shift) & digit] += np.uint32(1)
 

@@ -132,10 +132,14 @@ class ScoreKeys:
         """Return the raw bits of the flat entries [start, stop)."""
         return raw_bits(self.scores.part(start, stop).to(self.dtype))
 
-    def key(self, value: float) -> int:
-        """Return the key of the number nearest to a value."""
-        number = torch.tensor([value], dtype=torch.float64).to(self.dtype)
-        return int(raw_bits(number)[0]) & self.magnitude
+    def first_key(self, value: float) -> int:
+        """Return the least key whose number is `value`, which has no sign, or more.
+
+        It is `first_non_finite` if no finite number is.
+        """
+        nearest = torch.tensor([value], dtype=torch.float64).to(self.dtype)
+        key = int(raw_bits(nearest)[0]) & self.magnitude
+        return key + 1 if self.value(key) < value else key
 
     def value(self, key: int) -> float:
         """Return the absolute value that a key stands for."""

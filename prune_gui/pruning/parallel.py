@@ -22,10 +22,11 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def chunks(size: int) -> Iterator[tuple[int, int]]:
-    """Cut the indices [0, size) into stretches (start, stop) of at most `CHUNK`."""
-    for start in range(0, size, CHUNK):
-        yield start, min(start + CHUNK, size)
+def chunks(size: int, most: int | None = None) -> Iterator[tuple[int, int]]:
+    """Cut the indices [0, size) into stretches (start, stop) of at most `most`, or else `CHUNK`."""
+    most = most or CHUNK
+    for start in range(0, size, most):
+        yield start, min(start + most, size)
 
 
 def use_threads(count: int | None) -> None:

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import kernels, parallel
-from prune_gui.pruning.counts import NOTHING, Counts, Remembered
+from prune_gui.pruning.counts import NOTHING, Counts, Latest, Remembered
 from prune_gui.pruning.keys import Alive, Bits, KeySource, ScoreKeys, with_equal_nans
 from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.stretches import stretches
 
 DIGIT_BITS = 16
 
@@ -138,6 +139,55 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
     return [cuts[i] for i in range(len(rankings))]
 
 
+@dataclass(frozen=True, slots=True)
+class Below:
+    """How many entries of a ranking lie below a key.
+
+    Attributes:
+        below: entries still there whose key is lower.
+        there: all entries still there.
+        non_finite: how many of those are NaN or infinite.
+    """
+
+    below: int
+    there: int
+    non_finite: int
+
+
+def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list[Below]:
+    """Count the entries of each ranking that lie below a key, digit by digit as `find_cuts` does.
+
+    Where counts are remembered, to cut there then costs no other look at the entries.
+
+    Args:
+        rankings: all of the same key width.
+        key: at most the least one that is not finite.
+        monitor: told of the bytes read.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
+    first: list[Counts] = []
+    left = sum(work(ranking.keys) for ranking in rankings)
+    monitor.expect(left)
+    for above in range(8 * width, 0, -DIGIT_BITS):
+        search = _Search(list(range(len(rankings))), 0, key >> above)
+        counts = _count(rankings, above, [search], monitor)
+        first = first or counts
+        left -= sum(ranking.keys.size * width for ranking in rankings)
+        rest = max(above - DIGIT_BITS, 0)
+        digit = key >> rest & ((1 << (above - rest)) - 1)
+        below = [known + one.below(digit) for known, one in zip(below, counts, strict=True)]
+        if key == key >> rest << rest:  # the digits that are left are 0: nothing is lower
+            break
+    monitor.advance(left)
+    return [
+        Below(lower, one.total, _non_finite(ranking, one))
+        for ranking, lower, one in zip(rankings, below, first, strict=True)
+    ]
+
+
 def _narrow(
     search: _Search,
     rankings: Sequence[Ranking],
@@ -240,11 +290,10 @@ def _count(
 ) -> list[Counts]:
     """Count the digit just under bit `above` among keys that begin as their search says."""
     width = rankings[0].keys.width
-    if above == 8 * width:
-        known = [one.remembered and one.remembered.get((one.keys, one.alive)) for one in rankings]
-    else:
-        known = [None] * len(rankings)
     prefix = {i: search.prefix for search in searches for i in search.members}
+    asked = [(one.keys, one.alive, above, prefix[i]) for i, one in enumerate(rankings)]
+    memories = [_memory(one, above) for one in rankings]
+    known = [memory and memory.get(of) for memory, of in zip(memories, asked, strict=True)]
     shift = max(above - DIGIT_BITS, 0)
 
     def count(task: tuple[int, int, int]) -> tuple[int, Counts]:
@@ -257,17 +306,25 @@ def _count(
         (index, *stretch)
         for index, ranking in enumerate(rankings)
         if known[index] is None
-        for stretch in parallel.chunks(ranking.keys.size)
+        for stretch in stretches(ranking.keys)
     ]
     found = [counts or NOTHING for counts in known]
     for index, parts in groupby(parallel.run(count, tasks), key=itemgetter(0)):
         found[index] = Counts.sum([part for _, part in parts], keep=shift == 0)
-    for ranking, counts, before in zip(rankings, found, known, strict=True):
-        if before is not None:
-            monitor.advance(ranking.keys.size * width)
-        elif above == 8 * width and ranking.remembered is not None:
-            ranking.remembered.put((ranking.keys, ranking.alive), counts)
+    for i, memory in enumerate(memories):
+        if known[i] is not None:
+            monitor.advance(rankings[i].keys.size * width)
+        elif memory is not None:
+            memory.put(asked[i], found[i])
     return found
+
+
+def _memory(ranking: Ranking, above: int) -> Latest | None:
+    """Return what remembers the counts of the digit just under bit `above`."""
+    if ranking.remembered is None:
+        return None
+    leading = above == 8 * ranking.keys.width
+    return ranking.remembered.leading if leading else ranking.remembered.further
 
 
 def _count_stretch(
@@ -339,16 +396,16 @@ def nth_tie(
         threshold: a key.
         ordinal: from 1; so many ties there are.
         monitor: asked whether to stop.
-        ties: how many there are in each chunk, if that is known.
+        ties: how many there are in each stretch, if that is known.
     """
-    stretches = list(parallel.chunks(ranking.keys.size))
+    pieces = stretches(ranking.keys)
 
     def count(stretch: tuple[int, int]) -> int:
         monitor.advance()
         return kernels.count_ties(*_sought(ranking, threshold, *stretch))
 
     left = ordinal
-    for stretch, here in zip(stretches, ties or parallel.run(count, stretches), strict=True):
+    for stretch, here in zip(pieces, ties or parallel.run(count, pieces), strict=True):
         if left <= here:
             place = kernels.find_tie(*_sought(ranking, threshold, *stretch), left)
             return stretch[0] + place

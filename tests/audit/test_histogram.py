@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.histogram import bin_edges, cuts, histogram, share_below, value_range
+from prune_gui.audit.histogram import bin_edges, cuts, histogram, value_range
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 
@@ -102,22 +102,3 @@ def test_steps_that_rank_otherwise_have_no_cut(resolved):
         w=torch.randn(4, 4),
     )
     assert cuts(resolution, "w") == {}
-
-
-@given(st.lists(values_32, min_size=1, max_size=40), st.floats(0, 100), st.booleans())
-def test_share_below_counts_what_is_still_there(resolved, values, threshold, stacked):
-    resolution = resolved(*([HALF] if stacked else []), a=torch.tensor(values), b=torch.ones(3, 2))
-    below, remaining = share_below(resolution, ("a", "b"), threshold, Monitor())
-    kept = [
-        w[resolution.mask(n)] for n, w in (("a", torch.tensor(values)), ("b", torch.ones(3, 2)))
-    ]
-    alive = torch.cat(kept).double().abs().numpy()
-    assert remaining == len(alive)
-    assert below == np.count_nonzero(alive <= threshold)
-
-
-def test_dragging_a_cut_to_where_it_is_gives_the_amount_it_came_from(resolved):
-    weights = torch.randn(50, 40, generator=torch.Generator().manual_seed(0))
-    dense = resolved(w=weights)
-    threshold = cuts(resolved({**HALF, "amount": 700}, w=weights), "w")[1]
-    assert share_below(dense, ("w",), threshold, Monitor()) == (700, 2000)

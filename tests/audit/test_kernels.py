@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prune_gui.audit import kernels
 from prune_gui.audit.density import density
-from prune_gui.audit.histogram import bin_edges, histogram, share_below, value_range
+from prune_gui.audit.histogram import bin_edges, histogram, value_range
 from prune_gui.audit.norms import channels
 from prune_gui.audit.plane import Plane
 from prune_gui.monitor import Monitor
@@ -14,7 +17,7 @@ LOOPS = (
     kernels.count_bins,
     kernels.widen_range,
     kernels.count_channel_steps,
-    kernels.count_at_most,
+    kernels.count_between,
 )
 
 
@@ -22,14 +25,32 @@ LOOPS = (
 def test_nothing_is_left_to_compile_after_warming_up(resolved, dtype):
     kernels.warm_up()
     known = [set(loop.signatures) for loop in LOOPS]
-    resolution = resolved(
-        {"method": "l1_unstructured", "amount": 0.5}, w=torch.ones(3, 4).to(dtype)
-    )
+    weights, half = torch.ones(3, 4).to(dtype), {"method": "l1_unstructured", "amount": 0.5}
+    resolution = resolved(half, w=weights)
     plane = Plane.flattened((3, 4))
     density(resolution, "w", plane, range(3), range(4), (2, 2), Monitor())
     density(resolution, "w", plane.transposed, range(4), range(3), (2, 2), Monitor())
     edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 4, symmetric=True)
-    histogram(resolution, "w", edges, Monitor())
-    share_below(resolution, ("w",), 0.5, Monitor())
+    for moved in (resolution, resolved(half, half, w=weights)):
+        before = histogram(moved, "w", edges, Monitor())
+        histogram(moved, "w", edges, Monitor(), before)
     channels(resolution, "w", 1, Monitor())
     assert [set(loop.signatures) for loop in LOOPS] == known
+
+
+@given(
+    dtype=st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64]),
+    size=st.integers(0, 100),
+    last_tie=st.integers(-5, 105),
+    bounds=st.tuples(st.integers(0, 9), st.integers(0, 9)),
+    some=st.booleans(),
+)
+def test_what_lies_between_is_counted_up_to_the_last_tie(dtype, size, last_tie, bounds, some):
+    generator = np.random.default_rng(size)
+    bits = generator.integers(0, 9, size, dtype, endpoint=True)
+    alive = generator.random(size) < 0.5 if some else None
+    least, threshold = map(dtype, bounds)
+    goes = (bits < threshold) | ((bits == threshold) & (np.arange(size) <= last_tie))
+    expected = (bits >= least) & goes & (True if alive is None else alive)
+    found = kernels.count_between(bits, alive, least, threshold, last_tie)
+    assert found == np.count_nonzero(expected)

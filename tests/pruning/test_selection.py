@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -11,11 +13,12 @@ from hypothesis import strategies as st
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.counts import Remembered
 from prune_gui.pruning.keys import KeySource, RandomKeys, ScoreKeys, ranking_dtype, raw_bits
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.predicates import EntryCut, RowCut
 from prune_gui.pruning.row_selection import find_row_cuts
-from prune_gui.pruning.selection import Ranking, find_cuts, mark, smallest
+from prune_gui.pruning.selection import Ranking, count_below, find_cuts, mark, smallest
 from prune_gui.pruning.sources import TensorScores
 
 DTYPES = [
@@ -179,6 +182,61 @@ def test_random_keys_prune_every_place_alike():
     # 400 draws with chance 1/4: mean 100, standard deviation about 8.7; five of them is never.
     assert times.sum() == 400 * 16
     assert np.abs(times - 100).max() < 44
+
+
+@given(st.floats(0, 5) | st.floats(0, 1e300), dtypes)
+def test_the_first_key_of_a_number_is_the_least_that_stands_for_no_less(value, dtype):
+    keys = keys_of(torch.zeros(1, dtype=dtype))
+    first = keys.first_key(value)
+    assert first == keys.first_non_finite or keys.value(first) >= value
+    assert first == 0 or keys.value(first - 1) < value
+
+
+@given(st.lists(values, min_size=1, max_size=3), dtypes, st.floats(0, 5), st.booleans())
+def test_what_lies_below_a_key_is_counted_exactly(parts, dtype, value, some):
+    tensors = [torch.tensor(part, dtype=torch.float64).to(dtype) for part in parts]
+    alive = [np.arange(len(part)) % 3 > 0 if some else np.ones(len(part), bool) for part in parts]
+    keys = [keys_of(tensor) for tensor in tensors]
+    rankings = [
+        Ranking(key, (lambda start, stop, there=there: there[start:stop]) if some else None)
+        for key, there in zip(keys, alive, strict=True)
+    ]
+    found = count_below(rankings, keys[0].first_key(value), Monitor())
+    for tensor, there, one in zip(tensors, alive, found, strict=True):
+        exact = tensor.double().abs().numpy()[there]
+        assert one.below == np.count_nonzero(exact < value)
+        assert one.there == len(exact)
+        assert one.non_finite == np.count_nonzero(~np.isfinite(exact))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_cut_where_entries_were_counted_costs_no_other_look_at_them(dtype):
+    tensor = torch.randn(500, generator=torch.Generator().manual_seed(0)).to(dtype)
+    looks = []
+
+    def read() -> torch.Tensor:
+        looks.append(1)
+        return tensor
+
+    keys = ScoreKeys.of(TensorScores(read, (500,), dtype))
+    ranking, at = Ranking(keys, remembered=Remembered()), float(tensor.double().abs()[7])
+    beyond = keys.first_key(math.nextafter(at, math.inf))
+    [found] = count_below([ranking], beyond, Monitor())
+    seen = len(looks)
+    [cut] = find_cuts([ranking], found.below, Monitor())
+    assert len(looks) == seen
+    assert keys.value(cut.threshold) == at
+    assert (cut.pruned, cut.last_tie) == (found.below, 499)
+    count_below([ranking], keys.first_key(at / 2), Monitor())
+    assert len(looks) > seen or dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("key", [0, 1 << 16, 12345, (1 << 16) - 1])
+def test_counting_below_a_key_tells_of_all_its_progress(key):
+    seen: list[tuple[int, int]] = []
+    monitor = Monitor(lambda *amounts: seen.append(amounts))
+    count_below([Ranking(keys_of(torch.rand(1000)))], key, monitor)
+    assert seen[-1] == (8000, 8000)
 
 
 def test_cancelling_ends_the_count():

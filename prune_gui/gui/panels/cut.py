@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,12 +72,9 @@ def field_for_weight(moved: Moved, *, value: float, monitor: Monitor) -> Setting
     Raises:
         Cancelled: the monitor said so.
     """
-    from prune_gui.audit.histogram import share_below
     from prune_gui.audit.scores import found_by
 
-    before, method = moved.before, moved.method
-    if before is None:
-        return None
+    method = moved.method
     if isinstance(method, Threshold):
         return _threshold(moved, value, monitor)
     if isinstance(method, Lamp):
@@ -84,12 +83,10 @@ def field_for_weight(moved: Moved, *, value: float, monitor: Monitor) -> Setting
             return None
         score = moved.session.spectra.found(moved.name, scored, monitor).score_at(value)
         return field_for_score(moved, value=score, monitor=monitor)
-    below, remaining = share_below(before, moved.names, value, monitor)
     if isinstance(method, Erk):
-        below, _ = share_below(before, (moved.name,), value, monitor)
-        return "amount", _overall(moved, before, below, remaining, monitor)
-    total = sum(before.counts[name][1] for name in moved.names)
-    return "amount", amount_for(method, below, remaining, total)
+        return _overall(moved, value, monitor)
+    counted = _up_to(moved, moved.names, value, monitor)
+    return ("amount", amount_for(method, *counted)) if counted else None
 
 
 def field_for_score(moved: Moved, *, value: float, monitor: Monitor) -> Setting | None:
@@ -148,6 +145,34 @@ def amount_for(method: Method, below: int, remaining: int, total: int) -> int | 
     return units / every if every else 0.0
 
 
+def _up_to(
+    moved: Moved, names: Sequence[str], value: float, monitor: Monitor
+) -> tuple[int, int, int] | None:
+    """Return how many entries have at most an absolute weight, of how many still there, and of all.
+
+    They are counted as the draft ranks them: then it finds its new cut in the same counts.
+
+    Args:
+        moved: a draft that ranks weights; None is returned of any other.
+        names: parameters that it cuts as one.
+        value: the absolute weight.
+        monitor: told of the bytes read.
+    """
+    from prune_gui.pruning.keys import ScoreKeys
+    from prune_gui.pruning.predicates import EntryCut
+    from prune_gui.pruning.selection import count_below
+
+    predicates = [moved.shown.outcomes[moved.number - 1].predicates.get(name) for name in names]
+    rankings = [one.ranking for one in predicates if isinstance(one, EntryCut)]
+    keys = rankings[0].keys if rankings else None
+    if not isinstance(keys, ScoreKeys):
+        return None
+    beyond = keys.first_key(math.nextafter(value, math.inf))
+    counted = count_below(rankings, beyond, monitor)
+    size = sum(ranking.keys.size for ranking in rankings)
+    return sum(one.below for one in counted), sum(one.there for one in counted), size
+
+
 def _threshold(moved: Moved, value: float, monitor: Monitor) -> Setting | None:
     """Return the threshold at a score, in standard deviations if it is given in those."""
     from prune_gui.pruning.keys import ScoreKeys
@@ -164,11 +189,14 @@ def _threshold(moved: Moved, value: float, monitor: Monitor) -> Setting | None:
     return "value", float(f"{value:.6g}")  # as many digits as a person would type, and more
 
 
-def _overall(
-    moved: Moved, before: Resolution, wanted: int, remaining: int, monitor: Monitor
-) -> int | float:
-    """Return the amount of all targets with which one of them loses so many entries."""
-    total = sum(before.counts[name][1] for name in moved.names)
+def _overall(moved: Moved, value: float, monitor: Monitor) -> Setting | None:
+    """Return the amount of all targets with which the parameter loses what is at most `value`."""
+    before, counted = moved.before, _up_to(moved, (moved.name,), value, monitor)
+    if before is None or counted is None:
+        return None
+    wanted, _, _ = counted
+    counts = [before.counts[name] for name in moved.names]
+    remaining, total = sum(n - pruned for pruned, n in counts), sum(n for _, n in counts)
 
     def pruned(units: int) -> int:
         update = {"amount": units, "amount_of": "remaining"}
@@ -180,4 +208,4 @@ def _overall(
         return tried.outcomes[-1].pruned[moved.name]
 
     units = max(0, bisect_right(range(remaining + 1), wanted, key=pruned) - 1)
-    return amount_for(moved.method, units, remaining, total)
+    return "amount", amount_for(moved.method, units, remaining, total)

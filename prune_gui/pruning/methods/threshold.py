@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -15,7 +14,6 @@ from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.keys import ScoreKeys
     from prune_gui.pruning.sources import Scores
 
 
@@ -60,21 +58,24 @@ class Threshold(ScoredMethod):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each target at the threshold, and count what lies below it."""
+        from prune_gui.pruning.keys import ScoreKeys
+        from prune_gui.pruning.selection import work
+
         scores = [self.scores(target) for target in targets]
-        passes = 1 if self.relative_to == "absolute" else 2
-        with monitor.plan(passes * sum(some.nbytes for some in scores)):
+        passes = sum(work(ScoreKeys.of(some)) for some in scores)
+        if self.relative_to == "std":
+            passes += sum(some.nbytes for some in scores)
+        with monitor.plan(passes):
             return [
                 self._decide(target, some, monitor)
                 for target, some in zip(targets, scores, strict=True)
             ]
 
     def _decide(self, target: Target, scores: Scores, monitor: Monitor) -> Decision:
-        from prune_gui.pruning import kernels
         from prune_gui.pruning.keys import ScoreKeys
         from prune_gui.pruning.once import Once
-        from prune_gui.pruning.parallel import chunks, run
         from prune_gui.pruning.predicates import EntryCut
-        from prune_gui.pruning.selection import Cut, Ranking
+        from prune_gui.pruning.selection import Cut, Ranking, count_below
 
         value = self.value
         if self.relative_to == "std":
@@ -90,24 +91,11 @@ class Threshold(ScoredMethod):
                 )
             value *= deviation
         keys = ScoreKeys.of(scores)
-        beyond = keys.first_non_finite or 0
-        threshold = _first_key(keys, value, beyond)
-
-        def count(stretch: tuple[int, int]) -> tuple[int, int]:
-            bits = keys.bits(*stretch)
-            alive = None if target.alive is None else target.alive(*stretch)
-            as_key = bits.dtype.type
-            magnitude = as_key(keys.magnitude)
-            below, there = kernels.count_before(bits, magnitude, alive, as_key(threshold), 0)
-            finite, _ = kernels.count_before(bits, magnitude, alive, as_key(beyond), 0)
-            monitor.advance(scores.nbytes * bits.size // keys.size)
-            return int(below), int(there) - int(finite)
-
-        pruned = non_finite = 0
-        for below, odd in run(count, chunks(keys.size)):
-            pruned, non_finite = pruned + below, non_finite + odd
-        cut = Once.known(Cut(threshold, -1, pruned, non_finite))
-        return Decision(EntryCut(Ranking(keys, target.alive), cut), pruned)
+        ranking = Ranking(keys, target.alive, remembered=target.remembered)
+        threshold = keys.first_key(value)
+        [found] = count_below([ranking], threshold, monitor)
+        cut = Once.known(Cut(threshold, -1, found.below, found.non_finite))
+        return Decision(EntryCut(ranking, cut), found.below)
 
 
 def standard_deviation(scores: Scores, monitor: Monitor) -> float:
@@ -136,8 +124,3 @@ def standard_deviation(scores: Scores, monitor: Monitor) -> float:
             mean += apart * (more / (n + more))
             n += more
     return math.sqrt(squares / (n - 1)) if n > 1 else math.nan
-
-
-def _first_key(keys: ScoreKeys, value: float, beyond: int) -> int:
-    """Return the least key whose number is at least `value`; `beyond` if no finite one is."""
-    return bisect_left(range(beyond), value, key=keys.value)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.density import Tile, Within, count_in_cells, grid_shape
+from prune_gui.audit.patterns import followed_by
 from prune_gui.audit.plane import Plane
 from prune_gui.audit.slots import Slots
 from prune_gui.monitor import Monitor
@@ -34,6 +35,8 @@ class Overlap:
         left: pruned in the left one alone.
         right: pruned in the right one alone.
         total: all entries.
+        patterns: the n:m patterns that the mask follows in the left moment, and in the right one;
+            none if that was not asked for.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Overlap:
     left: int
     right: int
     total: int
+    patterns: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def kept(self) -> int:
@@ -140,6 +144,24 @@ def overlaps(
         Cancelled: the monitor said so.
     """
     return tuple(_overlap(left, right, name, monitor) for name in names)
+
+
+def with_patterns(
+    rows: Iterable[Overlap], left: Resolution, right: Resolution, monitor: Monitor
+) -> tuple[Overlap, ...]:
+    """Return overlaps with the n:m patterns that both masks follow.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+
+    def follow(row: Overlap) -> Overlap:
+        of_left = followed_by(left, row.name, monitor)
+        same = left.layers.get(row.name) == right.layers.get(row.name) and not row.left + row.right
+        of_right = of_left if same else followed_by(right, row.name, monitor)
+        return replace(row, patterns=(of_left, of_right))
+
+    return tuple(map(follow, rows))
 
 
 def summed(rows: Iterable[Overlap]) -> Overlap:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
-from typing import Final, Literal
+from typing import Literal
 
 import torch
 
-from prune_gui.audit.tally import GROUPS, Side, Tally, Zeros, common_dtype, tally
+from prune_gui.audit.patterns import followed, possible
+from prune_gui.audit.tally import Side, Tally, Zeros, common_dtype, tally
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.parameters import COMPILED, PARALLEL
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
@@ -21,8 +22,6 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.sources import TensorScores
 
 State = Literal["identical", "equal", "changed", "shape", "not_compared", "only_in_a", "only_in_b"]
-PATTERNS: Final = {"1:4": (4, 3), "2:4": (4, 2), "4:8": (8, 4)}
-"""n:m patterns: the entries of a group, and how many of them are zero at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +60,13 @@ class Difference:
     def patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
         """The n:m patterns that the tensor follows in the first checkpoint, and in the second.
 
-        Groups lie along the input channels: dim 1 and those after it, flattened, which has to
-        divide into groups. None if it does not for any pattern, or there is nothing to tell.
+        None if it can follow none, or there is nothing to tell.
         """
         zeros = self.tally.zeros if self.tally is not None else None
-        length = math.prod(self.shown.shape[1:]) if len(self.shown.shape) > 1 else 0
-        possible = [name for name, (m, _) in PATTERNS.items() if length and length % m == 0]
-        if zeros is None or not possible:
+        patterns = possible(self.shown.shape)
+        if zeros is None or not patterns:
             return None
-        return _followed(possible, zeros.fewest_a), _followed(possible, zeros.fewest_b)
+        return followed(patterns, zeros.fewest_a), followed(patterns, zeros.fewest_b)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +218,6 @@ def _stored_alike(
         if dtype != stored[1].dtype or _tally(*sides, dtype, monitor).differing:
             return False
     return True
-
-
-def _followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the patterns that groups with so few zeros follow."""
-    zeros = dict(zip(GROUPS, fewest, strict=True))
-    return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
 
 
 def _about_prefixes(a: Checkpoint, b: Checkpoint) -> Iterator[str]:

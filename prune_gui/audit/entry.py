@@ -21,6 +21,7 @@ class Weight:
         score: by which the step that pruned it ranked it, or, if it is kept, the last one that
             did; None if none did.
         cut: the score of the last that goes in that step; None if none goes.
+        step: the number of that step.
     """
 
     index: tuple[int, ...]
@@ -28,6 +29,7 @@ class Weight:
     code: int
     score: float | None = None
     cut: float | None = None
+    step: int | None = None
 
     @property
     def margin(self) -> float | None:
@@ -45,13 +47,14 @@ def weight_at(resolution: Resolution, name: str, layout: Layout, row: int, colum
 
 def _standing(
     resolution: Resolution, name: str, flat: int, code: int
-) -> tuple[float | None, float | None]:
-    """Return the score and the cut that decided about an entry."""
+) -> tuple[float | None, float | None, int | None]:
+    """Return the score and the cut that decided about an entry, and the step they are of."""
     for layer in reversed(resolution.layers.get(name, ())):
         look = standings_of(layer.predicate)
         if look is None or layer.step == IN_FILE or code not in (KEPT, layer.step):
             continue
         found = look(flat, flat + 1)
         if found.ranked[0]:
-            return float(found.scores[0]), float(found.cuts[0]) if found.cut[0] else None
-    return None, None
+            cut = float(found.cuts[0]) if found.cut[0] else None
+            return float(found.scores[0]), cut, layer.step
+    return None, None, None

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui.audit.patterns import GROUPS, fewest_in_groups
 from prune_gui.audit.tally_kernels import measure
 from prune_gui.audit.values import Values, of_bits
 from prune_gui.pruning.keys import Bits, ranking_dtype, raw_bits
@@ -31,8 +32,6 @@ FLOATS: Final = frozenset(
 SMALL_INTEGERS: Final = frozenset(
     {torch.bool, torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32}
 )
-GROUPS: Final = (4, 8)
-"""Lengths of groups of consecutive entries; chunks hold whole groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +194,13 @@ def _every_number(dtype: torch.dtype) -> Values:
 def _zeros(bits_a: Bits, bits_b: Bits, *, same: bool) -> Zeros:
     gone_a = _are_zero(bits_a)
     gone_b = gone_a if same else _are_zero(bits_b)
-    fewest_a = _fewest(gone_a)
+    fewest_a = fewest_in_groups(gone_a)
     return Zeros(
         int(np.count_nonzero(gone_a)),
         int(np.count_nonzero(gone_b)),
         int(np.count_nonzero(gone_a if same else gone_a & gone_b)),
         fewest_a,
-        fewest_a if same else _fewest(gone_b),
+        fewest_a if same else fewest_in_groups(gone_b),
     )
 
 
@@ -210,12 +209,3 @@ def _are_zero(bits: Bits) -> NDArray[np.bool_]:
     without_sign = bits.dtype.type((1 << (8 * bits.itemsize - 1)) - 1)
     zero: NDArray[np.bool_] = bits & without_sign == 0
     return zero
-
-
-def _fewest(gone: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return how many are True in the group with the fewest, for each length of groups."""
-    found = []
-    for length in GROUPS:
-        whole = gone[: len(gone) // length * length].view(f"u{length}")
-        found.append(int(np.bitwise_count(whole).min(initial=length)))
-    return tuple(found)

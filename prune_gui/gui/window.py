@@ -108,6 +108,7 @@ class MainWindow(QMainWindow):
         self.draft = DraftPanel(workbench)
         self.stack = StackPanel(workbench)
         self._views: ViewTabs | None = None
+        self._sharing = 1
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
@@ -174,11 +175,22 @@ class MainWindow(QMainWindow):
         settings = self.commands.settings
         if name == "threads":
             self.workbench.use_threads(settings.threads)
-        elif name == "picture_memory" and self._views is not None:
-            self.views.limit_memory(settings.picture_memory << 20)
+        elif name == "picture_memory":
+            self.share_memory(self._sharing)
         for dialog in self.findChildren(SettingsDialog):
             dialog.show_settings(settings)  # it may have been changed in another window
         self._refresh()
+
+    def share_memory(self, windows: int) -> None:
+        """Keep pictures in an equal part of the memory for those of so many windows."""
+        self._sharing = windows
+        if self._views is not None:
+            self._views.limit_memory(self._picture_memory)
+
+    @property
+    def _picture_memory(self) -> int:
+        """How many bytes of pictures this window may keep."""
+        return (self.commands.settings.picture_memory << 20) // self._sharing
 
     def show_guide(self) -> None:
         """Show the user guide, beside the window."""
@@ -267,7 +279,7 @@ class MainWindow(QMainWindow):
 
         views = ViewTabs(self.workbench)
         views.offer(self.acts.several(actions.VIEW_MENU))
-        views.limit_memory(self.commands.settings.picture_memory << 20)
+        views.limit_memory(self._picture_memory)
         views.changed.connect(self.acts.refresh)
         views.distribution_view.cut_dragged.connect(self.draft.cut_at)
         views.distribution_view.score_cut_dragged.connect(self.draft.cut_at_score)

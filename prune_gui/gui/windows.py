@@ -92,6 +92,7 @@ class Windows(QObject):
                 window.move(beside(front.frameGeometry(), front.screen().availableGeometry()))
             window.log.add(front.log.model.entries)
         self._open.append(window)
+        self._share_memory()
         window.show()
         FirstPaint(window, lambda: window.views)  # to be at hand when a file is open
         return window
@@ -134,7 +135,13 @@ class Windows(QObject):
     def _let_go(self, window: MainWindow) -> None:
         self._open.remove(window)
         self._leaving.append(window)
+        self._share_memory()
         window.workbench.stop()
+
+    def _share_memory(self) -> None:
+        """Have all windows together keep no more of their pictures than the settings allow."""
+        for window in self:
+            window.share_memory(len(self._open))
 
     def _end(self, window: MainWindow) -> None:
         """Get rid of a window whose engine has nothing left to do."""

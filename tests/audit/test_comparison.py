@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit import density as density_module
-from prune_gui.audit.comparison import Overlap, comparable, overlaps, shares, summed, until
+from prune_gui.audit.comparison import (
+    Overlap,
+    comparable,
+    overlaps,
+    shares,
+    summed,
+    until,
+    with_patterns,
+)
 from prune_gui.audit.plane import Plane
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -123,3 +131,18 @@ def test_it_can_be_cancelled(resolved):
         overlaps(left, left, ["w"], Monitor(cancel=stop))
     with pytest.raises(Cancelled):
         shares(left, left, "w", plane, range(4), range(4), (2, 2), Monitor(cancel=stop))
+
+
+def test_the_patterns_of_both_moments_are_told(resolved):
+    weights = _weights((8, 16))
+    weights[:] = torch.arange(1.0, 129.0).reshape(8, 16)
+    left = resolved({"method": "n_m", "n": 2, "m": 4}, w=weights, v=weights)
+    right = resolved({"method": "n_m", "n": 1, "m": 4, "targets": ["w"]}, w=weights, v=weights)
+    rows = overlaps(left, right, ["w", "v"], Monitor())
+    found = with_patterns(rows, left, right, Monitor())
+    assert [row.patterns for row in found] == [
+        (("2:4", "4:8"), ("1:4", "2:4", "4:8")),
+        (("2:4", "4:8"), ()),
+    ]
+    same = with_patterns(overlaps(left, left, ["w"], Monitor()), left, left, Monitor())
+    assert same[0].patterns == (("2:4", "4:8"), ("2:4", "4:8"))

@@ -121,9 +121,10 @@ def test_an_entry_is_told_by_the_step_that_decided(resolved):
         (0, 4.0, 3.0),
     ]
     assert [weight.margin for weight in told] == [0.0, -1.0, 0.0, 1.0]
+    assert [weight.step for weight in told] == [1, 2, 2, 2]
     assert told[1].value == -2.0
 
 
 def test_an_entry_that_nothing_ranked_has_no_score(resolved):
     found = weight_at(resolved(w=torch.ones(2, 2)), "w", Plane.flattened((2, 2)), 0, 0)
-    assert (found.score, found.cut, found.margin) == (None, None, None)
+    assert (found.score, found.cut, found.margin, found.step) == (None, None, None, None)

@@ -53,7 +53,10 @@ def test_pruned_shares_are_the_means_of_the_mask_along_each_axis(resolved, shape
     _check(found, (~resolution.mask("w")).double().numpy().reshape(-1), layout)
 
 
-@given(dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]), **CASES)
+@given(
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64, torch.float8_e5m2]),
+    **CASES,
+)
 def test_means_are_those_of_the_finite_numbers_along_each_axis(resolved, dtype, shape, chunk, data):
     tensor = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
     odd = data.draw(st.lists(st.integers(0, tensor.numel() - 1), max_size=3))

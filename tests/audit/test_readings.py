@@ -48,7 +48,7 @@ def _cells(layout, entries, down, across):
 
 @given(
     shape=st.lists(st.integers(1, 6), max_size=4).map(tuple),
-    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64, torch.float8_e5m2]),
     measure=st.sampled_from([weights, sizes]),
     chunk=st.sampled_from([1, 7, 64, 1 << 20]),
     skip=st.sampled_from([0, 5, 1 << 13]),

@@ -299,3 +299,18 @@ def test_the_front_window_is_the_active_one_or_that_of_its_dialog(windows, qtbot
     other.show_settings()
     other.findChild(SettingsDialog).activateWindow()
     qtbot.waitUntil(lambda: windows.front is other)
+
+
+def test_all_windows_together_keep_no_more_of_pictures_than_the_settings_allow(windows):
+    def allowed(*some):
+        views = [view for one in some for view in (one.views.mask_view, one.views.weights_view)]
+        return sum(view._tiles._room for view in views) >> 20
+
+    first = windows.make()
+    assert allowed(first) == Settings().picture_memory
+    second = windows.make()
+    assert allowed(first) == allowed(second) == Settings().picture_memory // 2
+    windows._preferences.change("picture_memory", 64)
+    assert allowed(first, second) == 64
+    second.leave()
+    assert allowed(first) == 64

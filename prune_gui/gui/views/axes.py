@@ -14,19 +14,8 @@ if TYPE_CHECKING:
     from prune_gui.audit.plane import Layout
 
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
-
-
-def dim_label(name: str, shape: tuple[int, ...], dim: int) -> str:
-    """Return what the channels along a dimension of a parameter are.
-
-    Layers that multiply keep (output, input, kernel...) in torch. An embedding does not, and of
-    other layers the name tells nothing.
-    """
-    if len(shape) < 2 or dim > 1 or "embed" in name.lower():
-        return tr("dim {dim}", dim=dim)
-    if dim == 0:
-        return tr("dim {dim}: output channel", dim=dim)
-    return tr("dim {dim}: input channel", dim=dim)
+BEYOND: Final = 8
+"""Pixels that a number may reach beyond the ends of its axis: half of a 0 under the first entry."""
 
 
 KERNEL_DIMS: Final = {
@@ -56,6 +45,19 @@ def dim_names(kind: str, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
     if len(shape) == 1 and kind.endswith("Norm"):
         return (tr("feature"),) if kind in ("LayerNorm", "RMSNorm") else (tr("channel"),)
     return dims if len(shape) > 1 else (tr("entry"),) * len(shape)
+
+
+def dim_labels(names: tuple[str, ...]) -> list[str]:
+    """Return the number of each dimension with what runs along it: "dim 0: output channel".
+
+    Args:
+        names: of the dimensions, as `dim_names` gives them.
+    """
+    plain = [tr("dim {dim}", dim=dim) for dim in range(len(names))]
+    return [
+        label if name == label else tr("dim {dim}: {name}", dim=dim, name=name)
+        for dim, (label, name) in enumerate(zip(plain, names, strict=True))
+    ]
 
 
 def _matrix(kind: str, name: str) -> tuple[str, str] | None:
@@ -129,6 +131,8 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
         super().__init__(orientation)
         self.end: int | None = None
         self.setStyle(maxTextLevel=0)
+        if orientation == "bottom":
+            self.setStyle(hideOverlappingLabels=BEYOND)
 
     def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:  # noqa: N802
         """Return spacings as pyqtgraph does, but none below one."""

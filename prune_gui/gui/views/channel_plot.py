@@ -22,6 +22,8 @@ from prune_gui.language import tr
 
 MARGIN: Final = 0.04
 """How high the strip is that marks dead channels under the bars, as a share of the tallest."""
+HEADROOM: Final = 1.05
+"""How high the picture is, likewise."""
 FEW: Final = 200
 """So many bars stand apart; more stand side by side."""
 FAINT: Final = 110
@@ -109,7 +111,7 @@ class ChannelPlot(Plot):
         for item in self._items:
             self.addItem(item, ignoreBounds=True)
         top = row.measured.highest
-        self.setYRange(-MARGIN * top, 1.05 * top, padding=0)
+        self.setYRange(-MARGIN * top, HEADROOM * top, padding=0)
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
@@ -132,7 +134,7 @@ class ChannelPlot(Plot):
             shade.setAlpha(SHADE)
             left, right = bars.edges[:-1][marked] - 0.5, bars.edges[1:][marked] - 0.5
             item = pg.BarGraphItem(
-                x0=left, x1=right, y0=-MARGIN * top, y1=1.05 * top, pen=None, brush=shade
+                x0=left, x1=right, y0=-MARGIN * top, y1=HEADROOM * top, pen=None, brush=shade
             )
             item.setZValue(5)
             self._chosen.append(item)
@@ -184,6 +186,18 @@ class ChannelPlot(Plot):
             items.append(
                 pg.BarGraphItem(
                     x0=left[dead], x1=right[dead], y0=y0, y1=y1, pen=None, brush=colours.warning
+                )
+            )
+        if bars.odd.any():  # it ranks as largest: the bar has no end
+            odd = bars.odd
+            items.append(
+                pg.BarGraphItem(
+                    x0=left[odd],
+                    x1=right[odd],
+                    y0=bars.tops[-1][odd],
+                    y1=HEADROOM * top,
+                    pen=None,
+                    brush=colours.warning,
                 )
             )
         if bars.most > 1:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.plane import Plane
 from prune_gui.gui.theme import Colours
-from prune_gui.gui.views.legend import counted, unbroken
+from prune_gui.gui.views.legend import SPACE, counted, unbroken
 from prune_gui.gui.views.mask_picture import FAINTEST, Frame
 from prune_gui.language import tr
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
 
 Pixels = NDArray[np.uint8]
-SPACE: Final = " &nbsp; &nbsp; "
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def legend(overlap: Overlap, colours: Colours) -> str:
     shades = Shades.of(colours)
     parts = (
         (shades.both, tr("pruned in both"), overlap.both),
-        (shades.left, tr("only left"), overlap.left),
+        (shades.left, tr("only left, so revived"), overlap.left),
         (shades.right, tr("only right"), overlap.right),
         (shades.kept, tr("kept in both"), overlap.kept),
     )

@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QGridLayout,
+    QHBoxLayout,
     QLabel,
     QPushButton,
     QSplitter,
@@ -20,6 +21,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
 from prune_gui.gui.views.compare_picture import Pair, draw_pair, in_total, legend
+from prune_gui.gui.views.map_wording import fate
 from prune_gui.gui.views.mask_picture import Frame
 from prune_gui.gui.views.moment_chooser import Chosen, MomentChooser
 from prune_gui.gui.views.overlap_table import OverlapTable
@@ -29,11 +31,12 @@ from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.view import View
 from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import number, tr
-from prune_gui.recipe.codes import IN_FILE, KEPT
+from prune_gui.recipe.codes import KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.comparison import Overlap
     from prune_gui.audit.entry import Weight
+    from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
@@ -74,6 +77,7 @@ class CompareView(View):
     """
 
     lane = "compare"
+    has_table = True
 
     def __init__(
         self, workbench: Workbench, whereabouts: Whereabouts, parent: QWidget | None = None
@@ -86,6 +90,7 @@ class CompareView(View):
         self._moments = MomentChooser(workbench, ask_checkpoint)
         self._planes = PlaneChooser(whereabouts, sheets=False)
         self._left, self._right = PlanePlot(whereabouts), PlanePlot(whereabouts)
+        self._plots = QWidget()
         self._title = QLabel()
         self._table = OverlapTable()
         self._entry, self._total = QLabel(), QLabel(wordWrap=True)
@@ -102,8 +107,8 @@ class CompareView(View):
         halves.setStretchFactor(0, 1)
         halves.setSizes([3 * TABLE, TABLE])
         self._lay_out([self._planes, *self._buttons()], halves, [self._total])
-        self._beside.addWidget(self._planes.sliders, 3, 0, 1, -1)
-        self._beside.addWidget(self._legend, 2, 0, 1, -1)  # it is about the pictures alone
+        self._beside.addWidget(self._planes.sliders, 3, 0)
+        self._beside.addWidget(self._legend, 2, 0)  # it is about the pictures alone
         self._calm = QTimer(self, singleShot=True, interval=CALM)
         self._calm.timeout.connect(self._tabulate)
         self._connect(workbench)
@@ -137,11 +142,14 @@ class CompareView(View):
         self._beside = QGridLayout(widget)
         self._beside.setContentsMargins(0, 0, 0, 0)
         self._beside.setSpacing(0)
-        for column, plot in enumerate((self._left, self._right)):
-            self._beside.addWidget(plot, 0, column)
-            self._beside.setColumnStretch(column, 1)
+        plots = QHBoxLayout(self._plots)
+        plots.setContentsMargins(0, 0, 0, 0)
+        plots.setSpacing(0)
+        for plot in (self._left, self._right):
+            plots.addWidget(plot, 1)
+        self._beside.addWidget(self._plots, 0, 0)
         self._beside.setRowStretch(0, 1)
-        self._beside.addWidget(self._entry, 1, 0, 1, -1)
+        self._beside.addWidget(self._entry, 1, 0)
         return widget
 
     def _under_titles(self) -> QWidget:
@@ -259,6 +267,7 @@ class CompareView(View):
         self._entry.clear()
         self._pictures.setCurrentWidget(self._reason)
         self._pages.setCurrentWidget(self._content)
+        self.pictured.emit()
 
     def _tabulate(self) -> None:
         """Count every parameter."""
@@ -268,12 +277,12 @@ class CompareView(View):
         compared = Compared(left, subject.resolution)
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], Overlap]:
-            from prune_gui.audit.comparison import comparable, overlaps, summed
+            from prune_gui.audit.comparison import comparable, overlaps, summed, with_patterns
 
             before, right = left.resolution(), compared.right
             names = [name for name in right.counts if comparable(before, right, name)]
             rows = overlaps(before, right, names, monitor)
-            return rows, summed(rows)
+            return with_patterns(rows, before, right, monitor), summed(rows)
 
         self._ask("compare.table", subject, count, lambda found: self._show_table(compared, *found))
 
@@ -281,6 +290,28 @@ class CompareView(View):
         self._tabulated = compared
         self._table.show_rows(rows)
         self._total.setText(in_total(total))
+
+    def picture(self) -> QWidget | None:
+        """Return what shows both pictures; None while there is a reason for none."""
+        shown = self._pictures.currentIndex() == 0 and super().picture() is not None
+        return self._plots if shown else None
+
+    def caption(self) -> tuple[str, str]:
+        """Return the name of the parameter, and what the pictures show of it."""
+        name, what = super().caption()
+        left = self._moments.chosen
+        if left is None:
+            return name, what
+        right = self._title.text()
+        return name, tr("{what}. Left: {left}. {right}", what=what, left=left.text, right=right)
+
+    def table(self) -> Table | None:
+        """Return how much both prune of each parameter, in the order in which it is shown."""
+        compared = self._tabulated
+        if compared is None or self.picture() is None:
+            return None
+        path = compared.right.checkpoint.path
+        return self._table.as_table(tr("{name} compared", name=path.name))
 
     def _point_at(self, cell: tuple[int, int] | None) -> None:
         self._set_cursor(cell)
@@ -336,16 +367,8 @@ def describe(subject: Subject, left: Weight, right: Weight) -> str:
     return (
         f"[{', '.join(map(str, right.index))}]   "
         f"{number(left.value, '.6g')} {before}   |   "
-        f"{number(right.value, '.6g')} {_fate(subject, right.code)}"
+        f"{number(right.value, '.6g')} {fate(subject, right.code)}"
     )
-
-
-def _fate(subject: Subject, code: int) -> str:
-    if code in (KEPT, IN_FILE):
-        return subject.title(code)
-    if code == subject.draft:
-        return tr("pruned by the draft")
-    return tr("pruned by step {number}", number=code)
 
 
 def _incomparable(left: Chosen, subject: Subject) -> str | None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.floating[Any]]
 
 MOST_BARS: Final = 300
-AXIS_WIDTH: Final = 86
-"""In pixels; the same for all plots, so that their bars stand one above the other."""
+AXIS_WIDTH: Final = 104
+"""In pixels, for 1,000,000,000; the same for all plots, so that bars stand above each other."""
 SETTLE: Final = 25
 """Milliseconds in which moves of the picture count as one."""
 NAMES: Final = (

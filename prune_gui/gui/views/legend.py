@@ -13,6 +13,8 @@ from prune_gui.gui.theme import Colours
 from prune_gui.language import tr, trn
 from prune_gui.recipe.codes import KEPT
 
+SPACE: Final = " &nbsp; &nbsp; "
+"""Between the parts of a legend."""
 MOST = 12
 """Colours that are named; the others are only counted."""
 WIDE: Final = re.compile("[\u2e80-\uffef]")
@@ -63,7 +65,7 @@ def legend(subject: Counted, colours: Colours, *, plain: bool = False, marks: in
     ]
     if marks:
         shown.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
-    return " &nbsp; &nbsp; ".join(shown)
+    return SPACE.join(shown)
 
 
 def counted(title: str, count: int, total: int) -> str:

@@ -107,10 +107,14 @@ class Margins:
             (0.0, 1.0) if titles.shares else reach(line)
             for line in (profiles.columns, profiles.rows)
         ]
+        known = not np.isnan(profiles.columns).all()
         for item, text, scale in zip(
             self._titles, (titles.columns, titles.rows), scales, strict=True
         ):
-            item.setText(_titled(text, scale, shares=titles.shares))
+            if known:
+                item.setText(_titled(text, scale, shares=titles.shares))
+            else:
+                item.setText(tr("{profile}: nothing is finite", profile=text))
         (left, right), (low, high) = with_headroom(scales[1]), with_headroom(scales[0])
         self._above.setYRange(low, high, padding=0)
         self._beside.setXRange(left, right, padding=0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
@@ -359,7 +359,7 @@ class MapView(View):
     def _ask_about_entry(self) -> None:
         subject, layout, cursor = self.subject, self._layout, self._cursor
         if subject is None or layout is None or cursor is None or not _about(layout, subject):
-            self._entry.setText("")
+            self._entry.say("")
             return
 
         def read(_: Monitor) -> Weight:
@@ -369,7 +369,7 @@ class MapView(View):
 
         def tell(weight: Weight) -> None:
             if cursor == self._cursor:
-                self._entry.setText(describe(subject, weight))
+                self._entry.say(describe(subject, weight))
 
         self._ask(f"{self.lane}.entry", subject, read, tell)
 
@@ -392,7 +392,7 @@ class MapView(View):
 
         def tell(found: Explanation) -> None:
             if pinned == self._pinned:
-                self._pin.setText(describe_pinned(subject, found))
+                self._pin.say(describe_pinned(subject, found))
 
         self._ask(
             f"{self.lane}.pin",
@@ -418,17 +418,37 @@ class MapView(View):
 
 
 class _Line(QLabel):
-    """A text about an entry, that can be copied; what does not fit is cut, not made room for."""
+    """A text about an entry, that can be copied.
+
+    What does not fit is wrapped, or left out at the end; the window is not to grow for it.
+    """
 
     def __init__(self, name: str, *, wrapped: bool) -> None:
         super().__init__(
             textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse, wordWrap=wrapped
         )
+        self._said = ""
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
+    def say(self, text: str) -> None:
+        """Show as much of a text as there is room for."""
+        self._said = text
+        self.setAccessibleDescription(text)
+        self._fit()
+
+    def _fit(self) -> None:
+        right = Qt.TextElideMode.ElideRight
+        line = self.fontMetrics().elidedText(self._said, right, self.contentsRect().width())
+        self.setText(self._said if self.wordWrap() else line)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Show as much as there is room for now."""
+        super().resizeEvent(event)
+        self._fit()
+
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Ask for one line: the window is not to grow for a text."""
+        """Ask for one line."""
         return QSize(1, self.fontMetrics().height())
 
 

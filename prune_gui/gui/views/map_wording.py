@@ -15,22 +15,35 @@ if TYPE_CHECKING:
 
 
 def describe(subject: Subject, weight: Weight) -> str:
-    """Say what became of an entry: "[3, 17]  0.0125  pruned by step 2: L1 unstructured"."""
-    said = [_place(weight.index), number(weight.value, ".6g"), _fate(subject, weight.code)]
+    """Say what became of an entry, in a line: "[3, 17]   0.0125   pruned by step 2   score …"."""
+    said = [_place(weight.index), number(weight.value, ".6g"), fate(subject, weight.code)]
     if weight.score is not None:
         score, margin = weight.score, weight.margin
-        said.append(
+        standing = (
             tr("score {score:.4g}, no cut", score=score)
             if margin is None
             else tr("score {score:.4g}, margin {margin:.4g}", score=score, margin=margin)
         )
+        if weight.code == KEPT:  # by any of the steps
+            step = _step(subject, weight.step)
+            standing = tr("{step}: {standing}", step=step, standing=standing)
+        said.append(standing)
     return "   ".join(said)
+
+
+def fate(subject: Subject, code: int) -> str:
+    """Say in few words what became of entries of a code: "pruned by step 2"."""
+    if code in (KEPT, IN_FILE):
+        return subject.title(code)
+    if code == subject.draft:
+        return tr("pruned by the draft")
+    return tr("pruned by step {number}", number=code)
 
 
 def describe_pinned(subject: Subject, found: Explanation) -> str:
     """Say how an entry stood in every step that looked at it."""
     place = tr("Pinned {index}", index=_place(found.index))
-    said = [f"{place}   {number(found.value, '.6g')}   {_fate(subject, found.pruned_by)}"]
+    said = [f"{place}   {number(found.value, '.6g')}   {_whole_fate(subject, found.pruned_by)}"]
     for step, standing in found.standings.items():
         if step != IN_FILE and standing.score is not None:
             title, told = subject.title(step), _standing(standing)
@@ -42,7 +55,11 @@ def _place(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]"
 
 
-def _fate(subject: Subject, code: int) -> str:
+def _step(subject: Subject, number: int | None) -> str:
+    return tr("the draft") if number == subject.draft else tr("step {number}", number=number)
+
+
+def _whole_fate(subject: Subject, code: int) -> str:
     title = subject.title(code)
     return title if code in (KEPT, IN_FILE) else tr("pruned by {step}", step=title)
 

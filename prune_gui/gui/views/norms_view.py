@@ -11,19 +11,21 @@ from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
 
 from prune_gui.gui.panels.by_hand import drafted_channels
-from prune_gui.gui.views.axes import dim_label
+from prune_gui.gui.views.axes import dim_labels, dim_names
 from prune_gui.gui.views.channel_hand import Chosen
 from prune_gui.gui.views.channel_plot import ChannelPlot, Row, channels_at, where
 from prune_gui.gui.views.chosen_strip import ChosenStrip
+from prune_gui.gui.views.legend import SPACE, unbroken
 from prune_gui.gui.views.measured import Measured, describe_channel, drafted_cut, measure, table_of
 from prune_gui.gui.views.norm_box import NormBox
 from prune_gui.gui.views.stacking import channel_bars, in_order
-from prune_gui.gui.views.subject import Subject
+from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.view import SETTLE, View
 from prune_gui.language import later, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
+    from prune_gui.gui.theme import Colours
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
@@ -64,13 +66,13 @@ class NormsView(View):
         self._sorted = QCheckBox(tr("&Sorted"))
         self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
         self._strip = ChosenStrip()
-        self._channel, self._dead = QLabel(tr(HINT)), QLabel()
+        self._channel, self._warnings = QLabel(tr(HINT)), QLabel()
         self._channel.setMinimumWidth(1)
         self._channel.setAccessibleName(tr("Channel under the cursor"))
-        self._dead.setAccessibleName(tr("Dead channels"))
-        self._dead.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
+        self._warnings.setAccessibleName(tr("Dead channels, and norms that are no numbers"))
+        self._warnings.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
         controls = [self._dim, self._n, self._sorted, self._strip]
-        self._lay_out(controls, self._plot, [self._channel, self._dead])
+        self._lay_out(controls, self._plot, [self._channel, self._warnings])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self.refresh)
         self._dim.currentIndexChanged.connect(self.refresh)
@@ -123,14 +125,20 @@ class NormsView(View):
     def _offer_dims(self, subject: Subject) -> None:
         shape = subject.info.shape
         labels = [
-            tr("{dim} ({size:,})", dim=dim_label(subject.name, shape, dim), size=size)
-            for dim, size in enumerate(shape)
-        ] or [tr("the only entry")]
+            tr("{dim} ({size:,})", dim=along, size=size)
+            for along, size in zip(self._dims(subject), shape, strict=False)
+        ] or self._dims(subject)
         if labels != [self._dim.itemText(i) for i in range(self._dim.count())]:
             with QSignalBlocker(self._dim):
                 self._dim.clear()
                 for dim, label in enumerate(labels):
                     self._dim.addItem(label, dim)
+
+    def _dims(self, subject: Subject) -> list[str]:
+        """Return what the channels along each dimension are."""
+        kind = kind_around(self._workbench, subject)
+        names = dim_names(kind, subject.name, subject.info.shape)
+        return dim_labels(names) or [tr("the only entry")]
 
     def _in_sight(self, channels: int) -> range:
         low, high = self._plot.view.viewRange()[0]
@@ -148,23 +156,20 @@ class NormsView(View):
         self._plot.show_row(row, colours)
         self._protectable = drafted_channels(self._workbench, dim) is not None
         self._show_chosen()
-        along = dim_label(subject.name, subject.info.shape, dim)
+        along = self._dims(subject)[dim]
         if self._sorted.isChecked():
             along = tr("place by norm, least first; {channels}", channels=along)
-        if row.bars.most > 1:
-            along = tr(
-                "{channels} (a bar is as high as the largest of {count:,}, the line the least)",
-                channels=along,
-                count=row.bars.most,
-            )
         self._plot.label("bottom", along)
         self._plot.plotItem.getAxis("bottom").end = channels
         self._plot.label("left", _height(row.measured))
         self._legend.show_subject(subject, colours)
-        dead = int(np.count_nonzero(~row.measured.channels.alive))
-        mark = f'<span style="color: {colours.warning}">▬</span>'
-        text = tr("{count:,} dead", count=dead)
-        self._dead.setText(f"{mark} {text}" if dead else "")
+        if (most := row.bars.most) > 1:
+            shared = tr(
+                "a bar is as high as the largest of {count:,} channels, the line the least",
+                count=most,
+            )
+            self._legend.setText(SPACE.join((self._legend.text(), shared)))
+        self._warnings.setText(_warnings(row.measured, colours))
 
     def _choose(self, chosen: Chosen) -> None:
         self._chosen = chosen
@@ -253,6 +258,10 @@ class NormsView(View):
         else:
             self._channel.setText(describe_channel(row.measured, current))
 
+    def legend(self) -> str:
+        """Return what the colours and the marks stand for."""
+        return SPACE.join(filter(None, (super().legend(), self._warnings.text())))
+
     def table(self) -> Table | None:
         """Return the channels in the order in which they are shown."""
         row = self._row
@@ -265,6 +274,21 @@ class NormsView(View):
         """Stop waiting."""
         super().hideEvent(event)
         self._settled.stop()
+
+
+def _warnings(measured: Measured, colours: Colours) -> str:
+    """Say as rich text how many channels are dead, and how many have no bar of their own."""
+    dead = int(np.count_nonzero(~measured.channels.alive))
+    odd = int(np.count_nonzero(~np.isfinite(measured.norms)))
+    marked = (
+        ("▬", tr("{count:,} dead", count=dead), dead),
+        ("■", tr("{count:,} NaN or infinite", count=odd), odd),
+    )
+    return SPACE.join(
+        f'<span style="color: {colours.warning}">{mark}</span>&nbsp;{unbroken(text)}'
+        for mark, text, count in marked
+        if count
+    )
 
 
 def _height(measured: Measured) -> str:

@@ -18,6 +18,7 @@ from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.comparison import Overlap
+    from prune_gui.audit.table import Table
 
 Index = QModelIndex | QPersistentModelIndex
 COLUMNS: Final[tuple[tuple[str, Callable[[Overlap], str | int | float]], ...]] = (
@@ -26,8 +27,17 @@ COLUMNS: Final[tuple[tuple[str, Callable[[Overlap], str | int | float]], ...]] =
     (later("Only left"), lambda row: row.left),
     (later("Only right"), lambda row: row.right),
     (later("IoU"), lambda row: row.iou),
+    (later("n:m"), lambda row: _followed(*row.patterns)),
 )
 """Their headings, and what is in them."""
+TIPS: Final = {
+    2: later("Pruned on the left, kept on the right: what the right one has revived"),
+    3: later("Kept on the left, pruned on the right"),
+    4: later("Pruned in both over pruned in either"),
+    5: later("n:m patterns that either side follows along the input channels, the left first"),
+}
+"""What more is to be said of a column."""
+ARROW: Final = "\N{RIGHTWARDS ARROW}"
 RIGHT_ALIGNED: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT_ALIGNED: Final = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 DISPLAY: Final = Qt.ItemDataRole.DisplayRole
@@ -46,6 +56,24 @@ class OverlapModel(QAbstractTableModel):
         """Show other rows, in the order there is."""
         self._given = rows
         self.sort(*self._order)
+
+    def as_table(self, title: str) -> Table:
+        """Return the rows as they are shown, for other programs."""
+        from prune_gui.audit.table import Table
+
+        figures = {
+            tr(heading): [value(row) for row in self._rows] for heading, value in COLUMNS[:-1]
+        }
+        patterns = [[", ".join(names) for names in row.patterns] for row in self._rows]
+        return Table(
+            title,
+            {
+                **figures,
+                tr("Entries"): [row.total for row in self._rows],
+                tr("n:m on the left"): [left for left, _ in patterns],
+                tr("n:m on the right"): [right for _, right in patterns],
+            },
+        )
 
     def name(self, row: int) -> str:
         """Return the name of the parameter in a row."""
@@ -94,7 +122,17 @@ class OverlapModel(QAbstractTableModel):
             return _alignment(section)
         if role == Qt.ItemDataRole.InitialSortOrderRole:
             return Qt.SortOrder.DescendingOrder if section else Qt.SortOrder.AscendingOrder
+        if role == Qt.ItemDataRole.ToolTipRole and section in TIPS:
+            return tr(TIPS[section])
         return tr(COLUMNS[section][0]) if role == DISPLAY else None
+
+
+def _followed(left: tuple[str, ...], right: tuple[str, ...]) -> str:
+    """Say which patterns are followed on either side; nothing where none is."""
+    if not left and not right:
+        return ""
+    before, after = (", ".join(names) or tr("none") for names in (left, right))
+    return before if before == after else f"{before} {ARROW} {after}"
 
 
 def _alignment(column: int) -> Qt.AlignmentFlag:
@@ -141,6 +179,10 @@ class OverlapTable(QTableView):
     def show_rows(self, rows: Sequence[Overlap]) -> None:
         """Show other rows."""
         self._model.show_rows(rows)
+
+    def as_table(self, title: str) -> Table:
+        """Return the rows as they are shown, for other programs."""
+        return self._model.as_table(title)
 
     def mark(self, name: str | None) -> None:
         """Mark the row of the parameter that is shown."""

@@ -37,7 +37,7 @@ class RampBar(QWidget):
         """What the left end, the middle and the right end stand for."""
         if self._ramp is None:
             return "", "", ""
-        low = -self._reach if self._ramp.signed else 0.0
+        low = 0.0 - self._reach if self._ramp.signed else 0.0  # of nothing, no "-0"
         middle = 0.0 if self._ramp.signed else self._reach / 4  # of the root, it is the half
         return number(low, ".3g"), number(middle, ".3g"), number(self._reach, ".3g")
 

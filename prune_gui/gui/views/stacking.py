@@ -41,12 +41,14 @@ class ChannelBars:
             as high as the largest finite norm in it.
         least: the least finite norm in each bar; equal to its height if it is of one channel.
         dead: boolean, whether a channel in it is dead.
+        odd: boolean, whether a norm in it is NaN or infinite.
     """
 
     edges: NDArray[np.int64]
     tops: NDArray[np.float64]
     least: NDArray[np.float64]
     dead: NDArray[np.bool_]
+    odd: NDArray[np.bool_]
 
     @property
     def most(self) -> int:
@@ -88,9 +90,11 @@ def channel_bars(
     least = np.minimum.reduceat(np.where(finite, norms[shown], np.inf), starts[:-1])
     counts = np.add.reduceat(channels.counts[:, shown], starts[:-1], axis=1)
     parts = stacked(counts, log=False)
-    dead = np.logical_or.reduceat(~channels.alive[shown], starts[:-1])
+    dead, odd = (
+        np.logical_or.reduceat(marked, starts[:-1]) for marked in (~channels.alive[shown], ~finite)
+    )
     tops = heights * parts / parts[-1]
-    return ChannelBars(starts + places.start, tops, np.minimum(least, heights), dead)
+    return ChannelBars(starts + places.start, tops, np.minimum(least, heights), dead, odd)
 
 
 def in_order(norms: NDArray[np.floating[Any]], *, ascending: bool) -> NDArray[np.intp]:

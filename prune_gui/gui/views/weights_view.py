@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, 
 
 from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.drawn import Drawn
-from prune_gui.gui.views.legend import unbroken
+from prune_gui.gui.views.legend import SPACE, unbroken
 from prune_gui.gui.views.map_margins import Titles
 from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.ramp_bar import RampBar
@@ -48,7 +48,7 @@ class WeightsView(ProfiledView):
         self._bar = RampBar()
         controls = [self._quantity, self._step, self._choose_file]
         super().__init__(workbench, controls, whereabouts, parent)
-        self._profiles.setToolTip(tr("Show the mean of each row and column"))
+        self._profiles.setToolTip(tr("Show the mean of what is finite in each row and column"))
         self.setAccessibleName(tr("Weights"))
         legend = QHBoxLayout()
         legend.setContentsMargins(8, 0, 0, 4)
@@ -141,7 +141,7 @@ class WeightsView(ProfiledView):
         if kind.of_step:
             text = unbroken(tr("not ranked"))
             said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
-        self._legend.setText(" &nbsp; &nbsp; ".join(said))
+        self._legend.setText(SPACE.join(said))
         self._bar.show_ramp(painter.ramp, self._ends.known.get(painter.numbers_key, 0.0))
 
     def _titles(self) -> Titles:
@@ -151,7 +151,7 @@ class WeightsView(ProfiledView):
 
     def legend(self) -> str:
         """Return the bar of colours in words, and what they are of."""
-        return f"{self._bar.html} &nbsp; &nbsp; {super().legend()}"
+        return f"{self._bar.html}{SPACE}{super().legend()}"
 
     def _forget(self) -> None:
         self._ends.known.clear()

@@ -9,7 +9,7 @@ from prune_gui.gui.views.axes import (
     IndexAxis,
     ValueAxis,
     axis_scales,
-    dim_label,
+    dim_labels,
     dim_names,
     layout_labels,
 )
@@ -80,8 +80,17 @@ def test_of_kernels_in_a_block_the_first_channel_of_each_row_is_counted():
     assert axis_scales(Sheet.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
 
 
-def test_a_dimension_beyond_the_second_has_a_number_only():
-    assert dim_label("conv.weight", (4, 3, 2, 2), 2) == "dim 2"
+def test_a_dimension_is_told_by_its_number_and_what_runs_along_it():
+    names = dim_names("ConvTranspose1d", "up.weight", (4, 3, 2))
+    assert dim_labels(names) == [
+        "dim 0: input channel",
+        "dim 1: output channel",
+        "dim 2: kernel position",
+    ]
+
+
+def test_a_dimension_of_which_nothing_is_known_has_a_number_only():
+    assert dim_labels(dim_names("", "w", (4, 3, 2))) == ["dim 0", "dim 1", "dim 2"]
 
 
 def test_indices_are_whole_and_stay_within_the_parameter(qapp):

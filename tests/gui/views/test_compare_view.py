@@ -209,6 +209,31 @@ def test_a_row_of_the_table_chooses_its_parameter(compare, bench):
     assert table.currentIndex().data() == "fc.bias"
 
 
+def test_both_pictures_are_taken_away_and_what_they_are_of(compare, bench):
+    bench.add(bench.step(amount=0.5))
+    _choose(compare, bench, "The file as it is")
+    name, what = compare.caption()
+    assert name == "fc.weight"
+    assert what.endswith(". Left: The file as it is. Right: the stack")
+    taken = compare.picture()
+    assert taken.isAncestorOf(compare._left)
+    assert taken.isAncestorOf(compare._right)
+    assert not taken.findChildren(QComboBox)
+    assert not taken.findChildren(OverlapTable)
+    assert "only right" in compare.legend().replace("&nbsp;", " ")
+
+
+def test_the_table_is_taken_away_with_the_patterns_of_both(compare, bench, tmp_path):
+    path = tmp_path / "wide.safetensors"
+    save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
+    bench.open_and_choose(path, "w")
+    bench.add(bench.step("n_m", n=2, m=4, targets=["w"]))
+    _choose(compare, bench, "The file as it is")
+    taken = compare.table()
+    assert taken.title == "wide.safetensors compared"
+    assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]
+
+
 def test_an_unchanged_view_is_not_drawn_again(compare, bench, monkeypatch):
     looks = []
     monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))

@@ -8,12 +8,14 @@ def test_an_entry_is_told_with_its_score_and_margin(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step(amount=0.5))
     subject = bench.found()
-    pruned = Weight((2, 3), -0.25, 1, 0.25, 0.5)
+    pruned = Weight((2, 3), -0.25, 1, 0.25, 0.5, 1)
     assert describe(subject, pruned) == (
-        "[2, 3]   -0.25   pruned by step 1: L1 unstructured   score 0.25, margin -0.25"
+        "[2, 3]   -0.25   pruned by step 1   score 0.25, margin -0.25"
     )
     assert describe(subject, Weight((2, 3), 0.25, 0)) == "[2, 3]   0.25   kept"
-    assert describe(subject, Weight((2, 3), 0.25, 0, 0.25)).endswith("score 0.25, no cut")
+    assert describe(subject, Weight((2, 3), 0.25, 0, 0.25, None, 1)).endswith(
+        "kept   step 1: score 0.25, no cut"
+    )
 
 
 def test_a_pinned_entry_is_told_as_every_step_saw_it(bench, checkpoint):

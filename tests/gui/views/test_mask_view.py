@@ -74,7 +74,7 @@ def test_the_cursor_tells_index_value_and_fate(mask, bench, hand):
     hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    told = f"[2, 3]   {value:.6g}   pruned by step 1: L1 unstructured   score {abs(value):.4g}, "
+    told = f"[2, 3]   {value:.6g}   pruned by step 1   score {abs(value):.4g}, "
     assert _entry(mask).startswith(told)
     assert "margin -" in _entry(mask)
     bench.edit(lambda session: session.undo())

@@ -111,18 +111,18 @@ def test_dead_channels_are_marked_and_counted(norms, bench, share_of):
     assert share_of(norms, LIGHT.warning) == 0
     bench.add(bench.step("ln_structured", amount=3))
     assert share_of(norms, LIGHT.warning) > 0.001
-    assert "3 dead" in _label(norms, "Dead")
+    assert "3 dead" in _label(norms, "Dead").replace("&nbsp;", " ")
 
 
 def test_more_channels_than_pixels_share_bars_and_part_up_close(norms, bench, monkeypatch):
     monkeypatch.setattr(norms_view, "MOST_BARS", 3)
     bench.add(bench.step(amount=0.5))
     assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
-    assert "largest of 3" in norms._plot.plotItem.getAxis("bottom").labelText
+    assert "largest of 3 channels" in norms.legend()
     norms._plot.setXRange(3.6, 6.4, padding=0)
     bench.until_idle()
     assert norms._row.bars.edges.tolist() == [4, 5, 6, 7]
-    assert "largest" not in norms._plot.plotItem.getAxis("bottom").labelText
+    assert "largest" not in norms.legend()
 
 
 def test_another_parameter_is_shown_whole(norms, bench):
@@ -133,8 +133,18 @@ def test_another_parameter_is_shown_whole(norms, bench):
     assert norms._plot.view.viewRange()[0] == pytest.approx([-0.5, 7.5])
 
 
-def test_norms_that_are_no_number_have_no_bar_but_are_told(norms, bench, hand):
+def test_norms_that_are_no_number_are_marked_told_and_counted(norms, bench, hand, share_of):
+    assert share_of(norms._plot, LIGHT.warning) == 0
     bench.choose("odd.weight")
     bench.until_idle()
+    assert share_of(norms._plot, LIGHT.warning) > 0.3
+    assert "2 NaN or infinite" in _label(norms, "Dead").replace("&nbsp;", " ")
     hand.hover(norms._plot, hand.point(norms._plot, 0, 0.5))
     assert "norm nan" in _label(norms, "Channel")
+
+
+def test_a_picture_to_take_away_tells_what_its_marks_stand_for(norms, bench):
+    bench.add(bench.step("ln_structured", amount=3))
+    bench.until_idle()
+    assert "3&nbsp;dead" in norms.legend()
+    assert "step&nbsp;1" in norms.legend()

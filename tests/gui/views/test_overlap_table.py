@@ -5,8 +5,8 @@ from prune_gui.audit.comparison import Overlap
 from prune_gui.gui.views.overlap_table import OverlapTable
 
 ROWS = (
-    Overlap("b", 4000, 0, 1, 9000),
-    Overlap("a", 0, 3, 7, 20),
+    Overlap("b", 4000, 0, 1, 9000, (("2:4",), ("2:4", "4:8"))),
+    Overlap("a", 0, 3, 7, 20, ((), ("2:4",))),
     Overlap("c", 1, 3, 0, 20),
 )
 
@@ -34,8 +34,11 @@ def _click(qtbot, table, column):
 def test_it_has_a_row_per_parameter_in_the_order_of_the_file(table):
     model = table.model()
     headings = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
-    assert headings == ["Parameter", "Both", "Only left", "Only right", "IoU"]
+    assert headings == ["Parameter", "Both", "Only left", "Only right", "IoU", "n:m"]
     assert [model.index(0, i).data() for i in range(5)] == ["b", "4,000", "0", "1", "1.000"]
+    arrow = "\N{RIGHTWARDS ARROW}"
+    followed = [f"2:4 {arrow} 2:4, 4:8", f"none {arrow} 2:4", ""]
+    assert [model.index(row, 5).data() for row in range(3)] == followed
     assert _names(table) == ["b", "a", "c"]
 
 
@@ -48,6 +51,20 @@ def test_headings_sort_numbers_from_the_most_and_names_from_a(table, qtbot):
     assert _names(table) == ["b", "a", "c"]
     _click(qtbot, table, 0)
     assert _names(table) == ["a", "b", "c"]
+
+
+def test_it_is_taken_away_in_the_order_in_which_it_is_shown(table, qtbot):
+    _click(qtbot, table, 3)
+    taken = table.as_table("compared")
+    assert taken.headers == (
+        *("Parameter", "Both", "Only left", "Only right", "IoU"),
+        *("Entries", "n:m on the left", "n:m on the right"),
+    )
+    assert list(taken.rows) == [
+        ("a", 0, 3, 7, 0.0, 20, "", "2:4"),
+        ("b", 4000, 0, 1, 4000 / 4001, 9000, "2:4", "2:4, 4:8"),
+        ("c", 1, 3, 0, 0.25, 20, "", ""),
+    ]
 
 
 def test_newer_figures_come_in_the_order_the_user_chose(table, qtbot):

@@ -53,5 +53,8 @@ def test_the_bar_says_what_its_ends_and_its_middle_stand_for(qtbot):
     assert bar.numbers == ("-0.5", "0", "0.5")
     bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
     assert bar.numbers == ("0", "0.125", "0.5")
+    bar.show_ramp(ramp(LIGHT, signed=True), 0.0)
+    assert bar.numbers == ("0", "0", "0")
+    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
     shown = bar.grab().toImage()
     assert shown.pixelColor(1, 3).lightness() > shown.pixelColor(bar.width() - 2, 3).lightness()

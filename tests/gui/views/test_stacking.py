@@ -54,6 +54,7 @@ def test_bars_of_channels_are_the_largest_norm_and_the_summed_counts(
         share = counts[:, group].sum(1) / counts[:, group].sum()
         np.testing.assert_allclose(np.diff(bars.tops[:, i]), height * share, atol=1e-9 * height)
         assert dead == (not alive[group].all())
+        assert bars.odd[i] == (len(finite) < len(group))
         assert bars.least[i] == finite.min(initial=height)
     marked = data.draw(arrays(np.bool_, channels))
     groups = zip(bars.edges[:-1], bars.edges[1:], strict=True)

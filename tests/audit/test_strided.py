@@ -1,0 +1,141 @@
+"""What is seen of a tensor that is saved as a view of another: the same as of its copy."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from prune_gui.audit.density import density
+from prune_gui.audit.histogram import bin_edges, histogram, value_range
+from prune_gui.audit.measures import weights
+from prune_gui.audit.norms import channels, norms
+from prune_gui.audit.plane import Plane
+from prune_gui.audit.profiles import means, pruned_shares
+from prune_gui.audit.readings import reach_of_weights, readings
+from prune_gui.audit.scores import weights_of
+from prune_gui.audit.sheet import Sheet
+from prune_gui.audit.sheet_density import density_of
+from prune_gui.audit.spectrum import spectrum
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Recipe, resolve
+
+STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.4}
+DTYPES = [
+    torch.float64,
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+]
+VIEWS = {
+    "transposed": lambda whole: whole.transpose(0, 1),
+    "every other": lambda whole: whole[::2, 1::2],
+    "a part": lambda whole: whole[3:10, :5],
+    "permuted": lambda whole: whole.view(7, 2, 9, 1).permute(2, 0, 3, 1),
+    "a column": lambda whole: whole[:, 4],
+    "repeated": lambda whole: whole[:1].expand(6, -1),
+}
+
+
+@pytest.fixture(params=VIEWS)
+def view(request):
+    random = torch.Generator().manual_seed(1)
+    whole = torch.randn(14, 9, generator=random)
+    whole[3, 4], whole[0, 2] = torch.nan, 0.0
+    return lambda dtype: VIEWS[request.param](whole.to(dtype))
+
+
+@pytest.fixture(params=DTYPES, ids=str)
+def pair(request, view, tmp_path):
+    """Return a resolution of a view and of its copy, both from one file, and the values."""
+    strided = view(request.param)
+    assert not strided.is_contiguous()
+    path = tmp_path / "strided.pt"
+    torch.save({"view": strided, "copy": strided.contiguous()}, path)
+    with open_checkpoint(path) as checkpoint:
+        resolution = resolve(Recipe.model_validate({"steps": [STEP]}), checkpoint)
+        yield resolution, strided.double().contiguous().numpy()
+
+
+def both(look):
+    """Return what is seen of the view and of the copy, as plain objects."""
+    return [look(name) for name in ("view", "copy")]
+
+
+def alike(found):
+    one, other = found
+    for part in fields(one):
+        np.testing.assert_equal(getattr(one, part.name), getattr(other, part.name))
+    return one
+
+
+def test_every_picture_of_it_is_that_of_its_copy(pair):
+    resolution, values = pair
+    plane = Plane.flattened(values.shape)
+    sides = range(plane.rows), range(plane.columns)
+    gone = (resolution.pruned_by("view").numpy() != 0).reshape(plane.rows, plane.columns)
+    for cells in ((plane.rows, plane.columns), (3, 2)):
+        found = alike(
+            both(lambda name, c=cells: density(resolution, name, plane, *sides, c, Monitor()))
+        )
+        measured = alike(
+            both(
+                lambda name, c=cells: readings(
+                    weights(resolution, name), plane, *sides, c, Monitor()
+                )
+            )
+        )
+        if cells == gone.shape:
+            np.testing.assert_array_equal(found.share, gone)
+            laid_flat = values.reshape(gone.shape)
+            np.testing.assert_array_equal(
+                measured.mean, np.where(np.isfinite(laid_flat), laid_flat, np.nan)
+            )
+    finite = np.abs(values[np.isfinite(values)])
+    assert reach_of_weights(resolution.checkpoint, "view", Monitor()) == finite.max()
+    if sheet := Sheet.of(values.shape):
+        whole = range(sheet.rows), range(sheet.columns), (sheet.rows, sheet.columns)
+        alike(both(lambda name: density_of(resolution, name, sheet, *whole, Monitor())))
+
+
+def test_every_profile_of_it_is_numpys(pair):
+    resolution, values = pair
+    plane = Plane.flattened(values.shape)
+    gone = (resolution.pruned_by("view").numpy() != 0).reshape(plane.rows, plane.columns)
+    shares = pruned_shares(resolution, "view", plane, Monitor())
+    np.testing.assert_allclose(shares.rows, gone.mean(1))
+    np.testing.assert_allclose(shares.columns, gone.mean(0))
+    found = means(weights(resolution, "view"), plane, Monitor())
+    laid_flat = values.reshape(gone.shape)
+    np.testing.assert_allclose(found.rows, np.nanmean(laid_flat, 1))
+
+
+def test_every_bin_of_it_is_numpys(pair):
+    resolution, values = pair
+    codes, finite = resolution.pruned_by("view").numpy(), np.isfinite(values)
+    edges = bin_edges(*value_range(resolution.checkpoint, "view", Monitor()), 9, symmetric=True)
+    found = histogram(resolution, "view", edges, Monitor())
+    for code, counts in zip(found.codes, found.counts, strict=True):
+        expected, _ = np.histogram(values[finite & (codes == code)], edges)
+        np.testing.assert_array_equal(counts, expected)
+
+    def scores(name):
+        scored = weights_of(resolution, name)
+        return spectrum(resolution.checkpoint, name, scored.keys, scored.layers, Monitor())
+
+    one, other = both(scores)
+    for part in ("bounds", "counts", "odd", "energy"):
+        np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+    assert one.counts.sum() == finite.sum()
+
+
+def test_its_channels_are_those_of_its_copy_and_their_norms_numpys(pair):
+    resolution, values = pair
+    for dim in range(values.ndim):
+        alike(both(lambda name, dim=dim: channels(resolution, name, dim, Monitor())))
+        lined_up = np.moveaxis(values, dim, 0).reshape(values.shape[dim], -1)
+        found = norms(resolution.checkpoint, "view", dim, 2, Monitor())
+        np.testing.assert_allclose(found, np.linalg.norm(lined_up, axis=1), rtol=1e-6)

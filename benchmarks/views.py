@@ -310,7 +310,7 @@ def until_idle(window: MainWindow) -> None:
     quiet = 0
     while quiet < 2:
         wait(250)  # longer than any timer of a view
-        quiet = 0 if window.workbench.bridge.busy else quiet + 1
+        quiet = 0 if window.workbench.bridge._waiting else quiet + 1
 
 
 def canvas_of(view: MapView) -> tuple[MapCanvas, QPointF]:

@@ -40,11 +40,15 @@ class Beats:
 
 
 class Heart(QObject):
-    """Beats every millisecond, and remembers the longest it did not."""
+    """Beats every millisecond.
+
+    Attributes:
+        longest: seconds that it ever did not.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._longest = 0.0
+        self.longest = 0.0
         self._last = time.perf_counter()
         self._timer = QTimer(self, interval=1, timerType=Qt.TimerType.PreciseTimer)
         self._timer.timeout.connect(self._beat)
@@ -52,18 +56,18 @@ class Heart(QObject):
 
     def _beat(self) -> None:
         now = time.perf_counter()
-        self._longest = max(self._longest, now - self._last)
+        self.longest = max(self.longest, now - self._last)
         self._last = now
 
     def during(self, start: Callable[[], object], until: SignalInstance) -> Beats:
         """Run a job."""
         self._beat()
-        self._longest = 0.0
+        self.longest = 0.0
         began = time.perf_counter()
         wait_for(until, start)
         seconds = time.perf_counter() - began
         wait(AFTERWARDS)
-        return Beats(seconds, self._longest)
+        return Beats(seconds, self.longest)
 
 
 def wait_for(happened: SignalInstance, start: Callable[[], object]) -> None:
@@ -93,7 +97,7 @@ def opened_window() -> Iterator[MainWindow]:
         Theme(qt, "light")
         window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")
         window.show()
-        FirstPaint(window, lambda: window.views)
+        FirstPaint(window, window.views.make_ahead)
         try:
             yield window
         finally:

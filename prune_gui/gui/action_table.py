@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtGui import QKeySequence
 
 from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
+    from prune_gui.gui.views.view import ViewOf
     from prune_gui.gui.window import MainWindow
 
 Key = QKeySequence.StandardKey
@@ -34,11 +35,18 @@ def _made(window: MainWindow) -> bool:
 
 
 def _picture(window: MainWindow) -> bool:
-    return _open(window) and window.views.current.picture() is not None
+    view = window.views.current
+    return _open(window) and view is not None and view.picture() is not None
 
 
 def _table(window: MainWindow) -> bool:
-    return _picture(window) and window.views.current.has_table
+    return _picture(window) and _in_front(window).has_table
+
+
+def _in_front(window: MainWindow) -> ViewOf[Any]:
+    view = window.views.current
+    assert view is not None  # it has a picture
+    return view
 
 
 def _undo(window: MainWindow) -> str | None:
@@ -368,7 +376,7 @@ TABLE: Final = (
         "copy_picture",
         later("&Copy picture"),
         later("Copy the picture in front, with its title and legend"),
-        lambda w: w.taking.copy_picture(w.views.current),
+        lambda w: w.taking.copy_picture(_in_front(w)),
         "Ctrl+Shift+C",
         when=_picture,
     ),
@@ -376,7 +384,7 @@ TABLE: Final = (
         "save_picture",
         later("Save &picture as…"),
         later("Save the picture in front as PNG or SVG"),
-        lambda w: w.taking.save_picture(w.views.current),
+        lambda w: w.taking.save_picture(_in_front(w)),
         when=_picture,
     ),
     Act(
@@ -390,14 +398,14 @@ TABLE: Final = (
         "copy_table",
         later("Copy &table"),
         later("Copy the numbers of the picture in front, for a spreadsheet"),
-        lambda w: w.taking.copy_table(w.views.current),
+        lambda w: w.taking.copy_table(_in_front(w)),
         when=_table,
     ),
     Act(
         "save_table",
         later("Sa&ve table as…"),
         later("Save the numbers of the picture in front as CSV"),
-        lambda w: w.taking.save_table(w.views.current),
+        lambda w: w.taking.save_table(_in_front(w)),
         when=_table,
     ),
     Act(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -18,9 +21,12 @@ from prune_gui.gui.first_paint import FirstPaint
 from prune_gui.gui.icons import app_icon
 from prune_gui.gui.log_feed import LogFeed
 from prune_gui.gui.preferences import Preferences
+from prune_gui.gui.qt_classes import make_classes
 from prune_gui.gui.qt_log import log_qt
 from prune_gui.gui.speech import speak
 from prune_gui.gui.theme import Theme
+from prune_gui.gui.turns import Turns
+from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
 from prune_gui.language import tr
 from prune_gui.session import CrashTrail, Settings, log_path
@@ -61,24 +67,42 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     feed.logged.connect(windows.log)
     _catch_faults(windows)
     signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
-    FirstPaint(windows.make(), lambda: _begin(windows, checkpoint, recipe, methods))
+    _once_seen(windows.make(), partial(_begin, windows, checkpoint, recipe, methods))
+    code = INTERRUPTED
     try:
-        return app.exec()
+        code = app.exec()
+        return code
     finally:
         sys.excepthook = sys.__excepthook__
-        windows.close()
+        if not windows.close():
+            atexit.register(_end_at_once, code)
         collector.stop()
         feed.stop()
         trail.stop()
 
 
+def _end_at_once(code: int) -> None:
+    """End the process around a thread that still works: it must not see the interpreter go."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # there is none where the program has no console
+            stream.flush()
+    os._exit(code)
+
+
+def _once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
+    """Begin when a window is painted and the classes of Qt are made, which takes a few turns."""
+    FirstPaint(window, lambda: Turns(make_classes(), window, begin))
+
+
 def _begin(
     windows: Windows, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
 ) -> None:
-    """Open the checkpoint and load the engine's libraries, behind the first window."""
+    """Open the checkpoint and load the libraries, behind the first window."""
     window = windows.front
     if window is None:  # closed already
         return
+    window.views.make_ahead()
     if window.recovery.offer(lambda: windows.open().recovery):
         checkpoint = None  # another one comes back
     if window.last_crash is not None:

@@ -29,11 +29,6 @@ class Bridge(QObject):
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         self._engine = Engine(self._from_engine.emit, self._engine_ended.emit)
 
-    @property
-    def busy(self) -> bool:
-        """Whether a job waits or runs, or what it came to has not been told yet."""
-        return bool(self._waiting)
-
     def waits_for(self, ticket: int | None) -> bool:
         """Tell whether it has not been told yet what became of a job."""
         return ticket in self._waiting
@@ -58,10 +53,10 @@ class Bridge(QObject):
         self._waiting.clear()
         self._engine.stop()
 
-    def close(self) -> bool:
-        """Stop every job and end the engine's thread; tell whether it ended."""
+    def close(self, *, hurry: bool = False) -> bool:
+        """Stop every job and end the engine's thread, as `Engine.close`; tell whether it ended."""
         self._waiting.clear()
-        return self._engine.close()
+        return self._engine.close(hurry=hurry)
 
     @Slot(object)
     def _deliver(self, event: Event) -> None:

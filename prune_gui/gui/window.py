@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
 from PySide6.QtGui import (
@@ -49,14 +49,12 @@ from prune_gui.gui.settings_dialog import SettingsDialog
 from prune_gui.gui.status import StatusBar
 from prune_gui.gui.sweep_dialog import SweepDialog
 from prune_gui.gui.taking_away import TakeAway
+from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Presets
-
-if TYPE_CHECKING:
-    from prune_gui.gui.views import ViewTabs
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +105,7 @@ class MainWindow(QMainWindow):
         self.tree = TreePanel(workbench)
         self.draft = DraftPanel(workbench)
         self.stack = StackPanel(workbench)
-        self._views: ViewTabs | None = None
-        self._sharing = 1
+        self.views = ViewTabs(workbench)
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
@@ -122,6 +119,7 @@ class MainWindow(QMainWindow):
         self._welcome = Welcome(self.acts.several(actions.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
+        self._centre.addWidget(self.views)
         self.setCentralWidget(self._centre)
         self._docks = self._make_docks()
         self._make_toolbar()
@@ -130,6 +128,8 @@ class MainWindow(QMainWindow):
             self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_MENU)
         )
         self.tree.offer(self.acts.several(actions.TREE_MENU))
+        self.views.offer(self.acts.several(actions.VIEW_MENU))
+        self.share_memory(1)
         self._connect()
         self._before_key = BeforeKey(workbench, self)
         preferences.changed.connect(self._follow_setting)
@@ -138,13 +138,6 @@ class MainWindow(QMainWindow):
         if preferences.now.window is not None:
             self._restore_layout(*preferences.now.window)
         self._refresh()
-
-    @property
-    def views(self) -> ViewTabs:
-        """The views; made when they are first asked for, as a window is seen sooner without."""
-        if self._views is None:
-            self._views = self._make_views()
-        return self._views
 
     def reset_layout(self) -> None:
         """Put the docks where they were at first."""
@@ -184,13 +177,7 @@ class MainWindow(QMainWindow):
     def share_memory(self, windows: int) -> None:
         """Keep pictures in an equal part of the memory for those of so many windows."""
         self._sharing = windows
-        if self._views is not None:
-            self._views.limit_memory(self._picture_memory)
-
-    @property
-    def _picture_memory(self) -> int:
-        """How many bytes of pictures this window may keep."""
-        return (self.commands.settings.picture_memory << 20) // self._sharing
+        self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
 
     def show_guide(self) -> None:
         """Show the user guide, beside the window."""
@@ -254,8 +241,7 @@ class MainWindow(QMainWindow):
 
     def dismantle(self) -> None:
         """Let go of what Qt would not take along when the window is deleted."""
-        if self._views is not None:
-            self._views.dismantle()
+        self.views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Take files of this machine."""
@@ -273,21 +259,6 @@ class MainWindow(QMainWindow):
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "acts"):
             self.acts.redraw_icons()
-
-    def _make_views(self) -> ViewTabs:
-        from prune_gui.gui.views import ViewTabs
-
-        views = ViewTabs(self.workbench)
-        views.offer(self.acts.several(actions.VIEW_MENU))
-        views.limit_memory(self._picture_memory)
-        views.changed.connect(self.acts.refresh)
-        views.distribution_view.cut_dragged.connect(self.draft.cut_at)
-        views.distribution_view.score_cut_dragged.connect(self.draft.cut_at_score)
-        views.norms_view.cut_dragged.connect(self.draft.cut_at_rank)
-        views.norms_view.prune_wanted.connect(self.draft.prune_channels)
-        views.norms_view.protect_wanted.connect(self.draft.protect_channels)
-        self._centre.addWidget(views)
-        return views
 
     def _make_docks(self) -> list[QDockWidget]:
         pruning = QWidget()
@@ -356,6 +327,12 @@ class MainWindow(QMainWindow):
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.acts.refresh)
         self.status.busy_changed.connect(self.acts.refresh)
+        self.views.changed.connect(self.acts.refresh)
+        self.views.cut_dragged.connect(self.draft.cut_at)
+        self.views.score_cut_dragged.connect(self.draft.cut_at_score)
+        self.views.rank_cut_dragged.connect(self.draft.cut_at_rank)
+        self.views.prune_wanted.connect(self.draft.prune_channels)
+        self.views.protect_wanted.connect(self.draft.protect_channels)
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.acts.refresh)
         self._welcome.wanted.connect(self.commands.open_path)

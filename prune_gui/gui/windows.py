@@ -10,7 +10,6 @@ from typing import Final
 from PySide6.QtCore import QObject, QPoint, QRect, Qt, Signal
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.gui.first_paint import FirstPaint
 from prune_gui.gui.log_feed import Entry
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.window import MainWindow
@@ -94,7 +93,6 @@ class Windows(QObject):
         self._open.append(window)
         self._share_memory()
         window.show()
-        FirstPaint(window, lambda: window.views)  # to be at hand when a file is open
         return window
 
     def begin(self, window: MainWindow) -> None:
@@ -106,6 +104,7 @@ class Windows(QObject):
     def open(self, checkpoint: Path | None = None) -> MainWindow:
         """Show another window, and open a checkpoint in it if one is given."""
         window = self.make()
+        window.views.make_ahead()
         self.begin(window)  # first: two engines that import at once get in each other's way
         if checkpoint is not None:
             window.commands.open_path(checkpoint)
@@ -124,13 +123,16 @@ class Windows(QObject):
         for window in self:
             window.log.add(entries)
 
-    def close(self) -> None:
-        """End all engines; the program is about to end."""
+    def close(self) -> bool:
+        """End all engines, as the program is about to end; tell whether they did.
+
+        One that writes a file is waited for, one that only reads is left to die with the program.
+        """
         windows = (*self._open, *self._leaving)
         for window in windows:
             window.workbench.stop()
-        for window in windows:
-            window.workbench.close()
+        ended = [window.workbench.close(hurry=True) for window in windows]
+        return all(ended)
 
     def _let_go(self, window: MainWindow) -> None:
         self._open.remove(window)

@@ -114,6 +114,10 @@ class Workbench(QObject):
         """Load the engine's libraries behind the window."""
         self._run(warm_up_job(), self._warmed_up)
 
+    def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
+        """Have the engine import what the window needs, which would hold the window up."""
+        return self._run(Job(tr("Starting the engine"), lambda _: work()), lambda _: then())
+
     def use_threads(self, count: int | None) -> None:
         """Have the engine work on so many threads; None for as many as torch takes by itself."""
         self._run(threads_job(count), lambda _: None)
@@ -276,10 +280,17 @@ class Workbench(QObject):
         """Have the engine end, and do not wait for it: `close` when the bridge has `ended`."""
         self.bridge.stop()
 
-    def close(self) -> None:
-        """End the engine, close the checkpoint and let go of what is known of it."""
-        if not self.bridge.close():
-            return  # something still reads
+    def close(self, *, hurry: bool = False) -> bool:
+        """End the engine, close the checkpoint and let go of what is known of it.
+
+        Args:
+            hurry: do not wait for a job that only reads.
+
+        Returns:
+            Whether the engine ended; if not, it may still read, and all stays as it is.
+        """
+        if not self.bridge.close(hurry=hurry):
+            return False
         if self.session is not None:
             self._left.append(self.session.checkpoint)
         if self.other is not None:
@@ -288,6 +299,7 @@ class Workbench(QObject):
             checkpoint.close()
         self.session = self.resolved = self.draft = self.other = None
         self._left.clear()
+        return True
 
     def _run(self, job: Job, then: Callable[[Result], None]) -> int:
         def done(result: object) -> None:

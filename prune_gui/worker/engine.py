@@ -24,6 +24,8 @@ OFTEN = 0.05
 """Seconds between two reports of progress: nobody sees more, and the window has to draw each."""
 FAREWELL = 30.0
 """Seconds that `Engine.close` gives the running job. The code of a plug-in may never end."""
+MOMENT = 0.1
+"""Seconds that it gives one that it is in a hurry to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Job:
             some patience stops one that runs: the latest wins. None: every job counts.
         urgent: goes ahead of waiting jobs that are not.
         idle: stays behind all that are not, whenever they come.
+        writes: it writes files, and whoever is in a hurry waits for it all the same.
     """
 
     title: str
@@ -44,6 +47,7 @@ class Job:
     lane: str | None = None
     urgent: bool = False
     idle: bool = False
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +182,20 @@ class Engine:
                 self._running.cancelled = True
             self._changed.notify()
 
-    def close(self) -> bool:
+    def close(self, *, hurry: bool = False) -> bool:
         """Drop every job and wait for the thread to end.
+
+        Args:
+            hurry: do not wait for a job that only reads: compiling, for one, cannot be stopped.
 
         Returns:
             Whether it ended. If not, it dies with the program, and what the job reads stays open.
         """
         self.stop()
-        self._thread.join(FAREWELL)
         running = self._running
-        if self._thread.is_alive() and running:
+        leave = hurry and not (running and running.job.writes)
+        self._thread.join(MOMENT if leave else FAREWELL)
+        if self._thread.is_alive() and running and not leave:
             log.warning("%s did not stop; it ends with the program", running.job.title)
         return not self._thread.is_alive()
 

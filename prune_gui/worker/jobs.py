@@ -151,7 +151,7 @@ def export_job(
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
-    return Job(tr("Saving {name}", name=out.name), work)
+    return Job(tr("Saving {name}", name=out.name), work, writes=True)
 
 
 def sizes_job(session: Session, target: Target) -> Job:

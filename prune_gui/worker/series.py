@@ -55,7 +55,7 @@ def batch_jobs(
         title = tr(
             "Pruning {name} ({place} of {total})", name=path.name, place=place, total=len(paths)
         )
-        return Job(title, work)
+        return Job(title, work, writes=out is not None)
 
     pairs = zip(paths, targets, strict=True)
     return [job(place, path, out) for place, (path, out) in enumerate(pairs, start=1)]

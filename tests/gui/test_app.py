@@ -166,6 +166,34 @@ def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
     assert (done.returncode, done.stdout) == (0, "{'MainThread'}\n"), done.stderr
 
 
+@pytest.mark.parametrize("way", ["close_window", "quit"])
+def test_the_program_ends_without_waiting_for_what_is_compiled(run, way):
+    done = run(
+        f"""
+        import threading
+        from prune_gui.gui import workbench
+        from prune_gui.worker import Job, Started, engine
+        engine.FAREWELL = 10_000
+        never = threading.Event()
+        workbench.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]
+        shown = MainWindow.showEvent
+        def look(window, event):
+            shown(window, event)
+            def leave(event):
+                if isinstance(event, Started) and event.job.title == "Preparing":
+                    window.acts[{way!r}].trigger()
+                    print(window.isVisible())
+            window.workbench.bridge.happened.connect(leave)
+        MainWindow.showEvent = look
+        code = app.run(None, None)
+        print([one.name for one in threading.enumerate() if one.daemon])
+        sys.exit(code)
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "False\n['prune-gui-engine']\n"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_first_window_can_be_closed_and_is_gone_while_another_goes_on(run):
     done = run(
         """

@@ -187,6 +187,24 @@ def test_closing_gives_up_on_a_job_that_never_looks_whether_it_should_stop(
     assert worker.close()
 
 
+@pytest.mark.parametrize(
+    ("hurry", "writes", "patience"),
+    [(False, False, engine.FAREWELL), (True, True, engine.FAREWELL), (True, False, engine.MOMENT)],
+)
+def test_in_a_hurry_only_a_job_that_writes_is_waited_for(
+    told, monkeypatch, hurry, writes, patience
+):
+    worker, let_through = Engine(told.events.put), threading.Event()
+    told.until(Started, worker.submit(Job("long", lambda _: let_through.wait(), writes=writes)))
+    waits = []
+    with monkeypatch.context() as patch:
+        patch.setattr(worker._thread, "join", waits.append)
+        assert not worker.close(hurry=hurry)
+    assert waits == [patience]
+    let_through.set()
+    assert worker.close()
+
+
 def test_what_is_idle_stays_behind_whatever_comes_later(running, told):
     gate, done = Gate(), []
     first = running.submit(Job("first", gate))

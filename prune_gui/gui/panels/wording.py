@@ -35,6 +35,8 @@ VALUES: Final = {
     "flatten": {"False": later("flatten False")},
 }
 """Values of parameters that say by themselves what they are values of."""
+TIMES: Final = "\N{MULTIPLICATION SIGN}"
+"""Stands between the sizes of a shape."""
 NAMED: Final = {
     "dim": later("dim {value}"),
     "n": later("n {value}"),

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 import pyqtgraph as pg
 
 from prune_gui.audit.sheet import Sheet
+from prune_gui.gui.panels.wording import TIMES
 from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.plane import Layout
 
-TIMES: Final = "\N{MULTIPLICATION SIGN}"
 BEYOND: Final = 8
 """Pixels that a number may reach beyond the ends of its axis: half of a 0 under the first entry."""
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.panels.wording import percent, sparsity
-from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.panels.wording import TIMES, percent, sparsity
 from prune_gui.gui.views.subject import by
 from prune_gui.language import later, number, tr, trn
 from prune_gui.recipe.codes import IN_FILE

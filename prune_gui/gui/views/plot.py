@@ -31,10 +31,9 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         pg.setConfigOptions(
             imageAxisOrder="row-major", background=now.background, foreground=now.foreground
         )
-        usual = {side: ValueAxis(side) for side in ("left", "bottom")}
-        super().__init__(
-            viewBox=view or pg.ViewBox(enableMenu=False), axisItems=usual | (axes or {})
-        )
+        items = dict(axes or {})
+        items |= {side: ValueAxis(side) for side in ("left", "bottom") if side not in items}
+        super().__init__(viewBox=view or pg.ViewBox(enableMenu=False), axisItems=items)
         self.plotItem.hideButtons()
         self.plotItem.setMenuEnabled(False)
         # The menu is made all the same, and belongs to nobody: it is to go with the plot.

@@ -6,8 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prune_gui.gui.panels.wording import sparsity
-from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.panels.wording import TIMES, sparsity
 from prune_gui.language import tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
 

@@ -3,63 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction, QResizeEvent
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.compare_view import CompareView
-from prune_gui.gui.views.distribution_view import DistributionView
-from prune_gui.gui.views.layers_view import LayersView
-from prune_gui.gui.views.mask_view import MaskView
-from prune_gui.gui.views.norms_view import NormsView
-from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.qt_classes import make_classes
+from prune_gui.gui.turns import Turns
 from prune_gui.gui.views.subject import Subject, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
-from prune_gui.gui.views.weights_view import WeightsView
 from prune_gui.gui.views.whereabouts import Whereabouts
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
+    from prune_gui.gui.views.compare_view import CompareView
+    from prune_gui.gui.views.distribution_view import DistributionView
+    from prune_gui.gui.views.layers_view import LayersView
+    from prune_gui.gui.views.map_view import MapView
+    from prune_gui.gui.views.mask_view import MaskView
+    from prune_gui.gui.views.norms_view import NormsView
+    from prune_gui.gui.views.weights_view import WeightsView
     from prune_gui.gui.workbench import Workbench
+
+TITLES: Final = {
+    "mask_view": later("&Mask"),
+    "weights_view": later("Wei&ghts"),
+    "distribution_view": later("&Distribution"),
+    "norms_view": later("&Norms"),
+    "layers_view": later("&Layers"),
+    "compare_view": later("Compa&re"),
+}
+"""What the tab of each view says, by the name of the view and of its module."""
+MAPS: Final = ("mask_view", "weights_view")
+"""The views that keep pictures."""
+
+AnyView = TypeVar("AnyView", bound=ViewOf[Any])
 
 
 class ViewTabs(QWidget):
     """The views of the chosen parameter, under a line that names it. The one in front works.
 
+    A view is made when somebody first asks for it: it comes to the front, or its attribute is
+    read. A window is seen sooner without, and what they are drawn with takes long to load.
+
     Attributes:
         mask_view: which entries are pruned.
         weights_view: the numbers, entry by entry.
-        distribution_view: the values; its `cut_dragged` tells that the draft's cut is moved.
+        distribution_view: the values.
         norms_view: the channels.
         layers_view: all parameters.
         compare_view: what another moment of the stack, or another checkpoint, prunes.
 
     Signals:
         changed: another view is in front, or it has another picture.
+        cut_dragged, score_cut_dragged: of the distribution.
+        rank_cut_dragged, prune_wanted, protect_wanted: of the norms.
     """
 
     changed = Signal()
+    cut_dragged = Signal(float)
+    score_cut_dragged = Signal(float)
+    rank_cut_dragged = Signal(float)
+    prune_wanted = Signal(int, object)
+    protect_wanted = Signal(int, object)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
-        whereabouts = Whereabouts()
-        self.mask_view = MaskView(workbench, whereabouts)
-        self.weights_view = WeightsView(workbench, whereabouts)
-        self.distribution_view = DistributionView(workbench)
-        self.norms_view = NormsView(workbench)
-        self.layers_view = LayersView(workbench)
-        self.compare_view = CompareView(workbench, whereabouts)
+        self._whereabouts = Whereabouts()
+        self._actions: Sequence[QAction] = ()
+        self._memory: int | None = None
         self._tabs = QTabWidget(documentMode=True)
         self._tabs.setAccessibleName(tr("Views of the parameter"))
-        self._tabs.addTab(self.mask_view, tr("&Mask"))
-        self._tabs.addTab(self.weights_view, tr("Wei&ghts"))
-        self._tabs.addTab(self.distribution_view, tr("&Distribution"))
-        self._tabs.addTab(self.norms_view, tr("&Norms"))
-        self._tabs.addTab(self.layers_view, tr("&Layers"))
-        self._tabs.addTab(self.compare_view, tr("Compa&re"))
+        for title in TITLES.values():
+            self._tabs.addTab(QWidget(), tr(title))
         self._name, self._facts = QLabel(), QLabel()
         self._name.setAccessibleName(tr("Chosen parameter"))
         self._facts.setAccessibleName(tr("Shape, type and sparsity"))
@@ -76,38 +96,130 @@ class ViewTabs(QWidget):
         layout.addWidget(self._tabs, 1)
         for signal in (workbench.opened, workbench.chosen_changed, workbench.resolved_changed):
             signal.connect(self._say)
-        self._tabs.currentChanged.connect(lambda _: self.changed.emit())
-        for view in self._views():
-            view.pictured.connect(self.changed)
+        self._tabs.currentChanged.connect(self._bring)
         self._say()
 
+    @cached_property
+    def mask_view(self) -> MaskView:  # noqa: D102
+        from prune_gui.gui.views.mask_view import MaskView
+
+        view = MaskView(self._workbench, self._whereabouts)
+        self._limit(view)
+        return self._add("mask_view", view)
+
+    @cached_property
+    def weights_view(self) -> WeightsView:  # noqa: D102
+        from prune_gui.gui.views.weights_view import WeightsView
+
+        view = WeightsView(self._workbench, self._whereabouts)
+        self._limit(view)
+        return self._add("weights_view", view)
+
+    @cached_property
+    def distribution_view(self) -> DistributionView:  # noqa: D102
+        from prune_gui.gui.views.distribution_view import DistributionView
+
+        view = DistributionView(self._workbench)
+        view.cut_dragged.connect(self.cut_dragged)
+        view.score_cut_dragged.connect(self.score_cut_dragged)
+        return self._add("distribution_view", view)
+
+    @cached_property
+    def norms_view(self) -> NormsView:  # noqa: D102
+        from prune_gui.gui.views.norms_view import NormsView
+
+        view = NormsView(self._workbench)
+        view.cut_dragged.connect(self.rank_cut_dragged)
+        view.prune_wanted.connect(self.prune_wanted)
+        view.protect_wanted.connect(self.protect_wanted)
+        return self._add("norms_view", view)
+
+    @cached_property
+    def layers_view(self) -> LayersView:  # noqa: D102
+        from prune_gui.gui.views.layers_view import LayersView
+
+        return self._add("layers_view", LayersView(self._workbench))
+
+    @cached_property
+    def compare_view(self) -> CompareView:  # noqa: D102
+        from prune_gui.gui.views.compare_view import CompareView
+
+        return self._add("compare_view", CompareView(self._workbench, self._whereabouts))
+
     @property
-    def current(self) -> ViewOf[Any]:
-        """The view in front."""
-        return self._views()[self._tabs.currentIndex()]
+    def current(self) -> ViewOf[Any] | None:
+        """The view in front; None until it is made."""
+        front = self._tabs.currentWidget()
+        return front if isinstance(front, ViewOf) else None
+
+    def make_ahead(self) -> None:
+        """Load what the views are drawn with, and make one after another, without a long stop.
+
+        Ask for it before a file is opened: until it is loaded, who needs a view has to wait.
+        """
+        for _ in make_classes():
+            pass
+        self._workbench.load(_load_views, self._make_others)
 
     def limit_memory(self, nbytes: int) -> None:
         """Keep no more bytes of pictures than these, in all views together."""
-        maps = (self.mask_view, self.weights_view)
-        for view in maps:
-            view.limit_memory(nbytes // len(maps))
+        self._memory = nbytes
+        for name in MAPS:
+            if name in vars(self):
+                self._limit(getattr(self, name))
 
     def dismantle(self) -> None:
         """Let go of what Qt would not take along when the views are deleted."""
         self.limit_memory(0)
+        if not self._views():
+            return
+        from prune_gui.gui.views.plot import Plot
+
         for plot in self.findChildren(Plot):
             plot.close()  # of menus that belong to no widget, and of its own parent
             plot.deleteLater()
 
     def offer(self, actions: Sequence[QAction]) -> None:
         """Offer actions in a menu on every view."""
+        self._actions = actions
         for view in self._views():
-            view.addActions(actions)
-            view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+            self._offer_on(view)
+
+    def _add(self, name: str, view: AnyView) -> AnyView:
+        """Put a view into its tab."""
+        self._offer_on(view)
+        view.pictured.connect(self.changed)
+        place = list(TITLES).index(name)
+        with QSignalBlocker(self._tabs):  # what is in front stays in front
+            in_front = self._tabs.currentIndex()
+            self._tabs.insertTab(place, view, tr(TITLES[name]))
+            self._tabs.setCurrentIndex(in_front)
+            self._tabs.removeTab(place + 1)
+        return view
+
+    def _limit(self, view: MapView) -> None:
+        if self._memory is not None:
+            view.limit_memory(self._memory // len(MAPS))
+
+    def _offer_on(self, view: ViewOf[Any]) -> None:
+        view.addActions(self._actions)
+        view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
     def _views(self) -> list[ViewOf[Any]]:
+        """Return those that are made."""
         tabs = (self._tabs.widget(index) for index in range(self._tabs.count()))
         return [view for view in tabs if isinstance(view, ViewOf)]
+
+    def _make_front(self) -> None:
+        if self.isVisible():
+            getattr(self, list(TITLES)[self._tabs.currentIndex()])
+
+    def _bring(self) -> None:
+        self._make_front()
+        self.changed.emit()
+
+    def _make_others(self) -> None:
+        Turns((getattr(self, name) for name in TITLES), self)
 
     def _say(self) -> None:
         found = subject_of(self._workbench)
@@ -131,3 +243,13 @@ class ViewTabs(QWidget):
         """Show as much of the name as there is room for."""
         super().resizeEvent(event)
         self._elide()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Have a view to show."""
+        super().showEvent(event)
+        self._make_front()
+
+
+def _load_views() -> None:
+    for name in TITLES:
+        import_module(f"prune_gui.gui.views.{name}")

@@ -41,7 +41,7 @@ class Bench(Workbench):
 
         def idle() -> bool:
             timers = (t for w in QApplication.topLevelWidgets() for t in w.findChildren(QTimer))
-            return not self.bridge.busy and not any(timer.isActive() for timer in timers)
+            return not self.bridge._waiting and not any(timer.isActive() for timer in timers)
 
         self._qtbot.wait(1)
         self._qtbot.waitUntil(idle, timeout=20_000)

@@ -1,13 +1,20 @@
+import pytest
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
 
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare_picture import Shades
+from prune_gui.gui.views.tabs import TITLES
 
 
 def _label(tabs, name):
     [label] = [label for label in tabs.findChildren(QLabel) if label.accessibleName() == name]
     return label
+
+
+def made(tabs):
+    return [name for name in TITLES if name in vars(tabs)]
 
 
 def test_the_header_says_what_is_chosen_and_how_much_is_pruned(bench, checkpoint, shown):
@@ -62,3 +69,51 @@ def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(bench, che
     bench.until_idle()
     assert tabs.mask_view.subject is None
     assert not _label(tabs, "Chosen parameter").isVisible()
+
+
+def test_a_view_is_made_when_its_tab_is_first_shown(bench, checkpoint, shown):
+    tabs = ViewTabs(bench)
+    assert made(tabs) == []
+    shown(tabs)
+    assert made(tabs) == ["mask_view"]
+    bench.open_and_choose(checkpoint, "fc.weight")
+    bar = tabs.findChild(QTabWidget)
+    bar.setCurrentIndex(3)
+    assert made(tabs) == ["mask_view", "norms_view"]
+    assert bar.currentWidget() is tabs.current is tabs.norms_view
+    assert tabs.norms_view.isVisible()
+    bench.until_idle()
+    assert tabs.norms_view.picture() is not None
+
+
+def test_all_views_are_made_ahead_and_what_is_in_front_stays_there(bench, shown):
+    tabs = shown(ViewTabs(bench))
+    bar = tabs.findChild(QTabWidget)
+    bar.setCurrentIndex(2)
+    tabs.make_ahead()
+    texts = [bar.tabText(index) for index in range(bar.count())]
+    bench.until_idle()
+    assert made(tabs) == list(TITLES)
+    assert [bar.widget(index) for index in range(bar.count())] == [
+        getattr(tabs, name) for name in TITLES
+    ]
+    assert tabs.current is tabs.distribution_view
+    assert [bar.tabText(index) for index in range(bar.count())] == texts
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_view_offers_the_actions_and_keeps_to_the_memory_whenever_it_is_made(
+    bench, checkpoint, shown, before
+):
+    tabs = shown(ViewTabs(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    if before:
+        assert tabs.weights_view is not None
+    action = QAction(tabs)
+    tabs.offer([action])
+    tabs.limit_memory(0)
+    tabs.findChild(QTabWidget).setCurrentWidget(tabs.weights_view)
+    bench.until_idle()
+    assert tabs.weights_view.actions() == [action]
+    assert tabs.weights_view.picture() is not None
+    assert tabs.weights_view.held == 0

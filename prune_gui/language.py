@@ -7,6 +7,8 @@ finds them there, and `resources/translations` holds them in other languages. Wh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import reduce
 from gettext import GNUTranslations, NullTranslations
 from string import Formatter
 from typing import Final
@@ -92,6 +94,21 @@ def later(message: str, **fields: object) -> str:
 def number(value: float, spec: str = ",") -> str:
     """Return a number as a person reads it: 1,234,567 unless `spec` says otherwise."""
     return _numbers.format_field(value, spec)
+
+
+def items(texts: Iterable[str]) -> str:
+    """Return texts, but for empty ones, as the items of a list: "a, b, c", in Chinese "a、b、c"."""
+    return _row(texts, lambda row, text: tr("{items}, {item}", items=row, item=text))
+
+
+def clauses(texts: Iterable[str]) -> str:
+    """Return texts, but for empty ones, as the clauses of a sentence: "a, b, c"."""
+    return _row(texts, lambda row, text: tr("{clauses}, {clause}", clauses=row, clause=text))
+
+
+def _row(texts: Iterable[str], add: Callable[[str, str], str]) -> str:
+    some = list(filter(None, texts))
+    return reduce(add, some) if some else ""
 
 
 def _filled(message: str, fields: dict[str, object]) -> str:

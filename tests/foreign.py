@@ -13,7 +13,7 @@ MARKED = re.compile("⟦[^⟦⟧]*(?:⟧|… *$)")
 TAG = re.compile(r"</?[a-z][^<>]*>")
 UNIT = re.compile(r"(?<=\d )(?:[kMGT]|[kMGTP]?B)\b|^ MB$")
 KEYS = re.compile(
-    r"\s*\(?(?:(?:Ctrl|Shift|Alt)\+)*(?:[A-Z,]|F\d+|Esc|Del|Return|Up|Down|PgUp|PgDown)\)?"
+    r"\s*\(?(?:(?:Ctrl|Shift|Alt)\+)*(?:[A-Z,]|F\d+|Esc|Del|Return|Space|Up|Down|PgUp|PgDown)\)?"
 )
 WORD = re.compile(r"[^\W\d_]\w*")
 NARROW = re.compile(r"[a-z]+( [a-z]+){2,}")

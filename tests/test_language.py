@@ -11,7 +11,18 @@ from foreign import foreign
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.language import LANGUAGES, SOURCE, language, later, number, tr, trn, use_language
+from prune_gui.language import (
+    LANGUAGES,
+    SOURCE,
+    clauses,
+    items,
+    language,
+    later,
+    number,
+    tr,
+    trn,
+    use_language,
+)
 
 CODES = [code for code in LANGUAGES if code != SOURCE]
 MODULES = sorted((translate.ROOT / "prune_gui").rglob("*.py"))
@@ -115,3 +126,12 @@ def test_numbers_have_the_signs_of_the_locale_and_nothing_else_changes(value):
     shown = shown.replace(",", "\u202f").replace(".", ",")
     assert here == f"{shown} of {rest}"
     assert number(value) == shown
+
+
+def test_items_and_clauses_are_told_apart_where_a_language_does():
+    texts = ["a", "", "b", "c"]
+    assert items(texts) == clauses(texts) == "a, b, c"
+    assert items([]) == clauses([""]) == ""
+    use_language("zh_CN")
+    assert items(texts) == "a、b、c"
+    assert clauses(texts) == "a，b，c"  # noqa: RUF001

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 from prune_gui.checkpoint.base import SUFFIXES, Format
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.language import items, tr
 
 Item = TypeVar("Item")
 
@@ -141,10 +141,10 @@ def index_bytes(weight_map: Mapping[str, str], metadata: Mapping[str, object]) -
 
 
 def listed(
-    items: Sequence[Item], told: Callable[[Item], str] = str, most: int = NAMED_AT_MOST
+    things: Sequence[Item], told: Callable[[Item], str] = str, most: int = NAMED_AT_MOST
 ) -> str:
-    """Return the first few of some items, each as it is told, as a list for a sentence."""
-    first, more = tr(", ").join(map(told, items[:most])), len(items) - most
+    """Return the first few of some things, each as it is told, as a list for a sentence."""
+    first, more = items(map(told, things[:most])), len(things) - most
     return tr("{names} and {more:,} more", names=first, more=more) if more > 0 else first
 
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtGui import QKeySequence
 
 from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
-    from prune_gui.gui.views.view import ViewOf
     from prune_gui.gui.window import MainWindow
 
 Key = QKeySequence.StandardKey
-
-
-def _always(_: MainWindow) -> bool:
-    return True
 
 
 def _open(window: MainWindow) -> bool:
@@ -40,13 +35,7 @@ def _picture(window: MainWindow) -> bool:
 
 
 def _table(window: MainWindow) -> bool:
-    return _picture(window) and _in_front(window).has_table
-
-
-def _in_front(window: MainWindow) -> ViewOf[Any]:
-    view = window.views.current
-    assert view is not None  # it has a picture
-    return view
+    return _picture(window) and window.views.front.has_table
 
 
 def _undo(window: MainWindow) -> str | None:
@@ -92,7 +81,7 @@ class Act:
     run: Callable[[MainWindow], object]
     key: Key | str | None = None
     icon: str | None = None
-    when: Callable[[MainWindow], bool] = _always
+    when: Callable[[MainWindow], bool] = lambda _: True
     checked: Callable[[MainWindow], bool] | None = None
     in_stack: bool = False
     button: str | None = None
@@ -287,6 +276,22 @@ TABLE: Final = (
         in_stack=True,
     ),
     Act(
+        "switch_step",
+        later("Switc&h step on or off"),
+        later("Leave the step out, or carry it out again; it keeps its place"),
+        lambda w: w.stack.switch(),
+        "Space",
+        when=_step,
+        in_stack=True,
+    ),
+    Act(
+        "clear_stack",
+        later("Remo&ve all steps"),
+        later("Begin again with an empty stack; undo brings the steps back"),
+        lambda w: w.workbench.edit(lambda session: session.clear()),
+        when=_step,
+    ),
+    Act(
         "add_step",
         lambda w: tr("&Apply to step") if w.draft.editing else tr("&Add step"),
         later("Add the previewed step to the stack, or apply the edited one"),
@@ -376,7 +381,7 @@ TABLE: Final = (
         "copy_picture",
         later("&Copy picture"),
         later("Copy the picture in front, with its title and legend"),
-        lambda w: w.taking.copy_picture(_in_front(w)),
+        lambda w: w.taking.copy_picture(w.views.front),
         "Ctrl+Shift+C",
         when=_picture,
     ),
@@ -384,7 +389,7 @@ TABLE: Final = (
         "save_picture",
         later("Save &picture as…"),
         later("Save the picture in front as PNG or SVG"),
-        lambda w: w.taking.save_picture(_in_front(w)),
+        lambda w: w.taking.save_picture(w.views.front),
         when=_picture,
     ),
     Act(
@@ -398,14 +403,14 @@ TABLE: Final = (
         "copy_table",
         later("Copy &table"),
         later("Copy the numbers of the picture in front, for a spreadsheet"),
-        lambda w: w.taking.copy_table(_in_front(w)),
+        lambda w: w.taking.copy_table(w.views.front),
         when=_table,
     ),
     Act(
         "save_table",
         later("Sa&ve table as…"),
         later("Save the numbers of the picture in front as CSV"),
-        lambda w: w.taking.save_table(_in_front(w)),
+        lambda w: w.taking.save_table(w.views.front),
         when=_table,
     ),
     Act(

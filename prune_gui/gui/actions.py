@@ -84,7 +84,9 @@ MENUS: Final = {
         "duplicate",
         "move_up",
         "move_down",
+        "switch_step",
         "remove",
+        "clear_stack",
         SEPARATOR,
         "protect",
         SEPARATOR,
@@ -115,7 +117,8 @@ TOOLBAR: Final = (
 )
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("copy_modules", "save_modules")
-STACK_MENU: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
+STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
+STACK_MENU: Final = (*STACK_BUTTONS, "switch_step", "clear_stack")
 WELCOME: Final = ("open", "demo")
 
 

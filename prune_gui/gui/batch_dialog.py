@@ -168,7 +168,7 @@ class BatchDialog(QDialog):
             try:
                 found |= dict.fromkeys(checkpoints_in(path) if path.is_dir() else [path])
             except PruneGuiError as error:
-                self._workbench.failed.emit(tr("Adding checkpoints"), error)
+                self._workbench.fail(later("Adding checkpoints"), error)
         self.model.add([BatchRow(path) for path in found if path not in known])
         self._refresh()
 

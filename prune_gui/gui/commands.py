@@ -19,7 +19,7 @@ from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.gui.theme import Mode
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.command import command_line
 from prune_gui.resources import resource
@@ -113,13 +113,13 @@ class Commands:
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:
-            self._workbench.fail(tr("Opening the recipe"), error)
+            self._workbench.fail(later("Opening the recipe"), error)
             return
         if self._workbench.session is None:
             early = PruneGuiError(
                 tr("Open a checkpoint first, then the recipe {name} for it.", name=path.name)
             )
-            self._workbench.fail(tr("Opening the recipe"), early)
+            self._workbench.fail(later("Opening the recipe"), early)
         else:
             self._workbench.use_recipe(recipe, path)
 
@@ -260,7 +260,7 @@ class Commands:
             with replacing(path, nbytes=len(text), overwrite=True) as draft:
                 draft.write_bytes(text)
         except PruneGuiError as error:
-            self._workbench.fail(tr("Saving the recipe"), error)
+            self._workbench.fail(later("Saving the recipe"), error)
             return False
         session.mark_saved(session.recipe, path)
         self._workbench.saved.emit(path)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
-from prune_gui.language import later, number, tr, trn
+from prune_gui.language import items, later, number, tr, trn
 from prune_gui.recipe.fit import StepFit, fit
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def summary(fits: Sequence[StepFit]) -> tuple[str, bool]:
 
 def _listed_numbers(numbers: Sequence[int]) -> str:
     *most, last = map(number, numbers)
-    return tr(" and ").join(filter(None, (tr(", ").join(most), last)))
+    return tr(" and ").join(filter(None, (items(most), last)))
 
 
 class FitDialog(QDialog):

@@ -156,7 +156,7 @@ class PresetDialog(QDialog):
                 self._presets.rename(preset, name)
                 self._show(name)
         except PruneGuiError as error:
-            self._workbench.fail(tr("Renaming the preset"), error)
+            self._workbench.fail(later("Renaming the preset"), error)
 
     def _remove(self) -> None:
         preset = self._chosen()
@@ -165,7 +165,7 @@ class PresetDialog(QDialog):
         try:
             self._presets.remove(preset)
         except PruneGuiError as error:
-            self._workbench.fail(tr("Removing the preset"), error)
+            self._workbench.fail(later("Removing the preset"), error)
         self._show()
 
     def _open_folder(self) -> None:
@@ -182,7 +182,7 @@ def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
         if name is not None:
             presets.save(name, session.recipe)
     except PruneGuiError as error:
-        workbench.fail(tr("Saving the preset"), error)
+        workbench.fail(later("Saving the preset"), error)
 
 
 def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> str | None:

@@ -10,8 +10,9 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.errors import RecipeError
+from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 from prune_gui.session.journal import Journal, Unsaved, left_behind
 
 SETTLE = 200
@@ -21,19 +22,26 @@ SETTLE = 200
 class Recovery(QObject):
     """Keeps the recipe of a workbench on disk while it is unsaved, and offers what others left.
 
+    Args:
+        workbench: whose recipe it is.
+        preferences: say whether to keep it.
+        parent: the window.
+
     Attributes:
         journal: where it is kept.
     """
 
-    def __init__(self, workbench: Workbench, parent: QWidget) -> None:
+    def __init__(self, workbench: Workbench, preferences: Preferences, parent: QWidget) -> None:
         super().__init__(parent)
         self._workbench = workbench
+        self._preferences = preferences
         self._window = parent
         self.journal = Journal()
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self._keep)
         workbench.edited.connect(self._settled.start)
         workbench.opened.connect(self._settled.start)
+        preferences.changed.connect(self._follow_setting)
 
     def stop(self) -> None:
         """Keep nothing any more: the window is closed, and the user has been asked."""
@@ -69,7 +77,7 @@ class Recovery(QObject):
         try:
             recipe = unsaved.parsed()
         except RecipeError as error:
-            workbench.fail(tr("Bringing back the recipe"), error)
+            workbench.fail(later("Bringing back the recipe"), error)
             return False
 
         def opened() -> None:
@@ -83,8 +91,14 @@ class Recovery(QObject):
         workbench.open(unsaved.checkpoint, state=unsaved.state or None)
         return True
 
+    def _follow_setting(self, name: str) -> None:
+        if name == "keep_unsaved":
+            self._settled.start()
+
     def _keep(self) -> None:
-        if self._workbench.session is not None:
+        if not self._preferences.now.keep_unsaved:
+            self.journal.forget()
+        elif self._workbench.session is not None:
             self.journal.keep(self._workbench.session)
 
 

@@ -34,7 +34,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import CHECKPOINTS
 from prune_gui.gui.loader_box import LoaderBox
 from prune_gui.gui.panels.message import Message
-from prune_gui.language import later, tr, trn
+from prune_gui.language import clauses, later, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -288,7 +288,7 @@ class SaveDialog(QDialog):
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
             button.setToolTip(str(size) if isinstance(size, PruneGuiError) else "")
-            told = tr(", ").join(filter(None, texts))
+            told = clauses(texts)
             button.setAccessibleDescription(
                 tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=told)
             )

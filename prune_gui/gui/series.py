@@ -96,7 +96,7 @@ class Series(QObject):
         elif isinstance(event, Failed | Dropped):
             self._left.clear()
             if isinstance(event, Failed):
-                self.failed.emit(event.job.title, event.error)
+                self.failed.emit(tr(event.job.title), event.error)
             self._next()
 
 

@@ -58,6 +58,7 @@ class SettingsDialog(QDialog):
         self.picture_memory.setSingleStep(MEGABYTES)
         self.form = _choice({form: plain(tr(name)) for form, (name, _) in FORMS.items()})
         self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
+        self.keep_unsaved = QCheckBox(tr("&Keep unsaved steps on disk"))
         self._rows = QFormLayout()
         self._rows.setVerticalSpacing(4)
         self._add(tr("&Appearance"), self.theme, tr("Of the window and of the pictures in it."))
@@ -74,6 +75,7 @@ class SettingsDialog(QDialog):
             tr("Chosen at first in the dialog that saves a checkpoint."),
         )
         self._add("", self.white_pictures, tr("With a light background, in the dark too."))
+        self._add("", self.keep_unsaved, tr("To bring them back if the program does not end well."))
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
         self.restore = buttons.button(standard.RestoreDefaults)
@@ -111,6 +113,7 @@ class SettingsDialog(QDialog):
         self.picture_memory.setValue(settings.picture_memory)
         self.form.setCurrentIndex(self.form.findData(settings.form))
         self.white_pictures.setChecked(settings.white_pictures)
+        self.keep_unsaved.setChecked(settings.keep_unsaved)
 
     def _connect(self) -> None:
         def tell(name: str) -> Callable[[object], None]:
@@ -123,6 +126,7 @@ class SettingsDialog(QDialog):
         self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
         self.picture_memory.valueChanged.connect(tell("picture_memory"))
         self.white_pictures.toggled.connect(tell("white_pictures"))
+        self.keep_unsaved.toggled.connect(tell("keep_unsaved"))
 
 
 def _choice(texts: dict[str, str]) -> QComboBox:

@@ -18,7 +18,8 @@ KEY_BEHIND: Final = re.compile(r"\(&\w\)")
 def speak(app: QApplication, language: str) -> None:
     """Have the program, and Qt's own dialogs, speak a language from now on.
 
-    Numbers are those of the system's locale, as it is for them that people set one.
+    Numbers are those of the system's locale, as it is for them that people set one; see
+    `numbers_of`.
 
     Args:
         app: what Qt's own texts are for.
@@ -26,7 +27,9 @@ def speak(app: QApplication, language: str) -> None:
     """
     system = QLocale.system()
     code = language_of(system) if language == SYSTEM else language
-    use_language(code, system.groupSeparator(), system.decimalPoint())
+    numbers = numbers_of(system)
+    QLocale.setDefault(numbers)
+    use_language(code, numbers.groupSeparator(), numbers.decimalPoint())
     translator = QTranslator(app)
     folder = QLibraryInfo.path(QLibraryInfo.LibraryPath.TranslationsPath)
     if code != SOURCE and translator.load(f"qtbase_{code}", folder):
@@ -41,6 +44,15 @@ def language_of(locale: QLocale) -> str:
             if (spoken.language(), spoken.script()) == (known.language(), known.script()):
                 return code
     return SOURCE
+
+
+def numbers_of(locale: QLocale) -> QLocale:
+    """Return the locale that numbers are shown and typed in: the one given, or else English.
+
+    Shapes, names and recipes have Latin digits. Where others are usual, Qt would mix both, and
+    read a Latin point in a number as no part of it.
+    """
+    return locale if locale.zeroDigit() == "0" else QLocale("en_US")
 
 
 def plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import psutil
@@ -20,6 +21,8 @@ MEMORY_PERIOD: Final = 2000
 """Milliseconds between two looks at the memory in use."""
 NOTE_PERIOD: Final = 10_000
 """Milliseconds for which a note stays."""
+SOONEST: Final = 1.0
+"""Seconds of a job after which the time left is told."""
 FINE: Final = 1000
 """Steps of the progress bar: bytes do not fit its integers."""
 
@@ -37,6 +40,7 @@ class StatusBar(QStatusBar):
         super().__init__(parent)
         self._workbench = workbench
         self._ticket: int | None = None
+        self._began = 0.0
         self._process = psutil.Process()
         self._title = QLabel()
         self._progress = QProgressBar()
@@ -102,13 +106,22 @@ class StatusBar(QStatusBar):
                 # The total may grow on the way; what is shown does not go back for it.
                 share = FINE * event.done // event.total
                 self._progress.setValue(max(self._progress.value(), share))
+                self._tell_time_left()
         else:
             self._ticket = None
             self._hide_job()
 
+    def _tell_time_left(self) -> None:
+        """Say how long it will take if it goes on like this, once that can be told."""
+        passed, share = time.monotonic() - self._began, self._progress.value() / FINE
+        if passed >= SOONEST and share > 0:
+            left = wording.duration(passed * (1 - share) / share)
+            self._progress.setFormat(tr("%p %, {time} left", time=left))
+
     def _begin(self, ticket: int, job: Job) -> None:
-        self._ticket = ticket
-        self._title.setText(tr("{job} …", job=job.title))
+        self._ticket, self._began = ticket, time.monotonic()
+        self._progress.setFormat(tr("%p %"))
+        self._title.setText(tr("{job} …", job=tr(job.title)))
         self._progress.setRange(0, 0)
         self._progress.reset()
         if not job.idle:  # of which the user need not know

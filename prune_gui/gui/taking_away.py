@@ -13,7 +13,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
 from prune_gui.gui.pictures import Page, image_of, png_of, svg_of
 from prune_gui.gui.theme import LIGHT, colours, light_palette
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class TakeAway:
         def save(page: Page) -> None:
             svg = path.suffix.lower() == ".svg"
             content = svg_of(page) if svg else png_of(page, scale)
-            self._save(tr("Saving the picture"), path, content)
+            self._save(later("Saving the picture"), path, content)
 
         self._with_page(view, save)
 
@@ -92,7 +92,7 @@ class TakeAway:
         suggested = self._commands.folder / f"{_file_name(table.title)}.csv"
         path = dialogs.ask_table_target(self._commands.window, suggested)
         if path is not None:
-            self._save(tr("Saving the table"), path, table.to_csv().encode())
+            self._save(later("Saving the table"), path, table.to_csv().encode())
 
     def _with_page(self, view: AnyView, use: Callable[[Page], None]) -> None:
         """Call `use` with the picture of a view, once it is in the colours that are wanted."""

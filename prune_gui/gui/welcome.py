@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
-from prune_gui.gui.icons import app_icon
+from prune_gui.gui.icons import app_icon, icon
 from prune_gui.language import tr
 
 RECENT: Final = 5
@@ -36,14 +36,15 @@ class Welcome(QWidget):
         font.setPointSizeF(font.pointSizeF() * 1.8)
         title.setFont(font)
         advice = QLabel(tr("Open a checkpoint, or drop one here."))
+        self._opening: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
         for widget in (picture, title, advice):
             self._column.addWidget(widget, alignment=Qt.AlignmentFlag.AlignHCenter)
         self._column.addSpacing(16)
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())
-            button.setIcon(action.icon())
             button.clicked.connect(action.trigger)
+            self._opening[button] = action
             self._column.addWidget(button)
         self._recent = QVBoxLayout()
         self._column.addLayout(self._recent)
@@ -54,6 +55,7 @@ class Welcome(QWidget):
         layout.addStretch()
         layout.addWidget(middle, alignment=Qt.AlignmentFlag.AlignHCenter)
         layout.addStretch()
+        self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:
         """Show the latest of these checkpoints."""
@@ -64,4 +66,16 @@ class Welcome(QWidget):
         for path in map(Path, paths[:RECENT]):
             button = QCommandLinkButton(path.name, str(path.parent))
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
+            button.setIcon(icon("tensor"))
             self._recent.addWidget(button)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._show_icons()
+
+    def _show_icons(self) -> None:
+        for button in self.findChildren(QCommandLinkButton):
+            action = self._opening.get(button)
+            button.setIcon(icon("tensor") if action is None else action.icon())

@@ -52,7 +52,7 @@ from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr
+from prune_gui.language import items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Presets
 
@@ -101,11 +101,11 @@ class MainWindow(QMainWindow):
         self.last_crash: Crash | None = None
         self._errors = ErrorBox(self)
         self.commands = Commands(self, workbench, preferences)
-        self.recovery = Recovery(workbench, self)
+        self.recovery = Recovery(workbench, preferences, self)
         self.tree = TreePanel(workbench)
         self.draft = DraftPanel(workbench)
         self.stack = StackPanel(workbench)
-        self.views = ViewTabs(workbench)
+        self.views: ViewTabs = ViewTabs(workbench)
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
@@ -125,7 +125,7 @@ class MainWindow(QMainWindow):
         self._make_toolbar()
         self._make_menus()
         self.stack.offer(
-            self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_MENU)
+            self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_BUTTONS)
         )
         self.tree.offer(self.acts.several(actions.TREE_MENU))
         self.views.offer(self.acts.several(actions.VIEW_MENU))
@@ -365,7 +365,7 @@ class MainWindow(QMainWindow):
         self.acts.refresh()
 
     def _say_loaded(self, methods: Sequence[type[Method]]) -> None:
-        titles = tr(", ").join(tr(method.title) for method in methods)
+        titles = items(tr(method.title) for method in methods)
         file = Path(methods[0].source).name
         self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
 

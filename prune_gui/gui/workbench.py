@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import (
     Draft,
@@ -116,7 +116,7 @@ class Workbench(QObject):
 
     def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
         """Have the engine import what the window needs, which would hold the window up."""
-        return self._run(Job(tr("Starting the engine"), lambda _: work()), lambda _: then())
+        return self._run(Job(later("Starting the engine"), lambda _: work()), lambda _: then())
 
     def use_threads(self, count: int | None) -> None:
         """Have the engine work on so many threads; None for as many as torch takes by itself."""
@@ -131,7 +131,7 @@ class Workbench(QObject):
     def fail(self, tried: str, error: Exception) -> None:
         """Say that something could not be done, and log it; what fails on the engine is logged."""
         log.warning("%s: %s", tried, error)
-        self.failed.emit(tried, error)
+        self.failed.emit(tr(tried), error)
 
     def load_methods(self, path: Path) -> None:
         """Run a Python file and offer its methods; whoever calls has asked the user."""
@@ -185,7 +185,7 @@ class Workbench(QObject):
         try:
             act(self.session)
         except RecipeError as error:
-            self.fail(tr("Changing the recipe"), error)
+            self.fail(later("Changing the recipe"), error)
             return
         self.edited.emit()
         self.resolve()
@@ -274,7 +274,7 @@ class Workbench(QObject):
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
         """Compute something to look at on the engine's thread; a newer look of a lane wins."""
-        return self._run(Job(tr("Drawing"), work, lane=lane, urgent=True), then)
+        return self._run(Job(later("Drawing"), work, lane=lane, urgent=True), then)
 
     def stop(self) -> None:
         """Have the engine end, and do not wait for it: `close` when the bridge has `ended`."""
@@ -305,7 +305,7 @@ class Workbench(QObject):
         def done(result: object) -> None:
             then(result)  # type: ignore[arg-type]
 
-        return self.bridge.run(job, done, lambda error: self.failed.emit(job.title, error))
+        return self.bridge.run(job, done, lambda error: self.failed.emit(tr(job.title), error))
 
     def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
         self.methods_renewed.emit()
@@ -313,7 +313,7 @@ class Workbench(QObject):
         for job in compile_jobs():
             self._run(job, lambda _: None)
         for problem in problems:
-            self.fail(tr("Loading installed methods"), problem)
+            self.fail(later("Loading installed methods"), problem)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())
@@ -337,7 +337,7 @@ class Workbench(QObject):
     def _close(self, checkpoint: Checkpoint) -> None:
         """Close a checkpoint behind the jobs that still read from it."""
         self._left.append(checkpoint)
-        title = tr("Closing {name}", name=checkpoint.path.name)
+        title = later("Closing {name}", name=checkpoint.path.name)
         job = Job(title, lambda _: checkpoint.close())
         self._run(job, lambda _: self._left.remove(checkpoint))
 

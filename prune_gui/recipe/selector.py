@@ -135,6 +135,12 @@ class Pattern:
         return all(one.accepts(one.looks_at(tensor, kinds, counts)) for one in self.conditions)
 
 
+def patterns_in(line: str) -> tuple[str, ...]:
+    """Return the patterns in a line, which commas part; those within brackets do not."""
+    parts = re.split(r",(?![^\[]*\])", line)
+    return tuple(part.strip() for part in parts if part.strip())
+
+
 def select(
     patterns: Sequence[str],
     tensors: Iterable[TensorInfo],

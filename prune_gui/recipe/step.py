@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
+from prune_gui.language import items, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe.selector import Pattern
@@ -66,7 +66,7 @@ class Step(BaseModel):
                     "own, load the file that has it first: --methods FILE on the command line, "
                     "Prune > Load methods from a file in the window",
                     name=name,
-                    methods=", ".join(METHODS),
+                    methods=items(METHODS),
                 )
             )
         return {"method": METHODS[name].model_validate(parameters), **own}

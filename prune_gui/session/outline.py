@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.collecting import without_collecting
 from prune_gui.checkpoint.kinds import is_usual
-from prune_gui.recipe.selector import NOTHING, Counts, Kinds, Pattern
+from prune_gui.recipe.selector import NOTHING, Counts, Kinds, Pattern, patterns_in
 
 LARGE: Final = 1000
 """Modules of more parameters are split at once, where it can take its time; others when asked."""
@@ -114,16 +114,24 @@ class Outline:
     def matches(self, text: str, counts: Counts = NOTHING) -> NDArray[np.bool_]:
         """Return for each whether its full name holds all words of `text`, or fits it as a glob.
 
-        Conditions may follow, as in the targets of a step. Upper and lower case are the same.
+        Conditions may follow, commas part several such patterns, and ``!`` excludes, as in the
+        targets of a step. Upper and lower case are the same.
 
         Args:
-            text: for example "query", "*.bias", "query type:Linear sparsity>0.9".
+            text: for example "query", "*.bias", "query type:Linear sparsity>0.9, !layer.0".
             counts: for conditions on sparsity.
 
         Raises:
             RecipeError: a condition makes no sense.
         """
-        pattern = Pattern.parse(text)
+        patterns = list(map(Pattern.parse, patterns_in(text)))
+        wanted = [self._match(one, counts) for one in patterns if not one.excludes]
+        unwanted = [self._match(one, counts) for one in patterns if one.excludes]
+        everything = np.ones(len(self.tensors), np.bool_)
+        found = np.logical_or.reduce(wanted) if wanted else everything
+        return found & ~np.logical_or.reduce(unwanted) if unwanted else found
+
+    def _match(self, pattern: Pattern, counts: Counts) -> NDArray[np.bool_]:
         found = self._names_match(pattern.glob)
         for condition in pattern.conditions:
             kinds = self._kinds() if condition.field == "type" else {}
@@ -131,7 +139,7 @@ class Outline:
             looked = [condition.looks_at(self.tensors[i], kinds, counts) for i in places]
             accepted = {value: condition.accepts(value) for value in set(looked)}
             found[places] = [accepted[value] for value in looked]
-        return ~found if pattern.excludes else found
+        return found
 
     def _names_match(self, text: str) -> NDArray[np.bool_]:
         text = text.strip().lower()

@@ -128,6 +128,10 @@ class Session:
         steps = [*self.steps[:index], *self.steps[index + 1 :]]
         self._act(tr("Remove step {number}", number=index + 1), steps)
 
+    def clear(self) -> None:
+        """Take all steps out."""
+        self._act(tr("Remove all steps"), ())
+
     def protect(self, names: Collection[str], *, on: bool) -> None:
         """Let no step touch parameters any more, or let them again."""
         tensors, now = self.checkpoint.tensors.values(), self.protected

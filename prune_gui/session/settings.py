@@ -30,6 +30,7 @@ class Settings(BaseModel):
         threads: on which the engine works; None for as many as torch takes by itself.
         picture_memory: for parts of pictures that are kept, in MB (2**20 bytes).
         form: of a pruned checkpoint, chosen at first in the dialog that saves it.
+        keep_unsaved: whether unsaved steps are kept on disk, in case the program ends badly.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +43,7 @@ class Settings(BaseModel):
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
     picture_memory: Annotated[int, Field(ge=0, le=MOST_MEGABYTES)] = 128
     form: Literal["finalized", "reparametrized", "masks"] = "finalized"
+    keep_unsaved: bool = True
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:

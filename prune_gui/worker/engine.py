@@ -33,7 +33,8 @@ class Job:
     """Something for the engine to do.
 
     Attributes:
-        title: for a person, while it runs, in their language: "Saving model.safetensors".
+        title: for a person, while it runs: "Saving model.safetensors". The log has it as it is, who
+            shows it passes it through `tr`.
         work: does it, and returns what is to be shown.
         lane: a newer job of the same lane takes the place of an older one that waits, and after
             some patience stops one that runs: the latest wins. None: every job counts.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
@@ -77,13 +77,13 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         recipe = Recipe.load(recipe_path) if recipe_path else None
         return Session(open_checkpoint(path, state), recipe, recipe_path)
 
-    return Job(tr("Opening {name}", name=path.name), work)
+    return Job(later("Opening {name}", name=path.name), work)
 
 
 def resolve_job(session: Session, draft: Draft | None) -> Job:
     """Resolve the session's recipe as it is now, and a draft after it; returns `Resolved`."""
     work = partial(_resolve, session, session.recipe, draft)
-    return Job(tr("Resolving"), work, lane="resolve")
+    return Job(later("Resolving"), work, lane="resolve")
 
 
 def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
@@ -135,7 +135,7 @@ def compare_job(path: Path) -> Job:
             other.close()
             raise
 
-    return Job(tr("Opening {name} to compare with", name=path.name), work)
+    return Job(later("Opening {name} to compare with", name=path.name), work)
 
 
 def export_job(
@@ -151,7 +151,7 @@ def export_job(
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
-    return Job(tr("Saving {name}", name=out.name), work, writes=True)
+    return Job(later("Saving {name}", name=out.name), work, writes=True)
 
 
 def sizes_job(session: Session, target: Target) -> Job:
@@ -163,7 +163,7 @@ def sizes_job(session: Session, target: Target) -> Job:
 
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
-    return Job(tr("Working out sizes"), work, lane="sizes", urgent=True)
+    return Job(later("Working out sizes"), work, lane="sizes", urgent=True)
 
 
 def warm_up_job() -> Job:
@@ -178,7 +178,7 @@ def warm_up_job() -> Job:
         warm_up()
         return use_installed()
 
-    return Job(tr("Starting the engine"), work)
+    return Job(later("Starting the engine"), work)
 
 
 def threads_job(count: int | None) -> Job:
@@ -189,7 +189,7 @@ def threads_job(count: int | None) -> Job:
 
         use_threads(count)
 
-    return Job(tr("Changing the number of threads"), work, lane="threads")
+    return Job(later("Changing the number of threads"), work, lane="threads")
 
 
 def compile_jobs() -> list[Job]:
@@ -200,7 +200,7 @@ def compile_jobs() -> list[Job]:
     from prune_gui.worker.warm_up import loops
 
     def job(compile_some: Callable[[], object]) -> Job:
-        return Job(tr("Preparing"), lambda _: compile_some(), idle=True)
+        return Job(later("Preparing"), lambda _: compile_some(), idle=True)
 
     return [job(compile_some) for compile_some in loops()]
 
@@ -216,4 +216,4 @@ def methods_job(path: Path) -> Job:
         register(methods)
         return methods
 
-    return Job(tr("Loading methods from {name}", name=path.name), work)
+    return Job(later("Loading methods from {name}", name=path.name), work)

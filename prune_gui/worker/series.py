@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prune_gui.language import tr
+from prune_gui.language import later
 from prune_gui.recipe.batch import BatchRow, outputs, prune_file
 from prune_gui.worker.engine import Job
 
@@ -33,7 +33,7 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
         def work(monitor: Monitor) -> SweepRow:
             return sweep().row(amount, monitor)
 
-        title = tr("Trying amount {place} of {total}", place=place, total=len(amounts))
+        title = later("Trying amount {place} of {total}", place=place, total=len(amounts))
         return Job(title, work)
 
     return [job(place, amount) for place, amount in enumerate(amounts, start=1)]
@@ -52,7 +52,7 @@ def batch_jobs(
         def work(monitor: Monitor) -> BatchRow:
             return prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
 
-        title = tr(
+        title = later(
             "Pruning {name} ({place} of {total})", name=path.name, place=place, total=len(paths)
         )
         return Job(title, work, writes=out is not None)

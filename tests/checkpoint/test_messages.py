@@ -136,9 +136,9 @@ def test_a_refused_header_names_the_tensor_as_it_is(tmp_path_factory, name):
 
 def test_a_list_in_a_sentence_says_how_many_are_left_out():
     assert listed(["a", "b", "c", "d"], most=2) == foreign("{names} and {more:,} more").format(
-        names=f"a{foreign(', ')}b", more=2
+        names=foreign("{}, {}").format("a", "b"), more=2
     )
-    assert listed([1, 2], "<{}>".format) == f"<1>{foreign(', ')}<2>"
+    assert listed([1, 2], "<{}>".format) == foreign("{}, {}").format("<1>", "<2>")
 
 
 def test_only_what_is_told_is_put_into_words(monkeypatch):

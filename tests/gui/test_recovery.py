@@ -73,3 +73,16 @@ def test_a_change_is_kept_until_it_is_saved_or_the_window_is_closed(
     monkeypatch.setattr(demo_window.commands, "may_close", lambda: True)
     demo_window.close()
     assert not kept.exists()
+
+
+def test_nothing_is_kept_on_disk_once_the_user_does_not_want_it(
+    demo_window, workbench, make_step, qtbot
+):
+    path = demo_window.recovery.journal._path
+    workbench.edit(lambda session: session.add(make_step()))
+    qtbot.waitUntil(path.exists)
+    demo_window.commands.preferences.change("keep_unsaved", False)
+    qtbot.waitUntil(lambda: not path.exists())
+    workbench.edit(lambda session: session.add(make_step()))
+    qtbot.waitUntil(lambda: not demo_window.recovery._settled.isActive())
+    assert not path.exists()

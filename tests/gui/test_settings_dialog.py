@@ -19,6 +19,7 @@ OTHERS = {
     "picture_memory": 256,
     "form": "masks",
     "white_pictures": True,
+    "keep_unsaved": False,
 }
 
 
@@ -65,6 +66,7 @@ def test_it_shows_the_settings_as_they_are_and_those_of_the_start_again(qtbot):
     assert dialog.picture_memory.text() == "256 MB"
     assert dialog.form.currentText() == "Masks"
     assert dialog.white_pictures.isChecked()
+    assert not dialog.keep_unsaved.isChecked()
     dialog.restore.click()
     assert told == {name: getattr(Settings(), name) for name in OTHERS}
     assert dialog.threads.text() == "Automatic"

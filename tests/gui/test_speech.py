@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QLocale
 
-from prune_gui.gui.speech import language_of, plain
+from prune_gui.gui.speech import language_of, numbers_of, plain
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,20 @@ from prune_gui.gui.speech import language_of, plain
 )
 def test_the_systems_language_is_spoken_if_the_program_knows_it(locale, code):
     assert language_of(QLocale(locale)) == code
+
+
+@pytest.mark.parametrize(
+    ("locale", "shown"),
+    [
+        ("en_GB", "1,234.5"),
+        ("de_DE", "1.234,5"),
+        ("fa_IR", "1,234.5"),
+        ("ar_EG", "1,234.5"),
+        ("mr_IN", "1,234.5"),
+    ],
+)
+def test_numbers_have_latin_digits_and_the_signs_that_go_with_them(locale, shown):
+    assert numbers_of(QLocale(locale)).toString(1234.5) == shown
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from prune_gui.gui.status import StatusBar
@@ -49,6 +51,18 @@ def test_progress_never_goes_back_within_a_job_and_begins_anew_with_the_next(sta
     workbench.bridge.happened.emit(Started(2, JOB))
     workbench.bridge.happened.emit(Progressed(2, JOB, 1, 10))
     assert status._progress.value() == 100
+
+
+def test_the_time_left_is_told_once_it_can_be(status, workbench, monkeypatch):
+    clock = iter([100.0, 100.5, 104.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    workbench.bridge.happened.emit(Started(1, JOB))
+    said = []
+    for done in (5, 20):
+        workbench.bridge.happened.emit(Progressed(1, JOB, done, 100))
+        said.append(status._progress.text())
+    monkeypatch.undo()
+    assert said == ["5 %", "20 %, 16 s left"]
 
 
 def test_what_another_job_does_is_not_shown(status, workbench):

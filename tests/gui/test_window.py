@@ -10,10 +10,12 @@ import pytest
 from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import (
+    QComboBox,
     QDialog,
     QDockWidget,
     QMenu,
     QMessageBox,
+    QWidget,
 )
 
 from prune_gui import open_checkpoint
@@ -70,6 +72,23 @@ def own(names):
         actions.PRESETS,
     )
     return [n for n in names if n not in filled]
+
+
+@pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured", "n_m"])
+def test_the_tab_key_goes_everywhere_and_comes_back(demo_window, method, qtbot):
+    draft, start = demo_window.draft, demo_window.tree.filter
+    draft.method.setCurrentIndex(draft.method.findData(method))
+    draft.method.activated.emit(draft.method.currentIndex())
+    qtbot.waitUntil(lambda: draft.form.inputs[0].isVisible())
+    start.setFocus()
+    stops = []
+    while demo_window.focusNextChild() and demo_window.focusWidget() not in stops:
+        stops.append(demo_window.focusWidget())
+    assert stops[-1] is start
+    boxes = filter(QComboBox.isVisible, demo_window.views.findChildren(QComboBox))
+    inputs = filter(QWidget.isVisible, draft.form.inputs)
+    wanted = {demo_window.tree.tree, draft.method, draft.preview, demo_window.stack.list}
+    assert wanted.union(boxes, inputs) <= set(stops)
 
 
 def test_an_empty_window_says_what_to_do(window):

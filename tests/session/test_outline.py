@@ -103,6 +103,9 @@ def test_a_module_means_no_embedding_unless_it_has_nothing_else():
         ("block dims>1 dtype:float*", ["block.weight"]),
         ("size<3 sparsity>=50%", ["norm.weight"]),
         ("*.weight shape:2x*", ["block.weight"]),
+        ("norm, ids", ["block.ids", "norm.weight"]),
+        ("dims>1, !ids", ["block.weight"]),
+        ("!bias, !norm", ["block.weight", "block.ids"]),
         ("!dtype:int64 dims:2", ["block.weight", "block.bias", "norm.weight"]),
     ],
 )

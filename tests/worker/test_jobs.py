@@ -10,6 +10,7 @@ from foreign import foreign, is_foreign
 from safetensors.torch import load_file, save_file
 
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step, Target
@@ -59,7 +60,7 @@ def test_opening_what_is_none_says_so(tmp_path, session):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_every_job_has_a_title_in_the_language_in_use(session, tmp_path):
+def test_every_job_has_a_title_that_is_shown_in_the_language_in_use(session, tmp_path):
     path = tmp_path / "{name}.pt"
     named = {
         "Opening {}": open_job(path),
@@ -67,7 +68,8 @@ def test_every_job_has_a_title_in_the_language_in_use(session, tmp_path):
         "Saving {}": export_job(session, path, "finalized", overwrite=False),
         "Loading methods from {}": methods_job(path),
     }
-    assert [job.title for job in named.values()] == [
+    assert named["Opening {}"].title == "Opening {name}.pt"
+    assert [tr(job.title) for job in named.values()] == [
         foreign(title).format("{name}.pt") for title in named
     ]
     others = [
@@ -77,7 +79,7 @@ def test_every_job_has_a_title_in_the_language_in_use(session, tmp_path):
         warm_up_job(),
         *compile_jobs(),
     ]
-    assert all(is_foreign(job.title) for job in others)
+    assert all(is_foreign(tr(job.title)) for job in others)
 
 
 @pytest.mark.usefixtures("foreign_language")

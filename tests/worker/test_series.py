@@ -7,6 +7,7 @@ import torch
 from foreign import foreign
 from safetensors.torch import load_file, save_file
 
+from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
@@ -33,13 +34,13 @@ def test_a_sweep_is_of_the_recipe_as_it_was_when_it_was_asked_for(path):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_jobs_of_a_series_have_titles_in_the_language_in_use(path):
+def test_jobs_of_a_series_have_titles_that_are_shown_in_the_language_in_use(path):
     session = open_job(path).work(Monitor())
     with session.checkpoint:
         [trying] = sweep_jobs(session, 1, (0.25,))
     [pruning] = batch_jobs(Recipe(steps=(STEP,)), [path], None, "finalized", overwrite=False)
-    assert trying.title == foreign("Trying amount {} of {}").format(1, 1)
-    assert pruning.title == foreign("Pruning {} ({} of {})").format("model.safetensors", 1, 1)
+    assert tr(trying.title) == foreign("Trying amount {} of {}").format(1, 1)
+    assert tr(pruning.title) == foreign("Pruning {} ({} of {})").format("model.safetensors", 1, 1)
 
 
 def test_a_batch_is_a_job_for_each_checkpoint(path, tmp_path):

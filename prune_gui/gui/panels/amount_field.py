@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider, QWidget
 
-from prune_gui.gui.panels.fields import Field
+from prune_gui.gui.panels.fields import Field, latin
 from prune_gui.gui.panels.wording import UNITS
 from prune_gui.language import number, tr
 
@@ -41,7 +41,7 @@ class AmountField(Field):
         self._kind.setToolTip(tr("Give a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
         self._lay_out(self._slider, self._box, self._kind)
-        self.setFocusProxy(self._box)
+        self.entry = self._box
         self.set_value(0.5)
 
     def value(self) -> object:
@@ -96,6 +96,7 @@ class _NumberBox(QDoubleSpinBox):
         return number(round(value, 4), "g") if self.decimals() else f"{value:.0f}"
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        text = latin(text)
         if self.decimals():  # up to 100, so that no sign parts thousands
             text = text.translate(dict.fromkeys(map(ord, ".,"), self.locale().decimalPoint()))
         return super().validate(text, at)

@@ -230,7 +230,7 @@ class DraftPanel(QWidget):
         rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         rows.addRow(row_label(tr("Method"), self.method), self.method)
         rows.addRow(self._summary)
-        rows.addRow(row_label(tr("&Targets"), self.targets), self.targets)
+        rows.addRow(row_label(tr("&Targets"), self.targets.line), self.targets)
         fields = QWidget()
         column = QVBoxLayout(fields)
         column.setContentsMargins(0, 0, 0, 0)

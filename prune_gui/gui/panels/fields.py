@@ -7,12 +7,14 @@ through the form unharmed.
 from __future__ import annotations
 
 import types
+import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, QLocale, Signal
+from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -47,6 +49,7 @@ CHOICES: Final = {
 """How the values of a choice read in the window; others stand for themselves."""
 
 LARGEST: Final = 2**31 - 1
+ARABIC: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
 
 
 class Field(QWidget):
@@ -54,12 +57,15 @@ class Field(QWidget):
 
     Attributes:
         inputs: what the user edits it with, from the left.
+        entry: the one of them that the key of the label leads to. No focus proxy does that: the
+            tab key would stop at the field too, wherever it stands in the order.
 
     Signals:
         changed: the user changed the value.
     """
 
     inputs: tuple[QWidget, ...]
+    entry: QWidget
     changed = Signal()
 
     @abstractmethod
@@ -82,7 +88,7 @@ class Field(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         for widget in inputs:
             layout.addWidget(widget)
-        self.setFocusProxy(inputs[0])
+        self.entry = inputs[0]
         return layout
 
 
@@ -113,7 +119,7 @@ class IntegerField(Field):
     def __init__(self) -> None:
         super().__init__()
         self._value: object = 0
-        self._box = QSpinBox()
+        self._box = _WholeBox()
         self._box.setRange(-LARGEST, LARGEST)
         self._box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._box.setMinimumWidth(110)
@@ -135,6 +141,13 @@ class IntegerField(Field):
     def _edited(self, value: int) -> None:
         self._value = value
         self.changed.emit()
+
+
+class _WholeBox(QSpinBox):
+    """Takes the digits of any script."""
+
+    def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
+        return super().validate(latin(text), at)
 
 
 class TextField(Field):
@@ -239,9 +252,17 @@ class PathField(Field):
             self._line.setText(path)
 
 
+def latin(text: str) -> str:
+    """Return a text with the digits of any script as Latin ones, and the Arabic point as ours."""
+    return "".join(
+        str(unicodedata.decimal(sign)) if sign.isdecimal() else ARABIC.get(sign, sign)
+        for sign in text
+    )
+
+
 def number_or_text(text: str) -> object:
     """Return a number if `text` is one, with a point or this person's decimal sign; else `text`."""
-    written = text.replace(QLocale().decimalPoint(), ".")
+    written = latin(text).replace(QLocale().decimalPoint(), ".")
     for kind in (int, float):
         try:
             return kind(written)

@@ -50,10 +50,13 @@ def summary(method: type[Method]) -> str:
     return tr(summary_of(method))
 
 
-def row_label(text: str, field: QWidget) -> QLabel:
-    """Return the label of a row; labels are of one width, so that all fields begin in line."""
+def row_label(text: str, entry: QWidget) -> QLabel:
+    """Return the label of a row, whose key leads to an input.
+
+    Labels are of one width, so that all fields begin in line.
+    """
     label = QLabel(text)
-    label.setBuddy(field)
+    label.setBuddy(entry)
     width = label.fontMetrics().horizontalAdvance
     labels = (tr(known).replace("&", "") for known in LABELS.values())
     label.setMinimumWidth(max(width(f"{known} ") for known in labels))
@@ -152,7 +155,7 @@ class MethodForm(QWidget):
             known = LABELS.get(f"{method.name}.{name}", LABELS.get(name))
             text = tr(known) if known else name.replace("_", " ").capitalize()
             description = _description(described)
-            label = row_label(text, field)
+            label = row_label(text, field.entry)
             label.setToolTip(description)
             field.describe(plain(text), description)
             field.changed.connect(self.changed)

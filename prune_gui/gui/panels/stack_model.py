@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
@@ -11,6 +12,10 @@ from prune_gui.gui.panels import wording
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.recipe import Step
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Outcome
+    from prune_gui.worker.jobs import Resolved
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
@@ -22,6 +27,7 @@ class StepRole(enum.IntEnum):
     TARGETS = Role.UserRole
     OUTCOME = Role.UserRole + 1
     FAILED = Role.UserRole + 2
+    NOTES = Role.UserRole + 3
 
 
 UNCHECKED: Final = Qt.CheckState.Unchecked
@@ -72,13 +78,15 @@ class StackModel(QAbstractListModel):
                 return Qt.CheckState.Checked if step.enabled else UNCHECKED
             case Role.AccessibleTextRole | Role.ToolTipRole:
                 lines = (f"{row + 1}. {wording.title(step)}", wording.targets(step), outcome)
-                return "\n".join([*lines, *self._notes(row)])
+                return "\n".join([*lines, *self._notes(row, wording.notes)])
             case StepRole.TARGETS:
                 return wording.targets(step)
             case StepRole.OUTCOME:
                 return outcome
             case StepRole.FAILED:
                 return failed
+            case StepRole.NOTES:
+                return self._notes(row, wording.short_notes)
         return None
 
     def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
@@ -129,10 +137,18 @@ class StackModel(QAbstractListModel):
         if self._steps:
             self.dataChanged.emit(self.index(0), self.index(len(self._steps) - 1))
 
-    def _outcome(self, row: int) -> tuple[str, bool]:
-        """Return what a step came to, and whether it could not be carried out."""
+    @property
+    def _resolved(self) -> Resolved | None:
+        """What the steps shown came to; None if that is not known, or while rows come and go."""
         session, resolved = self._workbench.session, self._workbench.resolved
         if session is None or resolved is None or resolved.recipe is not session.recipe:
+            return None
+        return resolved if session.steps is self._steps else None
+
+    def _outcome(self, row: int) -> tuple[str, bool]:
+        """Return what a step came to, and whether it could not be carried out."""
+        resolved = self._resolved
+        if resolved is None:
             return "…", False
         if resolved.error is None or row + 1 < resolved.error.step:
             return wording.outcome(resolved.resolution, row + 1), False
@@ -140,8 +156,8 @@ class StackModel(QAbstractListModel):
             return resolved.error.reason, True
         return tr("waits for step {number}", number=resolved.error.step), False
 
-    def _notes(self, row: int) -> list[str]:
-        resolved = self._workbench.resolved
+    def _notes(self, row: int, told: Callable[[Outcome], list[str]]) -> list[str]:
+        resolved = self._resolved
         if resolved is None or row >= len(resolved.resolution.outcomes):
             return []
-        return wording.notes(resolved.resolution.outcomes[row])
+        return told(resolved.resolution.outcomes[row])

@@ -41,7 +41,6 @@ class StackPanel(QWidget):
         self.list.setModel(self._model)
         self.list.setItemDelegate(StepDelegate(self.list))
         self.list.setAccessibleName(tr("Stack of steps"))
-        self.list.setUniformItemSizes(True)
         self.list.setMinimumHeight(120)
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.list.setDefaultDropAction(Qt.DropAction.MoveAction)
@@ -49,6 +48,7 @@ class StackPanel(QWidget):
         self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.list.activated.connect(lambda index: self.edit_wanted.emit(index.row()))
         self.list.selectionModel().currentChanged.connect(self._current_changed)
+        self._model.dataChanged.connect(self.list.scheduleDelayedItemsLayout)
         self._model.rowsInserted.connect(self._select_inserted)
         self._model.rowsRemoved.connect(self._rows_removed)
         self._empty = QLabel(tr("No steps yet. Set one up above and add it."))
@@ -102,6 +102,13 @@ class StackPanel(QWidget):
         index = self.current
         if index is not None:
             self._workbench.edit(lambda session: session.duplicate(index))
+
+    def switch(self) -> None:
+        """Switch the current step off, or on again."""
+        step = self.list.currentIndex()
+        on = step.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+        other = Qt.CheckState.Unchecked if on else Qt.CheckState.Checked
+        self._model.setData(step, other, Qt.ItemDataRole.CheckStateRole)
 
     def move_step(self, by: int) -> None:
         """Move the current step by -1 or +1 places; it stays the current one."""

@@ -1,4 +1,4 @@
-"""A step of the stack as it is painted: check box, number in its colour, three lines of text."""
+"""A step of the stack as it is painted: check box, number in its colour, lines of text."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ class StepDelegate(QStyledItemDelegate):
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Make room for three lines."""
-        return QSize(120, 3 * option.fontMetrics.height() + 2 * MARGIN)
+        """Make room for three lines, and for what a step could not do as it was asked."""
+        lines = 3 + len(index.data(StepRole.NOTES))
+        return QSize(120, lines * option.fontMetrics.height() + 2 * MARGIN)
 
     def _paint_number(
         self,
@@ -103,6 +104,7 @@ class StepDelegate(QStyledItemDelegate):
                 option.font,
                 warning if index.data(StepRole.FAILED) else plain,
             ),
+            *((note, option.font, warning) for note in index.data(StepRole.NOTES)),
         )
         line = QRect(area.topLeft(), QSize(area.width(), option.fontMetrics.height()))
         for text, font, shade in lines:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe import patterns_for, select
-from prune_gui.recipe.selector import Pattern
+from prune_gui.recipe.selector import Pattern, patterns_in
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -67,7 +66,6 @@ class TargetsField(QWidget):
         layout.setSpacing(2)
         layout.addLayout(row)
         layout.addWidget(self.count)
-        self.setFocusProxy(self.line)
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; none while they make no sense."""
@@ -179,13 +177,7 @@ def _checked(text: str) -> tuple[str, ...]:
     Raises:
         RecipeError: one makes no sense.
     """
-    patterns = split(text)
+    patterns = patterns_in(text)
     for pattern in patterns:
         Pattern.parse(pattern)
     return patterns
-
-
-def split(text: str) -> tuple[str, ...]:
-    """Return the globs in a line; a comma within brackets does not part them."""
-    parts = re.split(r",(?![^\[]*\])", text)
-    return tuple(part.strip() for part in parts if part.strip())

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from prune_gui.audit.table import Table
-from prune_gui.checkpoint import ModuleNode
+from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.gui.icons import icon
-from prune_gui.gui.panels.wording import sparsity
-from prune_gui.language import later, number, tr, trn
+from prune_gui.gui.panels.wording import sparsity, units
+from prune_gui.language import clauses, items, later, number, tr, trn
 from prune_gui.session import Branch, Outline
 
 Index = QModelIndex | QPersistentModelIndex
@@ -167,6 +167,13 @@ class TreeModel(QAbstractItemModel):
         """Return the names of the parameters meant by selecting rows; see `Outline.meant_by`."""
         return self._outline.meant_by(map(self._branch, indexes), self._shown)
 
+    def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
+        """Return the names of all parameters shown at and below rows that can be pruned."""
+        wanted = self._shown & (self._outline.prunable > 0)
+        below = (self._branch(index).places for index in indexes)
+        places = (place for some in below for place in some[wanted[some]])
+        return frozenset(self._outline.tensors[place].name for place in places)
+
     def table(self, title: str) -> Table:
         """Return the parameters that are shown, in the order of the tree."""
         outline = self._outline
@@ -260,11 +267,10 @@ class TreeModel(QAbstractItemModel):
         else:
             shown = PRUNED if pruned else TENSOR
         kind = f"{node.kind}?" if node.kind else ""
-        shape = (" × ".join(map(str, tensor.shape)) or tr("scalar")) if tensor else ""  # noqa: RUF001
         texts = {
             Column.NAME: node.name,
             Column.SPARSITY: sparsity(pruned, total) if total else "",
-            Column.SHAPE: shape,
+            Column.SHAPE: _shape(tensor) if tensor else "",
             Column.TYPE: tensor.dtype if tensor else kind,
             Column.PARAMETERS: number(self._count(branch, self._outline.entries)),
         }
@@ -310,12 +316,17 @@ def _number(index: Index) -> int:
     return index.internalId() if index.isValid() else 0
 
 
+def _shape(tensor: TensorInfo) -> str:
+    return " × ".join(map(str, tensor.shape)) or tr("scalar")  # noqa: RUF001
+
+
 def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
     if tensor is not None:
+        lines.append(clauses((_shape(tensor), tensor.dtype, units("entry", tensor.numel))))
         if tensor.aliases:
-            lines.append(tr("tied with {names}", names=tr(", ").join(tensor.aliases)))
+            lines.append(tr("tied with {names}", names=items(tensor.aliases)))
         if tensor.pair is not None:
             lines.append(tr("a reparametrized pair: its mask is in the file"))
         if tensor.not_prunable:
@@ -323,7 +334,9 @@ def _description(node: ModuleNode) -> list[str]:
         if tensor.role:
             lines.append(tr(tensor.role))
     if node.below:
-        lines.append(trn("{count:,} parameter", "{count:,} parameters", len(node.tensors)))
+        number, entries = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
+        count = trn("{count:,} parameter", "{count:,} parameters", number)
+        lines.append(clauses((count, units("entry", entries))))
     if node.kind:
         lines.append(tr("{kind}: inferred from names and shapes", kind=node.kind))
     return lines

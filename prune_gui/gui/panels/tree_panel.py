@@ -31,6 +31,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.gui.dialogs import show_remarks
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.terms import LANGUAGE, Terms
+from prune_gui.gui.panels.tree_columns import TreeColumns
 from prune_gui.gui.panels.tree_delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
@@ -43,13 +44,10 @@ OPENED_AT_FIRST: Final = 40
 OPENED_BY_FILTER: Final = 200
 """How many rows a new tree, or the result of a filter, shows opened at most."""
 
-WIDTHS: Final = {Column.SPARSITY: 112, Column.SHAPE: 110, Column.TYPE: 74}
 SELECT_ROW: Final = (
     QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
 )
-NARROWEST_NAME: Final = 120
 INDENTATION: Final = 14
-ROOM_FOR_BOLD: Final = 10
 """In pixels."""
 
 
@@ -76,7 +74,8 @@ class TreePanel(QWidget):
         self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
         self.filter.setToolTip(
             tr(
-                "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}",
+                "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}\n"
+                "Enter selects what is found.",
                 conditions=tr(LANGUAGE),
             )
         )
@@ -86,6 +85,7 @@ class TreePanel(QWidget):
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
         )
         self.filter.textChanged.connect(self._filter)
+        self.filter.returnPressed.connect(self._select_found)
         Terms(self.filter, workbench, parts=r"[\s!]")
         self._found = QLabel()
         self._found.setWordWrap(True)
@@ -143,8 +143,8 @@ class TreePanel(QWidget):
         tree.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(tree, self._model))
         tree.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         tree.customContextMenuRequested.connect(self._show_menu)
-        for column, width in WIDTHS.items():
-            tree.setColumnWidth(column, width)
+        tree.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        TreeColumns(tree)
         tree.setAutoScroll(False)  # it would hide the names to show the column clicked on
         tree.selectionModel().currentChanged.connect(
             lambda current, _: tree.scrollTo(current.siblingAtColumn(Column.NAME))
@@ -195,9 +195,8 @@ class TreePanel(QWidget):
 
     @property
     def prunable_selection(self) -> frozenset[str]:
-        """The names of all parameters selected, or below what is, that can be pruned."""
-        nodes = map(self._model.node, self._selected_rows())
-        return frozenset(t.name for node in nodes for t in node.tensors if not t.not_prunable)
+        """The names of all parameters selected, or shown below what is, that can be pruned."""
+        return self._model.prunable_below(self._selected_rows())
 
     def toggle_protection(self) -> None:
         """Protect what is selected; or, if all of it is, do so no longer."""
@@ -230,7 +229,6 @@ class TreePanel(QWidget):
             for path in self._open_before_filter:
                 self.tree.expand(self._model.find(path))
             self._open_before_filter = None
-            self._fit_names()
         self._found.setVisible(bool(text.strip()))
         for path in self._selected:
             index = self._model.find(path)
@@ -239,7 +237,22 @@ class TreePanel(QWidget):
         selection.blockSignals(False)
         self.tree.viewport().update()
 
-    def _select(self, _selected: QItemSelection, _deselected: QItemSelection) -> None:
+    def _select_found(self) -> None:
+        """Select what the filter found: the uppermost rows, which mean all of it."""
+        last = self._model.rowCount() - 1
+        if self.filter.text().strip() and last >= 0:
+            first = self._model.index(0, Column.NAME)
+            rows = QItemSelection(first, self._model.index(last, Column.NAME))
+            flag, selection = QItemSelectionModel.SelectionFlag, self.tree.selectionModel()
+            selection.blockSignals(True)
+            selection.setCurrentIndex(first, flag.NoUpdate)
+            selection.select(rows, flag.ClearAndSelect | flag.Rows)
+            selection.blockSignals(False)
+            self.tree.viewport().update()
+            self.tree.setFocus()
+            self._select()  # the same rows may mean other parameters than under another filter
+
+    def _select(self) -> None:
         rows = self._selected_rows()
         nodes = [self._model.node(row) for row in rows]
         self._selected = [node.path for node in nodes]
@@ -249,10 +262,19 @@ class TreePanel(QWidget):
             shown = current if current in parameters else parameters[-1]
             assert shown is not None
             self._workbench.choose(shown.name)
-        meant = self._model.meant_by(rows or [QModelIndex()])
+        meant = self._meant_by(rows)
         if rows and not parameters and self._workbench.chosen not in meant:
             self._choose_first(meant)
         self.selected.emit(meant)
+
+    def _meant_by(self, rows: list[QModelIndex]) -> frozenset[str]:
+        """Return the parameters meant; none, or just all uppermost modules, are all that is shown.
+
+        The embeddings by themselves are meant as such, but not among other modules.
+        """
+        tops = [row for row in rows if not row.parent().isValid() and self._model.node(row).below]
+        whole = len(rows) in (0, self._model.rowCount()) and len(tops) == len(rows)
+        return self._model.meant_by([QModelIndex()] if whole else rows)
 
     def _selected_rows(self) -> list[QModelIndex]:
         return self.tree.selectionModel().selectedRows(Column.NAME)
@@ -270,14 +292,6 @@ class TreePanel(QWidget):
                 self.tree.expand(module)
             children = (self._model.index(row, Column.NAME, module) for row in range(rows))
             waiting.extend(child for child in children if self._model.hasChildren(child))
-        self._fit_names()
-
-    def _fit_names(self) -> None:
-        """Give the names the width they need, as long as the sparsity stays in sight."""
-        self.tree.resizeColumnToContents(Column.NAME)
-        room = self.tree.viewport().width() - self.tree.columnWidth(Column.SPARSITY)
-        width = min(self.tree.columnWidth(Column.NAME) + ROOM_FOR_BOLD, room)
-        self.tree.setColumnWidth(Column.NAME, max(width, NARROWEST_NAME))
 
     def _open_paths(self) -> Iterator[str]:
         waiting = deque([QModelIndex()])
@@ -299,7 +313,7 @@ class TreePanel(QWidget):
         menu.popup(self.tree.viewport().mapToGlobal(at))
 
     def _offer_selected(self, menu: QMenu, rows: list[QModelIndex]) -> None:
-        names, meant = [self._model.node(row).path for row in rows], self._model.meant_by(rows)
+        names, meant = [self._model.node(row).path for row in rows], self._meant_by(rows)
         targets = menu.addAction(icon("add"), tr("Choose as &targets"))
         targets.setEnabled(bool(meant))
         targets.triggered.connect(lambda: self.targeted.emit(meant))

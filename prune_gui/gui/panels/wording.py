@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from prune_gui.language import later, number, tr, trn
+from prune_gui.language import clauses, later, number, tr, trn
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.n_m import NM
@@ -41,7 +42,6 @@ NAMED: Final = {
     "dim": later("dim {value}"),
     "n": later("n {value}"),
     "seed": later("seed {value}"),
-    "max_sparsity": later("max_sparsity {value}"),
 }
 """How the values of other parameters are introduced; those of plug-ins by their names."""
 
@@ -67,6 +67,15 @@ def short_count(count: int) -> str:
         if count >= size:
             return f"{number(count / size, '.1f')} {letter}"
     return str(count)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person says it, rounded up: "40 s", "3 min", "2 h"."""
+    if seconds <= 90:
+        return tr("{count:,} s", count=math.ceil(seconds))
+    if seconds <= 90 * 60:
+        return tr("{count:,} min", count=math.ceil(seconds / 60))
+    return tr("{count:,} h", count=math.ceil(seconds / 3600))
 
 
 def units(unit: str, count: int) -> str:
@@ -95,17 +104,12 @@ def parameters(method: Method) -> str:
         if name not in ALWAYS and getattr(method, name) != field.default
     ]
     texts = (_parameter(method, name, getattr(method, name)) for name in telling)
-    return listed(texts)
+    return clauses(texts)
 
 
 def title(step: Step) -> str:
     """Return a step in a line: "L1 unstructured, local, 50 %"."""
-    return listed((tr(step.method.title), parameters(step.method)))
-
-
-def listed(texts: Iterable[str]) -> str:
-    """Return texts in a line, without those that are empty."""
-    return tr(", ").join(filter(None, texts))
+    return clauses((tr(step.method.title), parameters(step.method)))
 
 
 def targets(step: Step) -> str:
@@ -155,6 +159,19 @@ def notes(done: Outcome) -> list[str]:
     return [*lines[:NOTES], tr("and {more:,} more", more=len(lines) - NOTES)]
 
 
+def short_notes(done: Outcome) -> list[str]:
+    """Return the commonest remarks on a step, each with how many parameters it is about."""
+    counts = Counter(done.notes.values()).most_common(NOTES)
+    return [
+        tr(
+            "{note}: {parameters}",
+            note=note,
+            parameters=trn("{count:,} parameter", "{count:,} parameters", count),
+        )
+        for note, count in counts
+    ]
+
+
 def _note(text: str, names: list[str]) -> str:
     first, more = names[0], len(names) - 1
     if not more:
@@ -189,6 +206,8 @@ def _parameter(method: Method, field: str, value: object) -> str:
             return tr("moved from {file}", file=_file_name(path))
         case _ if known := VALUES.get(field, {}).get(str(value)):
             return tr(known)
+        case "max_sparsity", float(share):
+            return tr("≤ {share}", share=percent(share))
         case _ if field in NAMED:
             return tr(NAMED[field], value=value)
         case _:

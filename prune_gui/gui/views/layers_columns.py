@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.panels.wording import TIMES, percent, sparsity
 from prune_gui.gui.views.subject import by
-from prune_gui.language import later, number, tr, trn
+from prune_gui.language import items, later, number, tr, trn
 from prune_gui.recipe.codes import IN_FILE
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _odd(rows: Rows, row: int) -> list[str]:
     if dead := int(rows.dead[row]):
         texts.append(_dead(dead, int(rows.dead_in_file[row]), int(rows.channels[row])))
     if rows.size[row] == 1 and rows.infos[row].aliases:
-        texts.append(tr("tied with {names}", names=tr(", ").join(rows.infos[row].aliases)))
+        texts.append(tr("tied with {names}", names=items(rows.infos[row].aliases)))
     return texts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prune_gui.gui.views.subject import Subject
-from prune_gui.language import later, number, tr
+from prune_gui.language import clauses, later, number, tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _standing(standing: Standing) -> str:
     if standing.rank is not None:
         rank, ranked = standing.rank + 1, standing.ranked
         said.append(tr("{rank:,} of {ranked:,} in order of score", rank=rank, ranked=ranked))
-    return tr(", ").join(said)
+    return clauses(said)
 
 
 def _score(standing: Standing) -> str:

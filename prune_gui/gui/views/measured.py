@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.views.subject import Subject, by
-from prune_gui.language import tr
+from prune_gui.language import clauses, tr
 from prune_gui.pruning.methods.structured import ChannelMethod
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
@@ -119,7 +119,7 @@ def describe_channel(measured: Measured, channel: int) -> str:
     ]
     if not channels.alive[channel]:
         parts.append(tr("dead"))
-    return tr(", ").join(parts)
+    return clauses(parts)
 
 
 def table_of(measured: Measured, order: NDArray[np.intp]) -> Table:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from PySide6.QtCore import QPointF, QSignalBlocker, QTimer, Signal
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QHBoxLayout,
+    QLabel,
+    QSizePolicy,
+    QWidget,
+)
+from superqt import QFlowLayout
 
 from prune_gui.gui.panels.by_hand import drafted_channels
 from prune_gui.gui.views.axes import dim_labels, dim_names
@@ -71,8 +80,8 @@ class NormsView(View):
         self._channel.setAccessibleName(tr("Channel under the cursor"))
         self._warnings.setAccessibleName(tr("Dead channels, and norms that are no numbers"))
         self._warnings.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
-        controls = [self._dim, self._n, self._sorted, self._strip]
-        self._lay_out(controls, self._plot, [self._channel, self._warnings])
+        controls = _side_by_side([self._dim, self._n, self._sorted], self._strip)
+        self._lay_out([controls], self._plot, [self._channel, self._warnings])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self.refresh)
         self._dim.currentIndexChanged.connect(self.refresh)
@@ -296,3 +305,21 @@ def _height(measured: Measured) -> str:
     if measured.n is None:
         return tr("what the draft ranks by, coloured by share of entries")
     return tr("{order:g}-norm in the file, coloured by share of entries", order=measured.n)
+
+
+def _side_by_side(boxes: Sequence[QWidget], strip: QWidget) -> QWidget:
+    """Return boxes and a strip of buttons beside each other, or one below where it is narrow."""
+    both, left = QWidget(), QWidget()
+    row = QHBoxLayout(left)
+    row.setContentsMargins(0, 0, 0, 0)
+    for box in boxes:
+        row.addWidget(box)
+    flow = QFlowLayout(both)
+    flow.setContentsMargins(0, 0, 0, 0)
+    for part in (left, strip):
+        flow.addWidget(part)
+    policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+    policy.setHeightForWidth(True)
+    policy.setHorizontalStretch(1)  # all of the row, to know what fits into it
+    both.setSizePolicy(policy)
+    return both

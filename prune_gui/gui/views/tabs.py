@@ -152,6 +152,12 @@ class ViewTabs(QWidget):
         front = self._tabs.currentWidget()
         return front if isinstance(front, ViewOf) else None
 
+    @property
+    def front(self) -> ViewOf[Any]:
+        """The view in front, made if it has to be."""
+        view: ViewOf[Any] = getattr(self, list(TITLES)[self._tabs.currentIndex()])
+        return view
+
     def make_ahead(self) -> None:
         """Load what the views are drawn with, and make one after another, without a long stop.
 
@@ -210,12 +216,9 @@ class ViewTabs(QWidget):
         tabs = (self._tabs.widget(index) for index in range(self._tabs.count()))
         return [view for view in tabs if isinstance(view, ViewOf)]
 
-    def _make_front(self) -> None:
-        if self.isVisible():
-            getattr(self, list(TITLES)[self._tabs.currentIndex()])
-
     def _bring(self) -> None:
-        self._make_front()
+        if self.isVisible():
+            _ = self.front
         self.changed.emit()
 
     def _make_others(self) -> None:
@@ -247,7 +250,7 @@ class ViewTabs(QWidget):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Have a view to show."""
         super().showEvent(event)
-        self._make_front()
+        _ = self.front
 
 
 def _load_views() -> None:

@@ -11,7 +11,8 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QComboBox, QSlider
 from safetensors.torch import save_file
 
-from prune_gui.gui.panels.targets_field import split
+from prune_gui.gui.panels.stack_model import StepRole
+from prune_gui.recipe.selector import patterns_in
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def test_the_tab_key_goes_from_top_to_bottom(draft, method, qtbot):
 
 
 def test_commas_in_brackets_do_not_part_globs():
-    assert split(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
+    assert patterns_in(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
 
 
 class TestStack:
@@ -254,6 +255,8 @@ class TestStack:
             ("move_down", [0.1, 0.3, 0.2], "Move step 2 to 3", 2),
             ("duplicate", [0.1, 0.2, 0.2, 0.3], "Duplicate step 2", 2),
             ("remove", [0.1, 0.3], "Remove step 2", 1),
+            ("switch_step", [0.1, 0.2, 0.3], "Switch off step 2", 1),
+            ("clear_stack", [], "Remove all steps", None),
         ],
     )
     def test_each_act_is_one_undo(self, stack, demo_window, workbench, name, left, label, current):
@@ -323,6 +326,19 @@ class TestStack:
         kind = demo_window.draft.form._fields["amount"].findChild(QComboBox)
         assert kind.currentText() == "%"
         assert demo_window.draft.form.method().amount == 0.2
+
+    def test_a_card_says_what_a_step_could_not_do_and_has_room_for_it(
+        self, stack, workbench, make_step, settle
+    ):
+        step = make_step(amount=0.8, scope="global", max_sparsity=0.6, amount_of="reach")
+        workbench.edit(lambda session: session.add(step))
+        settle()
+        rows = [stack._model.index(row) for row in range(4)]
+        assert [index.data(StepRole.NOTES) for index in rows[:3]] == [[], [], []]
+        assert rows[3].data(StepRole.NOTES)[0].startswith("held at 60 % by max_sparsity")
+        stack.list.executeDelayedItemsLayout()
+        plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
+        assert noted == plain + stack.list.fontMetrics().height()
 
 
 def test_targets_may_say_what_a_parameter_is_and_half_a_condition_says_what_is_missing(

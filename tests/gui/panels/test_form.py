@@ -72,7 +72,7 @@ def form(qtbot):
 
 
 @pytest.fixture
-def decimal_comma():
+def decimal_comma(qapp):
     QLocale.setDefault(QLocale("de_DE"))
     use_language(SOURCE, group=".", point=",")
     yield
@@ -304,3 +304,20 @@ class TestAmount:
         assert field.value() == 5_000_000_000
         kind.activated.emit(0)
         assert field.value() == 0.5
+
+
+def test_digits_of_any_script_are_read_as_the_numbers_that_they_are(form):
+    form.use(METHODS["l1_unstructured"])
+    amount, most = form._fields["amount"], form._fields["max_sparsity"]
+    amount._box.selectAll()
+    amount._box.lineEdit().insert("۶۰")
+    assert amount.value() == 0.6
+    assert amount._box.text() == "60"
+    most._line.clear()
+    most._line.insert("٠٫٩")  # noqa: RUF001
+    assert form.method().max_sparsity == 0.9
+    form.use(METHODS["n_m"])
+    keep = form._fields["n"]
+    keep._box.selectAll()
+    keep._box.lineEdit().insert("३")
+    assert (keep.value(), keep._box.text()) == (3, "3")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import torch
+from PySide6.QtCore import Qt
+from safetensors.torch import save_file
+
 from prune_gui.gui.panels.tree_model import LOCK
 from prune_gui.pruning.methods import METHODS
-from prune_gui.recipe import Step
+from prune_gui.recipe import Step, select
 
 
 def icon_of(tree, path: str) -> str:
@@ -48,3 +52,41 @@ def test_what_is_protected_has_a_lock_and_keeps_its_weights_until_that_is_undone
     demo_window.acts["protect"].trigger()
     assert icon_of(tree, name) != LOCK
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
+
+
+def test_enter_in_the_filter_selects_what_is_found_as_the_targets(demo_window, qtbot):
+    tree, draft = demo_window.tree, demo_window.draft
+    qtbot.keyClicks(tree.filter, "weight type:Linear")
+    qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    found = {"classifier.hidden.weight", "classifier.output.weight"}
+    assert tree.prunable_selection == found
+    names = demo_window.workbench.session.checkpoint.tensors.values()
+    qtbot.waitUntil(lambda: {one.name for one in select(draft.targets.patterns(), names)} == found)
+
+
+def test_enter_in_an_empty_filter_selects_nothing(demo_window, qtbot):
+    qtbot.keyClick(demo_window.tree.filter, Qt.Key.Key_Return)
+    assert not demo_window.tree.prunable_selection
+
+
+def test_what_is_found_leaves_out_biases_norms_and_embeddings_if_there_is_anything_else(
+    window, open_file, tmp_path, qtbot
+):
+    names = ("embeddings.weight", "encoder.norm.bias", "encoder.dense.weight", "encoder.dense.bias")
+    shapes = ((9, 4), (4,), (4, 4), (4,))
+    tensors = {name: torch.ones(shape) for name, shape in zip(names, shapes, strict=True)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    open_file(tmp_path / "model.safetensors")
+    tree, meant = window.tree, []
+    tree.selected.connect(meant.append)
+    for text in ("e", "embeddings", "bias"):
+        tree.filter.setText(text)
+        qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    assert [set(some) for some in meant[-3:]] == [{names[2]}, {names[0]}, {names[1], names[3]}]
+
+
+def test_protecting_a_module_protects_what_the_filter_shows_of_it(demo_window, qtbot):
+    tree = demo_window.tree
+    tree.filter.setText("classifier bias")
+    qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    assert tree.prunable_selection == {"classifier.hidden.bias", "classifier.output.bias"}

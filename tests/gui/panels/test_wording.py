@@ -42,7 +42,7 @@ def test_large_numbers_are_short(number, text):
             {"importance": "/a/b.safetensors"},
             "L1 unstructured, local, 50 %, b.safetensors",
         ),
-        ("lamp", {"amount": 0.7, "max_sparsity": 0.9}, "LAMP, 70 %, max_sparsity 0.9"),
+        ("lamp", {"amount": 0.7, "max_sparsity": 0.9}, "LAMP, 70 %, ≤ 90 %"),
         ("erk", {}, "ERK, 50 %"),
         ("threshold", {"value": 0.01}, "Threshold, below 0.01"),
         (
@@ -70,9 +70,18 @@ def test_a_step_is_titled_by_what_sets_it_apart(make_step, method, parameters, t
     assert wording.title(make_step(method, **parameters)) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (0.2, "1 s"), (90, "90 s"), (91, "2 min"), (9000, "3 h")]
+)
+def test_a_duration_is_rounded_up(seconds, text):
+    assert wording.duration(seconds) == text
+
+
 def test_equal_remarks_are_made_once_and_many_are_counted():
     some = Outcome(remarks={"a": "odd", "b": "odd", "c": "even"})
     assert wording.notes(some) == ["a and 1 more: odd", "c: even"]
     many = Outcome(remarks={str(i): f"note {i}" for i in range(10)})
     assert wording.notes(many)[-1] == "and 7 more"
     assert len(wording.notes(many)) == 4
+    assert wording.short_notes(some) == ["odd: 2 parameters", "even: 1 parameter"]
+    assert len(wording.short_notes(many)) == 3

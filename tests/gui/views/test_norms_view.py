@@ -148,3 +148,11 @@ def test_a_picture_to_take_away_tells_what_its_marks_stand_for(norms, bench):
     bench.until_idle()
     assert "3&nbsp;dead" in norms.legend()
     assert "step&nbsp;1" in norms.legend()
+
+
+def test_where_it_is_narrow_the_buttons_go_below_and_no_box_is_cut(norms, qtbot):
+    box, strip = norms._dim, norms._strip
+    for width, below in ((1200, False), (460, True)):
+        norms.resize(width, 500)
+        qtbot.waitUntil(lambda below=below: (strip.y() >= box.height()) is below)
+        assert box.width() >= box.sizeHint().width()

@@ -1,0 +1,70 @@
+"""How the columns of the tree share its width."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QEvent, QObject, QTimer
+from PySide6.QtWidgets import QHeaderView, QTreeView
+
+from prune_gui.gui.panels.tree_model import Column
+
+WIDEST: Final = {
+    Column.SPARSITY: "> 99.9 %",
+    Column.SHAPE: "65536 × 4096",  # noqa: RUF001
+    Column.TYPE: "bfloat16",
+    Column.PARAMETERS: "999,999,999",
+}
+"""What a column has room for at first; anything longer is cut in the middle."""
+BAR: Final = 28
+"""Pixels for the bar beside the sparsity."""
+MARGIN: Final = 12
+MOST_FOR_NAMES: Final = 0.6
+"""Of the width; a name that is longer still is cut."""
+
+
+class TreeColumns(QObject):
+    """Gives the names the width they need, and never lets the tree scroll sideways.
+
+    Where the other columns do not fit beside them, these are hidden, from the right; the tool tip
+    of a row says what they have.
+    """
+
+    def __init__(self, tree: QTreeView) -> None:
+        super().__init__(tree)
+        self._tree = tree
+        advance = tree.fontMetrics().horizontalAdvance
+        self._widths = {column: advance(text) + MARGIN for column, text in WIDEST.items()}
+        self._widths[Column.SPARSITY] += BAR
+        header = tree.header()
+        header.setStretchLastSection(False)
+        header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
+        for column, width in self._widths.items():
+            header.resizeSection(column, width)
+        header.sectionResized.connect(self._keep)
+        # Rows are opened by the dozen: they are measured once, when that is over.
+        self._soon = QTimer(self, singleShot=True, interval=0)
+        self._soon.timeout.connect(self._fit)
+        tree.expanded.connect(self._soon.start)
+        tree.collapsed.connect(self._soon.start)
+        tree.model().modelReset.connect(self._soon.start)
+        tree.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Share the width anew when it changes."""
+        if event.type() == QEvent.Type.Resize:
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        width = self._tree.viewport().width()
+        names = self._tree.sizeHintForColumn(Column.NAME)
+        room = width - min(names, int(MOST_FOR_NAMES * width))
+        for column, wanted in self._widths.items():
+            room -= wanted
+            self._tree.setColumnHidden(column, room < 0)
+
+    def _keep(self, column: int, _before: int, width: int) -> None:
+        """Remember what the user made of a column; one that is hidden has no width."""
+        if column != Column.NAME and width:
+            self._widths[Column(column)] = width

@@ -13,10 +13,11 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from heartbeat import Heart
+from heartbeat import report
 from opening import experts
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QComboBox
+from window import Heart
 
 from prune_gui.gui import app as application
 from prune_gui.gui.collector import Collector
@@ -76,7 +77,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.safetensors"
         make_checkpoint(path, number)
-        heart.during("load torch and compile", bench.warm_up, bench.ready)
+        report(heart, "load torch and compile", bench.warm_up, bench.ready)
         for what, prepare, act in (
             ("read them all", lambda: bench.open(path), view.show),
             ("a row for each", None, lambda: rows.setCurrentIndex(0)),
@@ -84,9 +85,9 @@ def main() -> None:
         ):
             if prepare is not None:
                 view.hide()
-                heart.during("  open, or prune", prepare, resolved)
+                report(heart, "  open, or prune", prepare, resolved)
             complete.updates = 0
-            heart.during(what, act, complete.happened)
+            report(heart, what, act, complete.happened)
             print(f"{'':<28} {complete.updates} updates")
         view.hide()
         bench.close()

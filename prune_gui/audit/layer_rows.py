@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def fitting(infos: Sequence[TensorInfo], most: int) -> int | None:
     return None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """What is pruned of some parameters, or modules. The arrays have an element per row.
 
@@ -138,7 +139,7 @@ class Rows:
         """Dotted paths."""
         return self.grouping.names
 
-    @property
+    @cached_property
     def pruned(self) -> NDArray[np.int64]:
         """How many entries of each row are pruned."""
         pruned: NDArray[np.int64] = self.counts.sum(0)
@@ -149,7 +150,7 @@ class Rows:
         """Which share of each row is pruned."""
         return self.pruned / self.total
 
-    @property
+    @cached_property
     def kept_share(self) -> NDArray[np.float64]:
         """Which share of the energy is kept; NaN if it is not known, zero or infinite."""
         share = np.full(len(self), np.nan)

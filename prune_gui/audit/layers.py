@@ -18,10 +18,9 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
+from prune_gui.pruning.selection import SMALL
 from prune_gui.recipe import Resolution, stack
 
-SMALL: Final = 1 << 14
-"""Entries up to which a parameter is read together with others."""
 TOGETHER: Final = 1024
 """How many are, at most: some milliseconds of work, so that Cancel is prompt."""
 
@@ -168,11 +167,7 @@ def _kept(
     layers = [resolution.layers.get(info.name, ()) for info in infos]
     if not any(layers):
         return None
-    kept = np.ones(bounds[-1], np.bool_)
-    for above, start, stop in zip(layers, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        if above:
-            stack.kept(above, 0, stop - start, kept[start:stop].view(np.uint8))
-    return kept
+    return stack.kept_of_each(layers, bounds)
 
 
 _Part = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]

@@ -44,7 +44,7 @@ class Cell:
 
 
 def treemap(
-    infos: Sequence[TensorInfo], rect: Rect, most: int = 4000, least: float = 40.0
+    infos: Sequence[TensorInfo], rect: Rect, most: int = 4000, least: float = 20.0
 ) -> tuple[Cell, ...]:
     """Cut a rectangle up among parameters. Those of one module lie together.
 
@@ -54,7 +54,7 @@ def treemap(
         infos: the parameters, each of at least one entry.
         rect: to be cut up.
         most: how many cells that are not open there may be.
-        least: the area from which on a module is opened.
+        least: the area that the parts of a module have on average, from which on it is opened.
 
     Returns:
         Cells, each before those in it.
@@ -67,7 +67,7 @@ def treemap(
     while waiting:
         area, _, node, place = heapq.heappop(waiting)
         parts = _parts(node)
-        if not parts or -area < least or closed + len(parts) - 1 > most:
+        if not parts or -area < least * len(parts) or closed + len(parts) - 1 > most:
             done.append(Cell(node, place, is_open=False))
             continue
         closed += len(parts) - 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from prune_gui.checkpoint.collecting import without_collecting
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import kinds_around, module_tree
@@ -157,6 +158,7 @@ class Checkpoint(ABC):
         return mask
 
     @cached_property
+    @without_collecting()
     def kinds(self) -> Mapping[str, frozenset[str]]:
         """The kinds of the modules around each parameter, as far as names and shapes tell."""
         return kinds_around(module_tree(self.tensors.values()))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
+from typing import Final
 
 from prune_gui.checkpoint.ahead import ahead
 from prune_gui.checkpoint.atomic import flush
@@ -21,6 +23,9 @@ from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
+BATCH_BYTES: Final = 1 << 20
+"""Of pieces that are handed from the thread that makes them to the one that writes them."""
+
 
 def write_safetensors(
     path: Path, placed: Sequence[Placed], metadata: Mapping[str, str], monitor: Monitor
@@ -34,15 +39,28 @@ def write_safetensors(
     header = header_of(placed, metadata)
     monitor.expect(sum(item.entry.nbytes for item in placed))
     checksums = {item.key: 0 for item in placed}
-    pieces = ((item.key, piece) for item in placed for piece in item.entry.octets())
-    with path.open("wb") as file, closing(ahead(pieces)) as prepared:
+    with path.open("wb") as file, closing(ahead(_batches(placed))) as prepared:
         file.write(header)
-        for key, piece in prepared:
+        for key, piece in chain.from_iterable(prepared):
             file.write(piece)
             checksums[key] = zlib.crc32(piece, checksums[key])
             monitor.advance(len(piece))
         flush(file)
     return checksums
+
+
+def _batches(placed: Iterable[Placed]) -> Iterator[list[tuple[str, memoryview]]]:
+    """Yield pieces and whose they are, small ones together: to hand over each takes longer."""
+    batch: list[tuple[str, memoryview]] = []
+    nbytes = 0
+    for item in placed:
+        for piece in item.entry.octets():
+            batch.append((item.key, piece))
+            nbytes += len(piece)
+            if nbytes >= BATCH_BYTES:
+                yield batch
+                batch, nbytes = [], 0
+    yield batch
 
 
 def header_of(placed: Sequence[Placed], metadata: Mapping[str, str]) -> bytes:

@@ -32,8 +32,9 @@ from prune_gui.language import tr
 from prune_gui.session import CrashTrail, Settings, log_path
 
 INTERRUPTED: Final = 130
-SWITCH_INTERVAL: Final = 0.001
-"""Seconds for which the engine may keep the interpreter from the window."""
+SWITCH_INTERVAL: Final = 0.0001
+"""Seconds for which the engine may keep the interpreter from the window: a table that is painted
+asks for it hundreds of times."""
 
 log = logging.getLogger(__name__)
 

@@ -184,6 +184,58 @@ def mark_below(
 
 
 @compiled
+def count_cut_of_each(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    alive: Alive,
+    bounds: NDArray[np.int64],
+    threshold: np.unsignedinteger[Any],
+    last_tie: int,
+    first_non_finite: np.unsignedinteger[Any],
+    found: NDArray[np.int64],
+) -> None:
+    """Count of each of many tensors, one after the other, what a cut through all of them does.
+
+    Into ``found``, of shape (tensors, 4): the keys below ``threshold``, those equal to it, of these
+    the ones up to ``last_tie``, and the keys from ``first_non_finite`` on.
+    """
+    for tensor in range(bounds.size - 1):
+        below, there, go, odd = 0, 0, 0, 0
+        for i in range(bounds[tensor], bounds[tensor + 1]):
+            if alive is None or alive[i]:
+                key = bits[i] & magnitude
+                below += key < threshold
+                there += key == threshold
+                go += (key == threshold) & (i <= last_tie)
+                odd += key >= first_non_finite
+        found[tensor, 0], found[tensor, 1] = below, there
+        found[tensor, 2], found[tensor, 3] = go, odd
+
+
+@compiled
+def mark_below_each(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    bounds: NDArray[np.int64],
+    thresholds: Bits,
+    last_ties: NDArray[np.int64],
+    step: np.uint8,
+    codes: Codes,
+) -> None:
+    """Do as `mark_below` for many tensors, one after the other, each by its own cut."""
+    for tensor in range(thresholds.size):
+        start, stop = bounds[tensor], bounds[tensor + 1]
+        mark_below(
+            bits[start:stop],
+            magnitude,
+            thresholds[tensor],
+            last_ties[tensor],
+            step,
+            codes[start:stop],
+        )
+
+
+@compiled
 def mark_where(pruned: NDArray[np.bool_], step: np.uint8, codes: Codes) -> None:
     """Mark where an entry is pruned."""
     for i in range(codes.size):

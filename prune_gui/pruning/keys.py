@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning import kernels
-from prune_gui.pruning.sources import Scores
+from prune_gui.pruning.sources import Scores, flat_together
 
 Bits = NDArray[np.unsignedinteger[Any]]
 Alive = Callable[[int, int], NDArray[np.bool_]]
@@ -84,6 +85,16 @@ def raw_bits(tensor: torch.Tensor) -> Bits:
     return bits
 
 
+def _without_sign(dtype: torch.dtype) -> int:
+    return (1 << (8 * dtype.itemsize - 1)) - 1
+
+
+@cache
+def _first_non_finite(dtype: torch.dtype) -> int:
+    odd = float("nan") if dtype is torch.float8_e4m3fn else float("inf")
+    return int(raw_bits(torch.tensor([odd], dtype=dtype))[0]) & _without_sign(dtype)
+
+
 @dataclass(frozen=True)
 class ScoreKeys:
     """Ranks entries by the absolute value of their scores.
@@ -114,13 +125,12 @@ class ScoreKeys:
     @property
     def magnitude(self) -> int:
         """All bits but the sign."""
-        return (1 << (8 * self.width - 1)) - 1
+        return _without_sign(self.dtype)
 
     @property
     def first_non_finite(self) -> int:
         """The bits of infinity, or of NaN where the type has no infinity."""
-        odd = float("nan") if self.dtype is torch.float8_e4m3fn else float("inf")
-        return int(raw_bits(torch.tensor([odd], dtype=self.dtype))[0]) & self.magnitude
+        return _first_non_finite(self.dtype)
 
     @property
     def first_nan(self) -> int | None:
@@ -184,6 +194,24 @@ class RandomKeys:
     def value(self, key: int) -> float:
         """Return the key as a draw in [0, 1)."""
         return key / (self.magnitude + 1)
+
+
+def are_alike(one: KeySource, other: KeySource) -> bool:
+    """Tell whether a key stands for the same in both, so that they can be laid end to end."""
+    if isinstance(one, ScoreKeys) and isinstance(other, ScoreKeys):
+        return one.dtype == other.dtype
+    return isinstance(one, RandomKeys) and isinstance(other, RandomKeys)
+
+
+def bits_together(every: Sequence[KeySource]) -> Bits:
+    """Return the raw bits of all entries of some tensors that are alike, one after the other."""
+    scores = [keys.scores for keys in every if isinstance(keys, ScoreKeys)]
+    if len(scores) == len(every):
+        [dtype] = {keys.dtype for keys in every if isinstance(keys, ScoreKeys)}
+        parts = [raw_bits(part.to(dtype)) for part in flat_together(scores)]
+    else:
+        parts = [keys.bits(0, keys.size) for keys in every]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress, groupby
 from operator import itemgetter, not_
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -26,6 +26,8 @@ from prune_gui.pruning.sources import TensorScores
 from prune_gui.pruning.stretches import stretches
 
 DIGIT_BITS = 16
+SMALL: Final = 1 << 14
+"""Entries of a tensor that is not worth a count by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
         Cancelled: the monitor said so.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
+    if len(rankings) == 1 and rankings[0].keys.size <= SMALL:
+        monitor.advance(work(rankings[0].keys))
+        return [_cut_small(rankings[0], k)]
     cuts = _find_cuts(rankings, k, monitor)
     keys = [
         with_equal_nans(ranking.keys, cut.threshold)
@@ -104,6 +109,24 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
         return cuts
     equal = [replace(ranking, keys=key) for ranking, key in zip(rankings, keys, strict=True)]
     return _find_cuts(equal, k, monitor)
+
+
+def _cut_small(ranking: Ranking, k: int) -> Cut:
+    """Return the cut of a ranking of few entries."""
+    size, first = ranking.keys.size, ranking.keys.first_non_finite
+    bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
+    keys = bits & bits.dtype.type(ranking.keys.magnitude)
+    alive = None if ranking.alive is None else ranking.alive(0, size)
+    there = keys if alive is None else keys[alive]
+    non_finite = 0 if first is None else int(np.count_nonzero(there >= first))
+    if k == 0:
+        return Cut(0, -1, 0, non_finite)
+    threshold = np.partition(there, k - 1)[k - 1]
+    equal = keys == threshold
+    ties = np.flatnonzero(equal if alive is None else equal & alive)
+    wanted = k - int(np.count_nonzero(there < threshold))
+    last_tie = size - 1 if wanted == ties.size else int(ties[wanted - 1])
+    return Cut(int(threshold), last_tie, k, non_finite)
 
 
 def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:

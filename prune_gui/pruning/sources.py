@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -69,6 +69,36 @@ class TensorScores:
         first, last = start // per_row, -(-stop // per_row)
         rows = tensor[first:last].reshape(-1)
         return rows[start - first * per_row : stop - first * per_row]
+
+
+class Store(Protocol):
+    """Holds tensors under keys; an open checkpoint is one."""
+
+    def view_key(self, key: str) -> torch.Tensor:
+        """Return a tensor."""
+
+    def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
+        """Return the flat values of tensors, in order; several may come as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Gives a tensor of a store; equal to whatever gives the same one."""
+
+    store: Store
+    key: str
+
+    def __call__(self) -> torch.Tensor:
+        """Return the tensor."""
+        return self.store.view_key(self.key)
+
+
+def flat_together(every: Sequence[Scores]) -> list[torch.Tensor]:
+    """Return all entries of some parameters, in order; views of one store are asked for at once."""
+    views = [one.read for one in every if type(one) is TensorScores and type(one.read) is View]
+    if len(views) == len(every) and len({id(view.store) for view in views}) == 1:
+        return [part.detach() for part in views[0].store.view_keys([view.key for view in views])]
+    return [one.part(0, math.prod(one.shape)) for one in every]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -12,7 +11,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Content
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.sources import TensorScores, View
 
 if TYPE_CHECKING:
     from prune_gui.recipe.recipe import Recipe
@@ -87,24 +86,13 @@ class Companions:
         return mask_entries(file, found) if what == "mask" else file_entries(file, found)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """Views a tensor of an open file; equal to whatever views the same one."""
-
-    file: Checkpoint
-    key: str
-
-    def __call__(self) -> torch.Tensor:
-        return self.file.view_key(self.key)
-
-
 def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return what reads the entries of a parameter of a checkpoint."""
     dtype: torch.dtype = getattr(torch, info.dtype)
-    return TensorScores(_View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
+    return TensorScores(View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
 
 
 def mask_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return what reads the mask of a reparametrized pair, or a parameter that is a mask."""
-    read = _View(file, info.pair[1] if info.pair else info.name)
+    read = View(file, info.pair[1] if info.pair else info.name)
     return TensorScores(read, info.shape, read().dtype)

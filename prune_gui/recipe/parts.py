@@ -82,14 +82,14 @@ def _part(
 
 
 def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    flat = resolution.checkpoint.read(info.name).reshape(-1)
+    flat = resolution.checkpoint.view(info.name).reshape(-1)
     for start, stop in spans:
         yield flat[start:stop]
 
 
 def _pruned(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
     """Yield the weights with pruned entries set to +0: all bits zero in every float type."""
-    flat = resolution.checkpoint.read(info.name).reshape(-1)
+    flat = resolution.checkpoint.view(info.name).reshape(-1)
     layers = resolution.layers[info.name]
     for start, stop in spans:
         part = torch.empty_like(flat[start:stop])

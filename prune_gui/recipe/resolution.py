@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.checkpoint.collecting import without_collecting
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.language import later, tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -177,6 +178,7 @@ class Resolution:
             sum(total for _, total in self.counts.values()),
         )
 
+    @without_collecting()
     def then(self, step: Step, monitor: Monitor) -> Resolution:
         """Return this resolution with one more step carried out.
 
@@ -288,10 +290,11 @@ class Resolution:
                     reason=tr(reason),
                 )
             )
+        including = [pattern for pattern in step.targets if not pattern.startswith("!")]
         idle = [
             pattern
-            for pattern in step.targets
-            if not (pattern.startswith("!") or select([pattern], every, self.counts, kinds))
+            for pattern in including
+            if len(including) > 1 and not select([pattern], every, self.counts, kinds)
         ]
         spared = [info.name for info in prunable if info.name in self.protected]
         remarks = dict.fromkeys(idle, tr("matches no parameter"))
@@ -310,6 +313,7 @@ class Resolution:
         )
 
 
+@without_collecting()
 def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
     """Return the resolution of `recipe` before its first step: what the file says is pruned.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,35 @@ def kept(
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
+def kept_of_each(every: Sequence[Sequence[Layer]], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return where no step prunes, for whole parameters, one after the other.
+
+    Args:
+        every: the layers of each.
+        bounds: where each parameter begins, and where the last one ends.
+    """
+    codes = np.full(bounds[-1], KEPT, np.uint8)
+    for depth in range(max(map(len, every), default=0)):
+        at = [layers[depth] if depth < len(layers) else None for layers in every]
+        first = 0
+        for _, alike in groupby(at, _kind):
+            some = list(alike)
+            last = first + len(some)
+            if some[0] is not None:
+                predicates = [layer.predicate for layer in some if layer is not None]
+                mark = type(predicates[0]).mark_each
+                start, stop = bounds[first], bounds[last]
+                here = bounds[first : last + 1] - start
+                mark(predicates, here, some[0].step, codes[start:stop])
+            first = last
+    return np.equal(codes, KEPT, out=codes.view(np.bool_))
+
+
+def _kind(layer: Layer | None) -> tuple[int, type[Predicate]] | None:
+    """Return what layers that are marked at once have in common."""
+    return None if layer is None else (layer.step, type(layer.predicate))
+
+
 def alive(layers: Sequence[Layer]) -> Alive | None:
     """Return what tells the entries still there; None if no step has touched the parameter."""
     return _Kept(tuple(layers)) if layers else None
@@ -65,3 +95,8 @@ class _Kept:
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
         return kept(self.layers, start, stop)
+
+    @staticmethod
+    def together(every: Sequence[_Kept | None], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return what they tell of whole parameters, one after the other; None is all."""
+        return kept_of_each([one.layers if one else () for one in every], bounds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import translate
 from re import compile as compile_pattern
 from re import split
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.collecting import without_collecting
 from prune_gui.checkpoint.kinds import is_usual
-from prune_gui.recipe.selector import NOTHING, Counts, Kinds, Pattern, patterns_in
+from prune_gui.recipe.selector import (
+    NOTHING,
+    RELATIONS,
+    Condition,
+    Counts,
+    Kinds,
+    Looked,
+    Pattern,
+    patterns_in,
+)
 
 LARGE: Final = 1000
 """Modules of more parameters are split at once, where it can take its time; others when asked."""
@@ -67,6 +76,7 @@ class Outline:
         self._every = np.arange(len(self.tensors))
         self._branches = [Branch(0, module_tree(self.tensors), -1, self._every)]
         self._children: dict[int, Sequence[Branch]] = {}
+        self._looked: dict[str, tuple[list[Looked], NDArray[np.intp]]] = {}
         for branch in self._branches:  # grows on the way
             if len(branch.places) > LARGE:
                 self.children(branch.number)
@@ -134,12 +144,25 @@ class Outline:
     def _match(self, pattern: Pattern, counts: Counts) -> NDArray[np.bool_]:
         found = self._names_match(pattern.glob)
         for condition in pattern.conditions:
-            kinds = self._kinds() if condition.field == "type" else {}
-            places = np.flatnonzero(found)
-            looked = [condition.looks_at(self.tensors[i], kinds, counts) for i in places]
-            accepted = {value: condition.accepts(value) for value in set(looked)}
-            found[places] = [accepted[value] for value in looked]
+            found &= self._fits(condition, counts)
         return found
+
+    def _fits(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
+        """Return for each whether a condition holds of it."""
+        if condition.field == "sparsity":
+            shares = self.pruned(counts) / np.maximum(self.entries, 1)
+            holds: Callable[..., Any] = RELATIONS[condition.relation]  # of all numbers at once
+            return np.array(holds(shares, condition.value), np.bool_)
+        if condition.field not in self._looked:
+            kinds = self._kinds() if condition.field == "type" else {}
+            distinct: dict[Looked, int] = {}
+            places = [
+                distinct.setdefault(condition.looks_at(tensor, kinds, counts), len(distinct))
+                for tensor in self.tensors
+            ]
+            self._looked[condition.field] = list(distinct), np.array(places, np.intp)
+        values, where = self._looked[condition.field]
+        return np.array([condition.accepts(value) for value in values], np.bool_)[where]
 
     def _names_match(self, text: str) -> NDArray[np.bool_]:
         text = text.strip().lower()

@@ -82,3 +82,15 @@ def test_modules_too_small_to_look_into_stay_closed():
     cells = treemap(infos, Rect(0, 0, 100, 100), least=40.0)
     assert {cell.node.path for cell in cells if not cell.is_open} == {"a.w", "b"}
     assert treemap([], WHOLE) == ()
+
+
+def test_no_module_is_cut_into_dust_while_others_like_it_stay_closed():
+    infos = [
+        TensorInfo(f"{layer}.experts.{expert}.w", (8, 8), "float32")
+        for layer in range(40)
+        for expert in range(256)
+    ]
+    cells = treemap(infos, Rect(0, 0, 200, 200), most=1000)
+    assert {cell.node.path for cell in cells if not cell.is_open} == {
+        f"{layer}.experts" for layer in range(40)
+    }

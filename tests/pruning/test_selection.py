@@ -18,7 +18,7 @@ from prune_gui.pruning.keys import KeySource, RandomKeys, ScoreKeys, ranking_dty
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.predicates import EntryCut, RowCut
 from prune_gui.pruning.row_selection import find_row_cuts
-from prune_gui.pruning.selection import Ranking, count_below, find_cuts, mark, smallest
+from prune_gui.pruning.selection import SMALL, Ranking, count_below, find_cuts, mark, smallest
 from prune_gui.pruning.sources import TensorScores
 
 DTYPES = [
@@ -211,14 +211,15 @@ def test_what_lies_below_a_key_is_counted_exactly(parts, dtype, value, some):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_a_cut_where_entries_were_counted_costs_no_other_look_at_them(dtype):
-    tensor = torch.randn(500, generator=torch.Generator().manual_seed(0)).to(dtype)
+    size = SMALL + 1
+    tensor = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype)
     looks = []
 
     def read() -> torch.Tensor:
         looks.append(1)
         return tensor
 
-    keys = ScoreKeys.of(TensorScores(read, (500,), dtype))
+    keys = ScoreKeys.of(TensorScores(read, (size,), dtype))
     ranking, at = Ranking(keys, remembered=Remembered()), float(tensor.double().abs()[7])
     beyond = keys.first_key(math.nextafter(at, math.inf))
     [found] = count_below([ranking], beyond, Monitor())
@@ -226,7 +227,7 @@ def test_a_cut_where_entries_were_counted_costs_no_other_look_at_them(dtype):
     [cut] = find_cuts([ranking], found.below, Monitor())
     assert len(looks) == seen
     assert keys.value(cut.threshold) == at
-    assert (cut.pruned, cut.last_tie) == (found.below, 499)
+    assert (cut.pruned, cut.last_tie) == (found.below, size - 1)
     count_below([ranking], keys.first_key(at / 2), Monitor())
     assert len(looks) > seen or dtype is torch.bfloat16
 

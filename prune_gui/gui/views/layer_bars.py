@@ -26,6 +26,8 @@ Numbers = NDArray[np.floating[Any]]
 MOST_BARS: Final = 300
 AXIS_WIDTH: Final = 104
 """In pixels, for 1,000,000,000; the same for all plots, so that bars stand above each other."""
+LEAST_WITH_GAPS: Final = 8
+"""Pixels from which on there are gaps between bars; between narrower ones, some would vanish."""
 SETTLE: Final = 25
 """Milliseconds in which moves of the picture count as one."""
 NAMES: Final = (
@@ -153,6 +155,7 @@ class LayerBars(QWidget):
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self._draw)
         self.plots[-1].view.sigXRangeChanged.connect(self._moved)
+        self.plots[-1].view.sigResized.connect(self._moved)
 
     def show_rows(
         self, rows: Rows, order: NDArray[np.intp], draft: int | None, colours: Colours
@@ -200,7 +203,8 @@ class LayerBars(QWidget):
         if rows is None or colours is None or not len(rows):
             return
         bars = bars_of(rows, self._order, self._in_sight(len(rows)), MOST_BARS)
-        gap = 0.1 if len(bars.total) <= MOST_BARS / 2 else 0.0
+        width = self.plots[-1].view.width() / len(bars.total)
+        gap = 0.1 if width >= LEAST_WITH_GAPS else 0.0
         sides = {"x0": bars.edges[:-1] - 0.5 + gap, "x1": bars.edges[1:] - 0.5 - gap}
         for plot, item in self._items:
             plot.removeItem(item)

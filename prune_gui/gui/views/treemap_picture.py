@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -203,9 +203,7 @@ class TreemapPicture(QWidget):
         room = place.adjusted(PADDING, PADDING / 2, -PADDING, -PADDING / 2)
         if room.height() < metrics.height():
             return
-        parts = cell.node.path.split(".")
-        texts = [".".join(parts[first:]) for first in range(max(1, len(parts) - 1))]
-        for text in (*texts, *parts[-2:-1]):
+        for text in _names(cell.node):
             if metrics.horizontalAdvance(text) <= room.width():
                 light = fill.lightnessF() < DARK_ENOUGH
                 painter.setPen(QColor("#ffffff" if light else "#101418"))
@@ -228,6 +226,19 @@ class TreemapPicture(QWidget):
         painter.fillRect(bar, gradient)
         end = QPointF(at + SCALE_WIDTH + 6.0, middle + metrics.ascent() / 2 - 1)
         painter.drawText(end, percent(1.0))
+
+
+def _names(node: ModuleNode) -> Iterator[str]:
+    """Yield shorter and shorter names: what tells a module from others like it stays longest."""
+    parts = node.path.split(".")
+    for first in range(max(1, len(parts) - 1)):
+        yield ".".join(parts[first:])
+    numbers = [place for place, part in enumerate(parts) if part.isdecimal()]
+    if node.tensor is not None or not numbers:
+        yield from parts[-2:-1]
+        return
+    for last in range(len(parts) - 1, numbers[-1], -1):
+        yield ".".join(parts[numbers[-1] : last])
 
 
 def _corners(cell: Cell) -> tuple[float, float, float, float]:

@@ -14,6 +14,7 @@ from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
     count_together,
     cut_alone,
+    may_go,
     rank,
 )
 
@@ -41,7 +42,7 @@ class Erk(ScoredMethod, OverallMethod):
         keys = [ScoreKeys.of(self.scores(target)) for target in targets]
         rankings = rank(targets, keys, self.max_sparsity)
         k = count_together(targets, self.amount, self.amount_of)
-        most = [ranking.most or 0 for ranking in rankings]
+        most = [may_go(*pair) for pair in zip(targets, rankings, strict=True)]
         possible = min(k, sum(most))
         remaining = [target.remaining for target in targets]
         kept = _in_proportion(

@@ -179,21 +179,26 @@ def _lowest(
     import torch
 
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.joining import find_cuts_together
     from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
     from prune_gui.pruning.predicates import Chosen
-    from prune_gui.pruning.selection import Ranking, find_cuts, mark
+    from prune_gui.pruning.selection import Ranking, mark
     from prune_gui.pruning.sources import TensorScores
 
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({some.dtype for some in scores})
     left = [units.there > 0 for units in every]
     rankings = [
-        Ranking(ScoreKeys(some, dtype), partial(_stretch, there), own)
+        Ranking(
+            ScoreKeys(some, dtype),
+            None if there.all() else partial(_stretch, there),
+            None if own == there.sum() else own,
+        )
         for some, there, own in zip(scores, left, most, strict=True)
     ]
     found = []
     for units, own, ranking, there, cut in zip(
-        every, ranks, rankings, left, find_cuts(rankings, k, Monitor()), strict=True
+        every, ranks, rankings, left, find_cuts_together(rankings, k, Monitor()), strict=True
     ):
         pruned = mark(ranking.keys, cut, 0, len(there)) & there
         found.append(Chosen(pruned, own, units.there))

@@ -57,12 +57,14 @@ class RankedMethod(Method):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each row, each target, or all as one, below the k-th smallest key."""
-        from prune_gui.pruning.selection import find_cuts
+        from prune_gui.pruning.joining import find_cuts_together
 
         rankings = rank(targets, self._keys(targets), self.max_sparsity)
         if self.scope == "global":
             k = count_together(targets, self.amount, self.amount_of)
-            return cut_together(targets, rankings, k, self.max_sparsity, find_cuts, monitor)
+            return cut_together(
+                targets, rankings, k, self.max_sparsity, find_cuts_together, monitor
+            )
         cut = self._cut_rows if self.scope == "row" else self._cut_alone
         decisions = []
         for target, ranking in zip(targets, rankings, strict=True):
@@ -79,7 +81,7 @@ class RankedMethod(Method):
             total=target.size,
             of=lambda: target.name,
         )
-        possible = min(k, ranking.most or 0)
+        possible = min(k, may_go(target, ranking))
         return cut_alone(target, ranking, possible, self.max_sparsity, missing=k - possible)
 
     def _cut_rows(self, target: Target, ranking: Ranking) -> Decision:
@@ -168,11 +170,22 @@ def rank(
         Ranking(
             key,
             target.alive,
-            at_most(max_sparsity, remaining=target.remaining, total=target.size),
+            _most(target, max_sparsity),
             target.remembered,
         )
         for target, key in zip(targets, keys, strict=True)
     ]
+
+
+def _most(target: Target, max_sparsity: float) -> int | None:
+    if max_sparsity == 1.0:
+        return None
+    return at_most(max_sparsity, remaining=target.remaining, total=target.size)
+
+
+def may_go(target: Target, ranking: Ranking) -> int:
+    """Return how many entries of a target may go."""
+    return target.remaining if ranking.most is None else ranking.most
 
 
 def count_together(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
@@ -201,7 +214,7 @@ def cut_together(
     """Prune `k` entries of all targets, or as many as may go, where `find` cuts them."""
     from prune_gui.pruning.once import Once
 
-    possible = min(k, sum(ranking.most or 0 for ranking in rankings))
+    possible = min(k, sum(map(may_go, targets, rankings)))
     cuts = find(rankings, possible, monitor)
     return [
         _decision(target, ranking, Once.known(cut), cut.pruned, max_sparsity, k - possible)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +57,21 @@ class Predicate(ABC):
             step: any code but 0.
             codes: of consecutive entries.
         """
+
+    @staticmethod
+    def mark_each(
+        every: Sequence[Any], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
+    ) -> None:
+        """Do as `mark` for whole parameters, one after the other.
+
+        Args:
+            every: one predicate for each, of one class.
+            bounds: where each parameter begins, and where the last one ends.
+            step: any code but 0.
+            codes: of all entries.
+        """
+        for predicate, start, stop in zip(every, bounds, bounds[1:], strict=False):
+            predicate.mark(0, step, codes[start:stop])
 
     def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
         """Return a boolean array over the flat entries [start, stop)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
 from prune_gui.pruning import kernels
+from prune_gui.pruning.joining import mark_together
 from prune_gui.pruning.keys import Alive, KeySource, with_equal_nans
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks, run
@@ -45,6 +47,15 @@ class EntryCut(Predicate):
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set to `step` those codes that are 0 and whose entry goes."""
         mark_codes(self.ranking.keys, self.cut(), start, step, codes)
+
+    @staticmethod
+    def mark_each(
+        every: Sequence[EntryCut], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
+    ) -> None:
+        """Set to `step` those codes that are 0 and whose entry goes, of many whole parameters."""
+        mark_together(
+            [one.ranking.keys for one in every], [one.cut() for one in every], bounds, step, codes
+        )
 
     def standing(self, flat: int) -> Standing:
         """Return how the entry of that flat index stood; counts those of lower rank."""

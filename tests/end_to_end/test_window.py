@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ import pytest
 SCRIPT = Path(__file__).with_name("use_window.py")
 
 
-def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) -> list[bytes]:
-    """Prune half of the targets globally and save: in the window, and from the command line."""
+def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) -> list[str]:
+    """Prune half of the targets globally and save: in the window, and from the command line.
+
+    Returns the digests of both files.
+    """
     suffix = checkpoint.suffix
     window_out, apply_out = folder / f"window{suffix}", folder / f"apply{suffix}"
     homes = {f"XDG_{name}_HOME": str(folder / name) for name in ("CONFIG", "STATE", "CACHE")}
@@ -30,7 +34,7 @@ def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) 
     )
     command = ["apply", folder / "recipe.yaml", checkpoint, "-o", apply_out, "--form", form]
     subprocess.run([sys.executable, "-m", "prune_gui", *command], env=environment, check=True)
-    return [window_out.read_bytes(), apply_out.read_bytes()]
+    return [sha256(out.read_bytes()).hexdigest() for out in (window_out, apply_out)]
 
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])

@@ -114,6 +114,7 @@ def save(window: MainWindow, out: str, form: str) -> Iterator[Ready]:
         button for button in dialog.findChildren(QRadioButton) if form in button.text().lower()
     ]
     choice.setFocus()
+    yield choice.hasFocus  # until then, keys belong to the window behind
     QTest.keyClick(choice, Qt.Key.Key_Space)
     line = named(dialog, QLineEdit, "File or folder to save to")
     line.selectAll()

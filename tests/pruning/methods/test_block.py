@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
@@ -89,6 +89,8 @@ def power(block: np.ndarray, n: float | str) -> float:
     st.data(),
 )
 def test_what_goes_is_the_blocks_of_least_norm_by_sorting(cases, sides, n, scope, amount, data):
+    doubles = {tensor.dtype is torch.float64 for tensor, _ in cases}
+    assume(scope == "local" or len(doubles) == 1)  # equal sums have roots rounded differently
     targets = [target(t, str(i), alive) for i, (t, alive) in enumerate(cases)]
     height, width = sides
     decisions = decide(

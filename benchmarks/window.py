@@ -15,7 +15,6 @@ from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui import app as application
 from prune_gui.gui.collector import Collector
-from prune_gui.gui.first_paint import FirstPaint
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.theme import Theme
 from prune_gui.gui.window import MainWindow
@@ -97,7 +96,10 @@ def opened_window() -> Iterator[MainWindow]:
         Theme(qt, "light")
         window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")
         window.show()
-        FirstPaint(window, window.views.make_ahead)
+        loop = QEventLoop()
+        application.once_seen(window, loop.quit)
+        loop.exec()
+        window.views.make_ahead()
         try:
             yield window
         finally:

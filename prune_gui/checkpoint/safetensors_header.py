@@ -11,9 +11,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import partial
 from reprlib import repr as short
-from typing import BinaryIO, Final, NamedTuple, NoReturn
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, size_in_bytes
@@ -30,6 +29,9 @@ MAX_MESSAGE: Final = 400
 MAX_OTHER_BRACKETS: Final = 1 << 19
 ESCAPE: Final = re.compile(r"\\.")
 KEY_END: Final = re.compile(r'"[ \t\n\r]*:')
+ENTRY_END: Final = re.compile(r'\},[ \t\n\r]*(?=")')
+PIECE: Final = 1 << 18
+"""Characters read at once, at least."""
 
 DTYPES: Final = {
     "F64": "float64",
@@ -154,18 +156,16 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
         # Lists and objects take much more memory than text. Strings of metadata may hold brackets.
         if text.count("[") + text.count("{") > 3 * text.count('"dtype"') + MAX_OTHER_BRACKETS:
             raise _HeaderError(tr("its header nests too much for a header"))
-        decode = partial(
-            json.loads,
-            text,
-            parse_int=_not_minus_zero if "-0" in text else None,  # costs time on long headers
-            parse_float=_refuse_constant,
-            parse_constant=_refuse_constant,
-        )
-        header = decode()
+        rules: dict[str, Any] = {
+            "parse_int": _not_minus_zero if "-0" in text else None,  # costs time on long headers
+            "parse_float": _refuse_constant,
+            "parse_constant": _refuse_constant,
+        }
+        header = decode(text, rules)
         if isinstance(header, dict) and _number_of_keys(text) != len(header) + sum(
             len(entry) for entry in header.values() if isinstance(entry, dict)
         ):
-            decode(object_pairs_hook=_without_duplicates)  # costs more, and says which
+            json.loads(text, object_pairs_hook=_without_duplicates, **rules)  # says which
     except UnicodeDecodeError:
         raise _HeaderError(tr("its header is not UTF-8 text")) from None
     except (ValueError, RecursionError):
@@ -173,6 +173,25 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
     if not isinstance(header, dict):
         raise _HeaderError(tr("its header is not a JSON object"))
     return header, text, LENGTH_BYTES + length
+
+
+def decode(text: str, rules: Mapping[str, Any]) -> object:
+    """Do as `json.loads`, but read a long object of objects piece by piece.
+
+    Whatever else runs has to wait while JSON is read, for a tenth of a second and more. A piece
+    ends where an inner object seems to end and a key to follow. If that lies in a string, or
+    deeper, the piece is no JSON, and all is read at once.
+    """
+    found: dict[str, object] = {}
+    start, opening = 0, ""
+    try:
+        while end := ENTRY_END.search(text, start + PIECE):
+            found |= json.loads(f"{opening}{text[start : end.start() + 1]}}}", **rules)
+            start, opening = end.end(), "{"
+        rest = json.loads(opening + text[start:], **rules)
+    except ValueError:
+        return json.loads(text, **rules)
+    return found | rest if start else rest
 
 
 def _number_of_keys(text: str) -> int:

@@ -68,7 +68,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     feed.logged.connect(windows.log)
     _catch_faults(windows)
     signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
-    _once_seen(windows.make(), partial(_begin, windows, checkpoint, recipe, methods))
+    once_seen(windows.make(), partial(_begin, windows, checkpoint, recipe, methods))
     code = INTERRUPTED
     try:
         code = app.exec()
@@ -91,7 +91,7 @@ def _end_at_once(code: int) -> None:
     os._exit(code)
 
 
-def _once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
+def once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
     """Begin when a window is painted and the classes of Qt are made, which takes a few turns."""
     FirstPaint(window, lambda: Turns(make_classes(), window, begin))
 

@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint import open_checkpoint, safetensors_file
+from prune_gui.checkpoint import open_checkpoint, safetensors_file, safetensors_header
 from prune_gui.errors import CheckpointError
 
 ENTRY = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
@@ -164,6 +164,36 @@ def test_any_change_of_the_header_is_refused_or_read_as_safetensors_reads_it(tmp
         assert dict(checkpoint.metadata) == (other.metadata() or {})
         for key in checkpoint.keys:
             assert same_bits(checkpoint.read_key(key), other.get_tensor(key))
+
+
+signs = st.text('a{}",:\\ ', max_size=6)
+inner = st.dictionaries(signs, st.integers(0, 9) | signs | st.just({"a": {}}), max_size=3)
+
+
+@given(st.dictionaries(signs, inner, max_size=8), st.integers(0, 40), st.data())
+def test_a_header_says_the_same_whatever_the_pieces_it_is_read_in(header, piece, data):
+    spaced = data.draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    text = json.dumps(header, separators=spaced, ensure_ascii=data.draw(st.booleans()))
+    cut = data.draw(st.integers(0, len(text)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(safetensors_header, "PIECE", piece)
+        assert list(safetensors_header.decode(text, {}).items()) == list(header.items())
+        broken = text[:cut] + data.draw(signs) + text[cut + data.draw(st.integers(0, 2)) :]
+        try:
+            known = json.loads(broken)
+        except json.JSONDecodeError:
+            with pytest.raises(json.JSONDecodeError):
+                safetensors_header.decode(broken, {})
+        else:
+            assert safetensors_header.decode(broken, {}) == known
+
+
+def test_a_key_that_appears_in_two_pieces_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(safetensors_header, "PIECE", 1)
+    entry = json.dumps(ENTRY)
+    text = f'{{"a": {entry}, "b": {entry}, "a": {entry}}}'
+    with pytest.raises(CheckpointError, match="'a' appears more than once"):
+        open_checkpoint(write(tmp_path / "m.safetensors", text.encode()))
 
 
 def test_small_tensors_are_viewed_as_they_are_read_wherever_they_lie(tmp_path, monkeypatch):

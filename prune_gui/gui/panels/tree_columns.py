@@ -19,6 +19,8 @@ WIDEST: Final = {
 BAR: Final = 28
 """Pixels for the bar beside the sparsity."""
 MARGIN: Final = 12
+ROWS: Final = 50
+"""So many names are measured, and all in sight: each takes time."""
 MOST_FOR_NAMES: Final = 0.6
 """Of the width; a name that is longer still is cut."""
 
@@ -38,6 +40,7 @@ class TreeColumns(QObject):
         self._widths[Column.SPARSITY] += BAR
         header = tree.header()
         header.setStretchLastSection(False)
+        header.setResizeContentsPrecision(ROWS)
         header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
         for column, width in self._widths.items():
             header.resizeSection(column, width)

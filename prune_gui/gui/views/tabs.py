@@ -12,7 +12,6 @@ from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.qt_classes import make_classes
-from prune_gui.gui.turns import Turns
 from prune_gui.gui.views.subject import Subject, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
 from prune_gui.gui.views.whereabouts import Whereabouts
@@ -159,13 +158,13 @@ class ViewTabs(QWidget):
         return view
 
     def make_ahead(self) -> None:
-        """Load what the views are drawn with, and make one after another, without a long stop.
+        """Load what the views are drawn with, without a stop, and make the one in front.
 
         Ask for it before a file is opened: until it is loaded, who needs a view has to wait.
         """
         for _ in make_classes():
             pass
-        self._workbench.load(_load_views, self._make_others)
+        self._workbench.load(_load_views, self._make_front)
 
     def limit_memory(self, nbytes: int) -> None:
         """Keep no more bytes of pictures than these, in all views together."""
@@ -216,13 +215,13 @@ class ViewTabs(QWidget):
         tabs = (self._tabs.widget(index) for index in range(self._tabs.count()))
         return [view for view in tabs if isinstance(view, ViewOf)]
 
+    def _make_front(self) -> None:
+        _ = self.front
+
     def _bring(self) -> None:
         if self.isVisible():
-            _ = self.front
+            self._make_front()
         self.changed.emit()
-
-    def _make_others(self) -> None:
-        Turns((getattr(self, name) for name in TITLES), self)
 
     def _say(self) -> None:
         found = subject_of(self._workbench)
@@ -250,7 +249,7 @@ class ViewTabs(QWidget):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Have a view to show."""
         super().showEvent(event)
-        _ = self.front
+        self._make_front()
 
 
 def _load_views() -> None:

@@ -111,7 +111,7 @@ def field_for_score(moved: Moved, *, value: float, monitor: Monitor) -> Setting 
 
 
 def field_for_rank(moved: Moved, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return what prunes the channels of at most this rank.
+    """Return what prunes the channels of at most this rank; None if the draft ranks none by now.
 
     Raises:
         Cancelled: the monitor said so.
@@ -123,6 +123,8 @@ def field_for_rank(moved: Moved, *, value: float, monitor: Monitor) -> Setting |
     predicates = moved.shown.outcomes[moved.number - 1].predicates
     found = [predicates[name] for name in moved.names if name in predicates]
     every = [predicate.chosen() for predicate in found if isinstance(predicate, ChannelCut)]
+    if any(chosen.ranks is None for chosen in every):
+        return None
     return "amount", amount_for(moved.method, *channels_up_to(every, value))
 
 

@@ -239,3 +239,13 @@ def test_what_the_draft_ranks_by_is_offered_while_it_is_there(norms, draft, benc
     draft._turn_preview(on=False)
     bench.until_idle()
     assert not any(norms._n.itemText(i).startswith("draft") for i in range(norms._n.count()))
+
+
+def test_a_cut_that_comes_late_does_nothing_to_channels_chosen_by_hand(draft, bench, caplog):
+    draft.prune_channels(0, frozenset({1}))
+    bench.until_idle()
+    before = drafted(bench)
+    draft.cut_at_rank(1.0)
+    bench.until_idle()
+    assert drafted(bench) == before
+    assert "failed" not in caplog.text

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+import numba
 import numpy as np
 from numba import types
 from numba.extending import overload
@@ -55,15 +56,12 @@ CUBES: Final = 4
 
 def _value(entry: Any) -> Any:  # noqa: ANN401 - known to the compiler only
     """Return the absolute value of an entry, in float32 or better."""
-    raise NotImplementedError
 
 
 def _means(function: Callable[..., Any], **options: set[str]) -> Callable[[F], F]:
     """Say that what follows compiles a function, as the types of its arguments ask for."""
     how: Any = overload
-    return cast(
-        "Callable[[F], F]", how(function, strict=False, prefer_literal=True, jit_options=options)
-    )
+    return cast("Callable[[F], F]", how(function, strict=False, jit_options=options))
 
 
 @_means(_value)
@@ -109,15 +107,6 @@ def _power(entry: Any, what: int) -> Any:  # noqa: ANN401
     return _cube(entry)
 
 
-_POWERS: Final = {
-    NON_ZEROS: _one,
-    ROOTS: _root,
-    VALUES: _value,
-    SQUARES: _square,
-    CUBES: _cube,
-}
-
-
 def _by_products(entry: Any) -> Any:  # noqa: ANN401 - known to the compiler only
     """Return the root of a bfloat16 entry, within 2^-21 of it, by products; another's as `_root`.
 
@@ -128,7 +117,6 @@ def _by_products(entry: Any) -> Any:  # noqa: ANN401 - known to the compiler onl
 
     For an entry that is not finite, neither is the outcome; `FAINT` says when it is wrong.
     """
-    raise NotImplementedError
 
 
 @_means(_by_products, fastmath={"contract"})
@@ -146,6 +134,46 @@ def _compile_by_products(entry: types.Type) -> Callable[..., Any]:
         return xy * (c0 + t * (c1 + t * (c2 + t * (c3 + t * c4))))
 
     return by_products
+
+
+def _adder(power: Callable[[Any], Any], beside: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401
+    """Return what adds the powers of a band of entries to the lanes.
+
+    It takes eight rows at once, to load and store the lanes less. There is one for each power: of
+    one for all, the compiler works out all powers and chooses.
+
+    Args:
+        power: of an entry.
+        beside: for every other row of the eight; None: the same.
+    """
+    other = beside or power
+
+    def add_band(band: Entries, lanes: NDArray[np.floating[Any]]) -> None:
+        whole = band.size // lanes.size
+        eights = whole // 8 * 8
+        rows = band[: whole * lanes.size].reshape(-1, lanes.size)
+        rest = band[whole * lanes.size :]
+        for i in range(0, eights, 8):
+            a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+            e, f, g, h = rows[i + 4], rows[i + 5], rows[i + 6], rows[i + 7]
+            for j in range(lanes.size):
+                one = (power(a[j]) + other(b[j])) + (power(c[j]) + other(d[j]))
+                two = (power(e[j]) + other(f[j])) + (power(g[j]) + other(h[j]))
+                lanes[j] += one + two
+        for i in range(eights, whole):
+            for j in range(lanes.size):
+                lanes[j] += power(rows[i, j])
+        for j in range(rest.size):
+            lanes[j] += power(rest[j])
+
+    return numba.njit(nogil=True)(add_band)  # kept with `add_powers`, of which it is a part
+
+
+_add_ones = _adder(_one)
+_add_roots = _adder(_root, beside=_by_products)
+_add_values = _adder(_value)
+_add_squares = _adder(_square)
+_add_cubes = _adder(_cube)
 
 
 @compiled
@@ -182,15 +210,15 @@ def _add_powers(
         band = entries[start : start + BAND * lanes.size]
         lanes[:] = 0
         if what == NON_ZEROS:
-            _add_band(band, NON_ZEROS, lanes)
+            _add_ones(band, lanes)
         elif what == ROOTS:
-            _add_band(band, ROOTS, lanes)
+            _add_roots(band, lanes)
         elif what == VALUES:
-            _add_band(band, VALUES, lanes)
+            _add_values(band, lanes)
         elif what == SQUARES:
-            _add_band(band, SQUARES, lanes)
+            _add_squares(band, lanes)
         else:
-            _add_band(band, CUBES, lanes)
+            _add_cubes(band, lanes)
         channel = 0
         for first in range(0, lanes.size, inner):
             total = 0.0
@@ -200,44 +228,6 @@ def _add_powers(
                 total = _sum_in_double(band, what, first, inner, lanes.size)
             sums[channel] += total
             channel = channel + 1 if channel + 1 < sums.size else 0
-
-
-def _add_band(band: Entries, what: int, lanes: NDArray[np.floating[Any]]) -> None:
-    """Add the powers of a band to the lanes, eight rows at once to load and store those less.
-
-    There is a loop for each power: of one loop, the compiler works out all powers and chooses.
-    """
-    raise NotImplementedError
-
-
-@_means(_add_band)
-def _compile_add_band(
-    band: types.Array, what: types.IntegerLiteral, lanes: types.Array
-) -> Callable[..., Any]:
-    power = _POWERS[what.literal_value]
-    beside = _by_products if what.literal_value == ROOTS else power
-
-    def add_band(band: Entries, what: int, lanes: NDArray[np.floating[Any]]) -> None:
-        whole = band.size // lanes.size
-        eights = whole // 8 * 8
-        rows, rest = (
-            band[: whole * lanes.size].reshape(-1, lanes.size),
-            band[whole * lanes.size :],
-        )
-        for i in range(0, eights, 8):
-            a, b, c, d = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-            e, f, g, h = rows[i + 4], rows[i + 5], rows[i + 6], rows[i + 7]
-            for j in range(lanes.size):
-                one = (power(a[j]) + beside(b[j])) + (power(c[j]) + beside(d[j]))
-                two = (power(e[j]) + beside(f[j])) + (power(g[j]) + beside(h[j]))
-                lanes[j] += one + two
-        for i in range(eights, whole):
-            for j in range(lanes.size):
-                lanes[j] += power(rows[i, j])
-        for j in range(rest.size):
-            lanes[j] += power(rest[j])
-
-    return add_band
 
 
 @compiled

@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import torch
+from floats import ORDERED
 
 from prune_gui.audit.density import density
 from prune_gui.audit.histogram import bin_edges, histogram, value_range
@@ -22,14 +23,6 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
 
 STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.4}
-DTYPES = [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-]
 VIEWS = {
     "transposed": lambda whole: whole.transpose(0, 1),
     "every other": lambda whole: whole[::2, 1::2],
@@ -48,7 +41,7 @@ def view(request):
     return lambda dtype: VIEWS[request.param](whole.to(dtype))
 
 
-@pytest.fixture(params=DTYPES, ids=str)
+@pytest.fixture(params=ORDERED, ids=str)
 def pair(request, view, tmp_path):
     """Return a resolution of a view and of its copy, both from one file, and the values."""
     strided = view(request.param)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,16 +22,7 @@ from prune_gui.pruning.row_selection import find_row_cuts
 from prune_gui.pruning.selection import SMALL, Ranking, count_below, find_cuts, mark, smallest
 from prune_gui.pruning.sources import TensorScores
 
-DTYPES = [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2fnuz,
-]
+DTYPES = [*ORDERED, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 dtypes = st.sampled_from(DTYPES)
 # Few distinct values, so that ties are common; both zeros, infinities and NaN among them.
 values = st.lists(

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from floats import ORDERED
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -18,14 +19,6 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Target
 from prune_gui.pruning.sources import TensorScores
 
-DTYPES = [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-]
 orders = st.sampled_from([0, 1, 2, "fro", math.inf, -math.inf])
 Case = tuple[torch.Tensor, np.ndarray | None]
 
@@ -35,7 +28,7 @@ def tensors(draw: st.DrawFn) -> Case:
     """Small whole numbers, so that norms are exact and ties are common; what is still there."""
     shape = draw(hnp.array_shapes(min_dims=2, max_dims=4, max_side=7))
     values = draw(hnp.arrays(np.int8, shape, elements=st.integers(-3, 3)))
-    tensor = torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
+    tensor = torch.from_numpy(values).to(draw(st.sampled_from(ORDERED)))
     return tensor, draw(st.none() | hnp.arrays(bool, tensor.numel()))
 
 

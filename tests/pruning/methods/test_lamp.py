@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,15 +19,7 @@ from prune_gui.pruning.methods import METHODS, Decision, Target
 from prune_gui.pruning.predicates import EntryCut
 from prune_gui.pruning.sources import TensorScores
 
-DTYPES = [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-    torch.float8_e4m3fnuz,
-]
+DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 # Squares and sums of these are exact, so that there is one answer, ties and all.
 exact = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.25, 3.0, 2**-9, np.inf, np.nan])
 # These differ in every digit of a key.

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from floats import ORDERED
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -19,14 +20,6 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS, Decision, Target
 from prune_gui.pruning.sources import TensorScores
 
-DTYPES = [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-]
 # Few distinct values, so that ties are common.
 numbers = st.sampled_from(
     [0.0, -0.0, 0.5, -0.5, 1.0, -3.0, 2.0**-9, np.inf, -np.inf, np.nan]
@@ -38,7 +31,7 @@ def cases(draw: st.DrawFn) -> tuple[torch.Tensor, np.ndarray | None, dict[str, o
     """A tensor, which of its entries are still there, and a pattern."""
     shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=9))
     values = draw(hnp.arrays(np.float64, shape, elements=numbers))
-    tensor = torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
+    tensor = torch.from_numpy(values).to(draw(st.sampled_from(ORDERED)))
     m = draw(st.integers(1, 9))
     pattern = {
         "n": draw(st.integers(0, m)),

@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from floats import ORDERED
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -19,15 +20,7 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS, Decision, Target
 from prune_gui.pruning.sources import TensorScores
 
-DTYPES = [
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
-    torch.float8_e4m3fnuz,
-]
+DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 numbers = st.sampled_from([0.0, -0.0, 0.1, -0.3, 2.0**-9, 448.0, 1e30, np.inf, np.nan]) | st.floats(
     -4, 4, width=32
 )

@@ -85,7 +85,6 @@ class CutLine(QObject):
             limit: how far it can be dragged; None if it cannot be.
         """
         movable, self._scale = limit is not None, scale
-        low, high = self._plot.view.viewRange()[0]
         self._negative.setVisible(scale.signed)
         hint = (
             tr("Drag to change what the draft prunes")
@@ -98,9 +97,6 @@ class CutLine(QObject):
             line.setPen(pen(colours.cut, width=2 if movable else 1, dashed=not movable))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
-        on_the_left = scale.place(value) > low + 0.75 * (high - low)
-        self._positive.label.anchors = [(float(on_the_left), 0.5)] * 2
-        self._positive.label.setPosition(1 - LINE * (place + 0.7))
         self._positive.label.setColor(colours.cut)
         self._positive.label.fill = pg.mkBrush(colours.background)
         if not self.moving:
@@ -110,12 +106,20 @@ class CutLine(QObject):
         self._positive.label.setFormat(
             tr("{what}: {symbol} ≤ {value:.4g}", what=text, symbol=scale.symbol, value=shown)
         )
+        self._positive.label.anchors = [(0.0 if self._fits_on_the_right() else 1.0, 0.5)] * 2
+        self._positive.label.setPosition(1 - LINE * (place + 0.7))
 
     def remove(self) -> None:
         """Take it off the plot."""
         for line in (self._negative, self._positive):
             self._plot.removeItem(line)
         self.deleteLater()
+
+    def _fits_on_the_right(self) -> bool:
+        """Tell whether there is room for the text between the line and the right edge."""
+        low, high = self._plot.view.viewRange()[0]
+        room = (high - self._positive.value()) / (high - low) * self._plot.view.width()
+        return bool(self._positive.label.textItem.boundingRect().width() <= room)
 
     def _bound(self, limit: float | None) -> None:
         end = None if limit is None else self._scale.place(limit)

@@ -86,6 +86,19 @@ def test_the_cut_of_a_step_stays_where_it_is(distribution, bench, hand):
     assert seen == []
 
 
+@pytest.mark.parametrize("width", [420, 700])
+def test_the_text_at_a_cut_is_all_in_sight_wherever_the_cut_is(distribution, bench, width):
+    distribution.resize(width, 500)
+    for amount in range(10, 100, 5):
+        bench.draft_step(bench.step(amount=amount / 100, targets=["fc.weight"]))
+        text = distribution._cuts[1]._positive.label.textItem
+        plot = distribution._plot.plotItem.vb
+        there = text.mapRectToScene(text.boundingRect())
+        seen = plot.mapRectToScene(plot.boundingRect())
+        assert seen.left() <= there.left(), amount
+        assert there.right() <= seen.right() + 1, amount
+
+
 def test_a_step_without_a_cut_has_no_line(distribution, bench):
     bench.add(bench.step("random_unstructured"))
     assert distribution._cuts == {}

@@ -185,17 +185,14 @@ class MapView(View):
         layout, painter = self._chooser.layout_chosen, self._painter(subject)
         mosaic = Mosaic.over(self._plot.frame_of(layout))
         self._wanted = (painter.key, mosaic)
-        if self._drawn is not None and self._drawn.shows(*self._wanted):
+        if self._drawn is not None and self._is_shown():
             self._pictured = subject
             self._write(subject, self._drawn)
             return
         known = self._tiles.of(painter.key, mosaic)
         if len(known) == len(mosaic.places):
-            self._arrive(
-                subject,
-                Drawn.of(painter.key, mosaic, known),
-                lambda drawn: self._show(subject, drawn),
-            )
+            drawn = Drawn.of(painter.key, mosaic, known)
+            self._arrive(subject, drawn, partial(self._show, subject))
         else:
             self._draw(subject, painter, mosaic, {})
 
@@ -212,25 +209,27 @@ class MapView(View):
         changed = before is not None and before.key != painter.key
         stays = changed and mosaic.layout == self._layout and subject.same_parameter(self._pictured)
 
-        def show(drawn: Drawn | str) -> None:
+        def arrived(drawn: Drawn | str) -> None:
+            if self._is_shown():
+                return  # by a way that was shorter
             wanted = self._wanted == (painter.key, mosaic)
             if wanted and isinstance(drawn, Drawn) and not drawn.is_complete:
                 self._draw(subject, painter, mosaic, drawn.tiles)
-            self._show_unless_late(subject, drawn)
+            self._arrive(subject, drawn, partial(self._show, subject))
 
-        self._picture(
+        patience = None if stays else PIECE
+        self.ticket = self._ask(
+            self.lane,
             subject,
-            lambda monitor: drawn_by(
-                painter, mosaic, self._tiles, made, monitor, None if stays else PIECE
-            ),
-            show,
+            lambda monitor: drawn_by(painter, mosaic, self._tiles, made, monitor, patience),
+            arrived,
         )
 
-    def _show_unless_late(self, subject: Subject, drawn: Drawn | str) -> None:
-        """Show what the engine made, unless what is wanted by now is shown already."""
+    def _is_shown(self) -> bool:
+        """Tell whether all that is wanted is on the screen."""
         shown, wanted = self._drawn, self._wanted
-        if shown is None or wanted is None or not shown.shows(*wanted):
-            self._show(subject, drawn)
+        seen = self._pages.currentWidget() is self._content
+        return seen and shown is not None and wanted is not None and shown.shows(*wanted)
 
     def _show(self, subject: Subject, drawn: Drawn | str) -> None:
         if isinstance(drawn, str):
@@ -285,9 +284,9 @@ class MapView(View):
     def _complete_picture(self) -> None:
         """Make the whole picture too, so that there is something wherever one moves."""
         subject, layout = self.subject, self._layout
-        if subject is None or layout is None or self._drawn is None or self._wanted is None:
+        if subject is None or layout is None or self._drawn is None:
             return
-        if not self._drawn.shows(*self._wanted):
+        if not self._is_shown():
             return  # a newer picture is on its way, and what belongs to it follows it
         self._look_beside(subject, layout)
         painter, whole = self._painter(subject), Mosaic.whole(self._drawn.mosaic, COARSE)

@@ -142,7 +142,9 @@ class ViewOf(QWidget, Generic[Seen]):
             self._say(found)
             return
         self.subject = found
-        if not found.same_parameter(self._pictured):
+        if found.same_parameter(self._pictured):
+            self._impatience.stop()
+        else:
             self._impatience.start()
         self._look(found)
 

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import MaskView, map_view, tiles
 from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.drawn import drawn_by
 from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.monitor import Monitor
 
@@ -192,6 +193,28 @@ def _follow(mask):
 
     mask.pictured.connect(note)
     return seen
+
+
+def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, large, in_strips):
+    bench.open(large)
+    bench.until_idle()
+    bench.add(bench.step(amount=0.5))
+    seen = _follow(mask)
+    bench.choose("fc.weight")
+    bench.until_idle()
+    there = len(seen)
+    waiting = []
+    mask._drawn = None
+    mask._tiles.clear()
+    look, bench.look = bench.look, lambda *job: waiting.append(job) or 0
+    mask.refresh()
+    _, _, then = waiting.pop()
+    whole = drawn_by(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
+    mask.refresh()  # finds all tiles there
+    assert len(seen) == there + 1
+    then(whole)
+    assert len(seen) == there + 1
+    bench.look = look
 
 
 def test_a_large_parameter_is_drawn_strip_by_strip_and_says_how_much(mask, bench, large, in_strips):

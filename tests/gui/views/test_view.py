@@ -135,6 +135,27 @@ def test_long_work_is_announced_and_short_work_does_not_flicker(
     qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(made)))
 
 
+@VIEWS
+@pytest.mark.parametrize("hurried", [True, False])
+def test_the_picture_is_there_again_when_one_returns_before_the_next_is_made(
+    kind, bench, checkpoint, shown, monkeypatch, qtbot, hurried
+):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    with monkeypatch.context() as held:
+        held.setattr(bench, "look", lambda *arguments: None)
+        made._impatience.setInterval(10_000 if hurried else 1)
+        bench.choose("conv.weight")
+        if not hurried:
+            qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(made)))
+    made._impatience.setInterval(10_000 if hurried else 1)
+    bench.choose("fc.weight")
+    assert not hurried or not made._impatience.isActive()
+    bench.until_idle()
+    assert not any("Looking at" in text for text in _text(made))
+    assert made.picture() is not None
+
+
 @VIEWS_OF_STEPS
 def test_while_new_figures_come_the_old_picture_stays(
     kind, bench, checkpoint, shown, monkeypatch, qtbot, share_of

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import psutil
-
 from prune_gui.byte_counts import short_bytes
 from prune_gui.language import tr
 
@@ -18,6 +16,8 @@ def shortage(nbytes: int) -> str | None:
         >>> shortage(10**15)
         '1 PB of memory at once, and 12.3 GB are free'
     """
+    import psutil
+
     free = psutil.virtual_memory().available
     if nbytes <= free:
         return None

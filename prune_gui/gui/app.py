@@ -99,11 +99,24 @@ def once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
 def _begin(
     windows: Windows, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
 ) -> None:
-    """Open the checkpoint and load the libraries, behind the first window."""
+    """Have a view made for the first window, then open the checkpoint and load the libraries.
+
+    In this order, so that nothing else is done on either thread while the view is made.
+    """
     window = windows.front
-    if window is None:  # closed already
+    if window is not None:  # not closed already
+        window.views.make_ahead(partial(_go_on, windows, window, checkpoint, recipe, methods))
+
+
+def _go_on(
+    windows: Windows,
+    window: MainWindow,
+    checkpoint: Path | None,
+    recipe: Path | None,
+    methods: Sequence[Path],
+) -> None:
+    if window not in windows:  # closed meanwhile
         return
-    window.views.make_ahead()
     if window.recovery.offer(lambda: windows.open().recovery):
         checkpoint = None  # another one comes back
     if window.last_crash is not None:

@@ -13,10 +13,7 @@ from prune_gui.checkpoint.atomic import replacing
 from prune_gui.checkpoint.shard_index import is_index
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import dialogs
-from prune_gui.gui.batch_dialog import BatchDialog
-from prune_gui.gui.fit_dialog import FitDialog
 from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.gui.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
@@ -73,6 +70,8 @@ class Commands:
             self._workbench.prepare(path, self._agree_to_switch)
 
     def _agree_to_switch(self, other: Session) -> None:
+        from prune_gui.gui.fit_dialog import FitDialog
+
         session = self._workbench.session
         if session is not None:
             dialog = FitDialog(session.recipe, other.checkpoint, self.window)
@@ -149,6 +148,8 @@ class Commands:
 
     def save_checkpoint(self) -> None:
         """Write the pruned checkpoint in a form and to a file that the user chooses."""
+        from prune_gui.gui.save_dialog import SaveDialog, pruned_path
+
         session = self._workbench.session
         if session is None:
             return
@@ -173,6 +174,8 @@ class Commands:
 
     def copy_command(self) -> None:
         """Put a command line that does the same on the clipboard."""
+        from prune_gui.gui.save_dialog import pruned_path
+
         session = self._workbench.session
         if session is None:
             return
@@ -183,6 +186,8 @@ class Commands:
 
     def copy_script(self) -> None:
         """Put a Python program that makes the same masks on the clipboard, once it is made."""
+        from prune_gui.gui.save_dialog import pruned_path
+
         session = self._workbench.session
         if session is None:
             return
@@ -206,6 +211,8 @@ class Commands:
 
     def may_close(self) -> bool:
         """Ask about whatever closing would break off or lose; tell whether to close."""
+        from prune_gui.gui.batch_dialog import BatchDialog
+
         batches = self.window.findChildren(BatchDialog)
         if self._saving is not None or any(batch.writing for batch in batches):
             if not dialogs.ask_cancel_saving(self.window):

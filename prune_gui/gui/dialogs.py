@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -223,6 +222,8 @@ def show_about(parent: QWidget) -> None:
 
 
 def _versions() -> list[str]:
+    from importlib.metadata import version
+
     packages = ("prune-gui", "torch", "safetensors", "numpy", "numba", "PySide6-Essentials")
     lines = [f"{package} {version(package)}" for package in packages]
     return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-import psutil
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
@@ -41,7 +40,6 @@ class StatusBar(QStatusBar):
         self._workbench = workbench
         self._ticket: int | None = None
         self._began = 0.0
-        self._process = psutil.Process()
         self._title = QLabel()
         self._progress = QProgressBar()
         self._progress.setMaximumWidth(220)
@@ -77,7 +75,6 @@ class StatusBar(QStatusBar):
         workbench.resolved_changed.connect(self._show_before)
         workbench.opened.connect(self._pruned.clear)
         self._hide_job()
-        self._show_memory()
 
     def say(self, note: str) -> None:
         """Show a sentence for a while."""
@@ -156,5 +153,7 @@ class StatusBar(QStatusBar):
         self._note.setVisible(not self._workbench.before)
 
     def _show_memory(self) -> None:
-        used = self._process.memory_info().rss / 2**30
+        import psutil
+
+        used = psutil.Process().memory_info().rss / 2**30
         self._memory.setText(tr("Memory {size:.1f} GB", size=used))

@@ -30,13 +30,10 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import actions, dialogs, presets
-from prune_gui.gui.batch_dialog import BatchDialog
 from prune_gui.gui.before_key import BeforeKey
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
-from prune_gui.gui.guide import Guide
 from prune_gui.gui.log_feed import Entry
-from prune_gui.gui.palette import Palette, Shortcuts
 from prune_gui.gui.panels.draft_panel import DraftPanel
 from prune_gui.gui.panels.history_panel import HistoryPanel
 from prune_gui.gui.panels.log_panel import LogPanel
@@ -45,9 +42,7 @@ from prune_gui.gui.panels.tree_panel import TreePanel
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.reload_notice import ReloadNotice
-from prune_gui.gui.settings_dialog import SettingsDialog
 from prune_gui.gui.status import StatusBar
-from prune_gui.gui.sweep_dialog import SweepDialog
 from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.welcome import Welcome
@@ -145,6 +140,8 @@ class MainWindow(QMainWindow):
 
     def show_palette(self) -> None:
         """Offer every action that can be done now, by its name."""
+        from prune_gui.gui.palette import Palette
+
         offered = self._presets.fill() if self.workbench.session is not None else []
         palette = Palette(self.acts, self, [(tr("Preset"), action) for action in offered])
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -153,18 +150,24 @@ class MainWindow(QMainWindow):
 
     def show_shortcuts(self) -> None:
         """Show all keys."""
+        from prune_gui.gui.palette import Shortcuts
+
         shortcuts = Shortcuts(self.acts, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         shortcuts.open()
 
     def show_settings(self) -> None:
         """Let the user change settings."""
+        from prune_gui.gui.settings_dialog import SettingsDialog
+
         dialog = SettingsDialog(self.commands.settings, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.changed.connect(self.commands.preferences.change)
         dialog.open()
 
     def _follow_setting(self, name: str) -> None:
+        from prune_gui.gui.settings_dialog import SettingsDialog
+
         settings = self.commands.settings
         if name == "threads":
             self.workbench.use_threads(settings.threads)
@@ -181,6 +184,8 @@ class MainWindow(QMainWindow):
 
     def show_guide(self) -> None:
         """Show the user guide, beside the window."""
+        from prune_gui.gui.guide import Guide
+
         guide = Guide(self)
         guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         guide.show()
@@ -192,6 +197,8 @@ class MainWindow(QMainWindow):
 
     def show_sweep(self) -> None:
         """Offer to try several amounts of a step, beside the window."""
+        from prune_gui.gui.sweep_dialog import SweepDialog
+
         dialog = SweepDialog(self.workbench, self.taking, self.stack.current, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
@@ -208,6 +215,8 @@ class MainWindow(QMainWindow):
 
     def show_batch(self) -> None:
         """Offer to carry out the stack on several checkpoints, beside the window."""
+        from prune_gui.gui.batch_dialog import BatchDialog
+
         dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -23,6 +22,7 @@ from prune_gui.pruning.problems import in_words
 from prune_gui.recipe.step import PatternText, Step
 
 if TYPE_CHECKING:
+    import yaml
     from pydantic_core import ErrorDetails
 
 MAX_STEPS = 250
@@ -86,6 +86,8 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: it is not a recipe; the message says where.
         """
+        import yaml
+
         source = source or tr("The recipe")
         try:
             recipe = cls.model_validate(yaml.safe_load(text))
@@ -103,6 +105,8 @@ class Recipe(BaseModel):
 
     def to_yaml(self) -> str:
         """Return the recipe as YAML; `from_yaml`, told the same folder, gives an equal one back."""
+        import yaml
+
         return yaml.safe_dump(
             self.model_dump(mode="json"),
             sort_keys=False,

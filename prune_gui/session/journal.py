@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final, Self
 from uuid import uuid4
 
-import psutil
 from platformdirs import user_state_path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -53,6 +52,8 @@ class Unsaved(BaseModel):
     @classmethod
     def of(cls, session: Session) -> Self:
         """Return what there is to keep of a session."""
+        import psutil
+
         checkpoint, recipe = session.checkpoint, session.recipe
         return cls(
             checkpoint=checkpoint.path.absolute(),
@@ -75,6 +76,8 @@ class Unsaved(BaseModel):
     @property
     def writer_lives(self) -> bool:
         """Whether the process that wrote it still runs."""
+        import psutil
+
         number, began = self.process
         try:
             return abs(psutil.Process(number).create_time() - began) < ONE_SECOND

@@ -26,6 +26,8 @@ FAREWELL = 30.0
 """Seconds that `Engine.close` gives the running job. The code of a plug-in may never end."""
 MOMENT = 0.1
 """Seconds that it gives one that it is in a hurry to leave."""
+REST = 0.3
+"""Seconds after a job in which no idle one begins: what came of it is being shown, or asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Job:
         lane: a newer job of the same lane takes the place of an older one that waits, and after
             some patience stops one that runs: the latest wins. None: every job counts.
         urgent: goes ahead of waiting jobs that are not.
-        idle: stays behind all that are not, whenever they come.
+        idle: stays behind all that are not, whenever they come, and begins after a rest.
         writes: it writes files, and whoever is in a hurry waits for it all the same.
     """
 
@@ -209,13 +211,20 @@ class Engine:
 
     def _next(self) -> _Run | None:
         with self._changed:
+            rests = self._running is not None and not self._running.job.idle
             self._running = None
+            if rests:
+                self._changed.wait_for(self._is_wanted, REST)
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if self._closed:
                 return None
             self._running = self._waiting.popleft()
             self._running.started = time.monotonic()
             return self._running
+
+    def _is_wanted(self) -> bool:
+        """Tell whether there is something to do that cannot rest."""
+        return self._closed or (bool(self._waiting) and not self._waiting[0].job.idle)
 
     def _do(self, run: _Run) -> Event:
         told = 0.0

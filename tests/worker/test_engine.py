@@ -214,3 +214,27 @@ def test_what_is_idle_stays_behind_whatever_comes_later(running, told):
     gate.open.set()
     told.until(Finished, last - 2)
     assert done == ["urgent", "plain", "idle"]
+
+
+def test_what_is_idle_begins_after_a_rest_which_ends_for_anything_else(running, told, monkeypatch):
+    rests, wait_for = [], running._changed.wait_for
+
+    def wait(predicate, timeout=None):
+        if timeout is not None:  # the rest: as if somebody had asked for more in the midst of it
+            rests.append(timeout)
+            if len(rests) == 2:
+                running.submit(Job("asked", lambda _: done.append("asked")))
+        return wait_for(predicate, 0 if timeout is not None else None)
+
+    gate, done = Gate(), []
+    told.until(Started, running.submit(Job("first", gate)))
+    for name in ("idle", "as idle"):
+        last = running.submit(Job(name, lambda _, name=name: done.append(name), idle=True))
+    monkeypatch.setattr(running._changed, "wait_for", wait)
+    gate.open.set()
+    told.until(Finished, last)
+    assert rests == [engine.REST]
+    assert done == ["idle", "as idle"]
+    told.until(Finished, running.submit(Job("next", lambda _: done.append("next"))))
+    told.until(Finished, running.submit(Job("late", lambda _: done.append("late"), idle=True)))
+    assert done == ["idle", "as idle", "next", "asked", "late"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
@@ -157,14 +157,22 @@ class ViewTabs(QWidget):
         view: ViewOf[Any] = getattr(self, list(TITLES)[self._tabs.currentIndex()])
         return view
 
-    def make_ahead(self) -> None:
+    def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
         """Load what the views are drawn with, without a stop, and make the one in front.
 
         Ask for it before a file is opened: until it is loaded, who needs a view has to wait.
+
+        Args:
+            then: is called in a turn of its own once there is a view in front.
         """
+
+        def loaded() -> None:
+            self._make_front()
+            QTimer.singleShot(0, self, then)
+
         for _ in make_classes():
             pass
-        self._workbench.load(_load_views, self._make_front)
+        self._workbench.load(_load_views, loaded)
 
     def limit_memory(self, nbytes: int) -> None:
         """Keep no more bytes of pictures than these, in all views together."""

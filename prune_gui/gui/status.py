@@ -74,6 +74,8 @@ class StatusBar(QStatusBar):
         workbench.resolved_changed.connect(self._show_pruned)
         workbench.resolved_changed.connect(self._show_before)
         workbench.opened.connect(self._pruned.clear)
+        self._cancel.setIcon(icon("cancel"))
+        self.setMinimumHeight(self.sizeHint().height())  # the window is not to move for a job
         self._hide_job()
 
     def say(self, note: str) -> None:

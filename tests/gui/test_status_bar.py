@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from prune_gui.gui.status import StatusBar
 from prune_gui.worker import Finished, Job, Progressed, Started
@@ -75,3 +76,18 @@ def test_what_another_job_does_is_not_shown(status, workbench):
 def test_what_is_pruned_is_said_in_short(status, open_file, demo_checkpoint):
     open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
     assert status._pruned.text() == "67.4 k of 89.9 k pruned (74.9 %)"
+
+
+def test_the_window_does_not_move_for_a_job(qtbot, workbench):
+    window = QMainWindow()
+    qtbot.addWidget(window)
+    window.setStatusBar(status := StatusBar(workbench))
+    window.setCentralWidget(middle := QWidget())
+    window.resize(800, 600)
+    window.show()
+    room = middle.size()
+    workbench.bridge.happened.emit(Started(1, JOB))
+    qtbot.waitUntil(status._progress.isVisible)
+    QApplication.sendPostedEvents()
+    assert middle.size() == room
+    workbench.bridge.happened.emit(Finished(1, JOB, None))

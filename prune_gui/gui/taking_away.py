@@ -54,7 +54,7 @@ class TakeAway:
             mime = QMimeData()
             mime.setImageData(image_of(page))
             mime.setData("image/svg+xml", svg_of(page))
-            QGuiApplication.clipboard().setMimeData(mime)
+            self._copy(mime, tr("Copied the picture"))
 
         self._with_page(view, copy)
 
@@ -82,7 +82,7 @@ class TakeAway:
             mime = QMimeData()
             mime.setText(table.to_csv("\t"))
             mime.setData("text/csv", table.to_csv().encode())
-            QGuiApplication.clipboard().setMimeData(mime)
+            self._copy(mime, tr("Copied the table"))
 
     def save_table(self, panel: Tabular) -> None:
         """Save the table of a panel to a CSV file that the user names."""
@@ -93,6 +93,10 @@ class TakeAway:
         path = dialogs.ask_table_target(self._commands.window, suggested)
         if path is not None:
             self._save(later("Saving the table"), path, table.to_csv().encode())
+
+    def _copy(self, mime: QMimeData, note: str) -> None:
+        QGuiApplication.clipboard().setMimeData(mime)
+        self._workbench.copied.emit(note)
 
     def _with_page(self, view: AnyView, use: Callable[[Page], None]) -> None:
         """Call `use` with the picture of a view, once it is in the colours that are wanted."""

@@ -96,6 +96,7 @@ def test_every_picture_goes_to_the_clipboard(pruned, look_at, name):
     across, down = range(0, image.width(), 3), range(0, image.height(), 3)
     assert len({image.pixelColor(x, y).name() for x in across for y in down}) > 3
     assert ET.fromstring(bytes(mime.data("image/svg+xml").data())) is not None
+    assert pruned.status._note.text() == "Copied the picture"
 
 
 def base(view):
@@ -199,6 +200,7 @@ def test_a_table_goes_to_the_clipboard_as_cells_and_as_csv(pruned, look_at):
     cells = read(mime.text(), "\t")
     assert cells == read(bytes(mime.data("text/csv").data()).decode())
     assert len(cells) == len(list(view.table().rows))
+    assert pruned.status._note.text() == "Copied the table"
 
 
 def test_what_there_is_not_cannot_be_taken(window, pruned, look_at):

@@ -16,6 +16,8 @@ WIDEST: Final = {
     Column.PARAMETERS: "999,999,999",
 }
 """What a column has room for at first; anything longer is cut in the middle."""
+WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
+"""For such shapes their column has room where the names and the sparsity leave it."""
 BAR: Final = 28
 """Pixels for the bar beside the sparsity."""
 MARGIN: Final = 12
@@ -38,6 +40,9 @@ class TreeColumns(QObject):
         advance = tree.fontMetrics().horizontalAdvance
         self._widths = {column: advance(text) + MARGIN for column, text in WIDEST.items()}
         self._widths[Column.SPARSITY] += BAR
+        self._most_for_shapes = advance(WIDEST_SHAPE) + MARGIN
+        self._chosen: set[Column] = set()
+        self._fits = False
         header = tree.header()
         header.setStretchLastSection(False)
         header.setResizeContentsPrecision(ROWS)
@@ -60,14 +65,27 @@ class TreeColumns(QObject):
         return super().eventFilter(watched, event)
 
     def _fit(self) -> None:
-        width = self._tree.viewport().width()
-        names = self._tree.sizeHintForColumn(Column.NAME)
-        room = width - min(names, int(MOST_FOR_NAMES * width))
-        for column, wanted in self._widths.items():
+        tree = self._tree
+        width = tree.viewport().width()
+        room = width - min(tree.sizeHintForColumn(Column.NAME), int(MOST_FOR_NAMES * width))
+        self._fits = True
+        for column, wanted in (self._widths | {Column.SHAPE: self._for_shapes(room)}).items():
             room -= wanted
-            self._tree.setColumnHidden(column, room < 0)
+            tree.setColumnHidden(column, room < 0)
+            if column == Column.SHAPE and room >= 0:
+                tree.header().resizeSection(column, wanted)
+        self._fits = False
+
+    def _for_shapes(self, room: int) -> int:
+        """Return the width of their column: what the longest needs, or what there is of it."""
+        width = self._widths[Column.SHAPE]
+        if Column.SHAPE in self._chosen:
+            return width
+        needed = min(self._tree.sizeHintForColumn(Column.SHAPE), self._most_for_shapes)
+        return max(width, min(needed, room - self._widths[Column.SPARSITY]))
 
     def _keep(self, column: int, _before: int, width: int) -> None:
         """Remember what the user made of a column; one that is hidden has no width."""
-        if column != Column.NAME and width:
+        if column != Column.NAME and width and not self._fits:
+            self._chosen.add(Column(column))
             self._widths[Column(column)] = width

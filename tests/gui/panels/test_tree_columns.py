@@ -51,3 +51,15 @@ def test_names_that_are_opened_get_the_room_that_they_need(panel, qtbot):
     qtbot.waitUntil(lambda: not view.isColumnHidden(Column.SHAPE))
     view.expandAll()
     qtbot.waitUntil(lambda: view.isColumnHidden(Column.SHAPE))
+
+
+def test_shapes_are_whole_where_there_is_room(panel, qtbot):
+    view = panel.tree
+    panel.resize(700, 400)
+    needed = view.sizeHintForColumn(Column.SHAPE)
+    qtbot.waitUntil(lambda: view.columnWidth(Column.SHAPE) == needed)
+    names = view.sizeHintForColumn(Column.NAME)
+    beside = panel.width() - view.viewport().width() + view.columnWidth(Column.SPARSITY)
+    panel.resize(names + beside + needed - 3, 400)
+    qtbot.waitUntil(lambda: view.columnWidth(Column.SHAPE) == needed - 3)
+    assert view.columnWidth(Column.NAME) == names

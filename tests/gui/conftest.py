@@ -103,7 +103,7 @@ def settle(qtbot, workbench) -> Callable[[], None]:
                 and resolved.draft == workbench.draft
             )
 
-        qtbot.waitUntil(settled, timeout=20_000)
+        qtbot.waitUntil(settled, timeout=60_000)
 
     return wait
 

@@ -81,7 +81,7 @@ def test_in_the_window(demo_window, workbench, settle, qtbot, method):
     for index in range(tabs.count()):
         tabs.setCurrentIndex(index)
         QApplication.processEvents()  # shows what was made
-        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=20_000)
+        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
         twice[tabs.tabText(index)] = given_twice([*always, *texts_of(demo_window)])
     assert not any(twice.values()), twice
 

@@ -66,7 +66,7 @@ def told(qtbot):
         def known() -> bool:
             return save_dialog.UNKNOWN not in {one.text() for one, _ in dialog._figures.values()}
 
-        qtbot.waitUntil(known, timeout=20_000)
+        qtbot.waitUntil(known, timeout=60_000)
         return {form: figures[0].text() for form, figures in dialog._figures.items()}
 
     return wait
@@ -78,7 +78,7 @@ def save(qtbot, workbench):
 
     def act(dialog: SaveDialog) -> int:
         assert dialog.result() == QDialog.DialogCode.Accepted
-        with qtbot.waitSignal(workbench.saved, timeout=20_000) as saved:
+        with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
             workbench.save(
                 dialog.path, dialog.form, overwrite=dialog.replaces, shard_size=dialog.shard_size
             )
@@ -329,6 +329,6 @@ def test_cancel_writes_nothing_and_leaves_nothing_to_be_worked_out(
     assert dialog.result() == QDialog.DialogCode.Rejected
     dialog.deleteLater()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    with qtbot.waitSignal(workbench.resolved_changed, timeout=20_000):
+    with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
         workbench.resolve()  # by then whatever comes of the sizes has come
     assert {path.name for path in tmp_path.iterdir()} == before

@@ -110,6 +110,6 @@ def test_it_begins_with_the_step_chosen_in_the_stack(dialog, demo_window):
 
 
 def test_it_closes_with_the_checkpoint(dialog, workbench, qtbot, demo_checkpoint):
-    with qtbot.waitSignal(workbench.opened, timeout=20_000):
+    with qtbot.waitSignal(workbench.opened, timeout=60_000):
         workbench.open(demo_checkpoint)
     assert not (isValid(dialog) and dialog.isVisible())

@@ -33,7 +33,7 @@ def look_at(pruned, qtbot):
         pruned.views._tabs.setCurrentWidget(view)
         bench = pruned.workbench
         qtbot.waitUntil(
-            lambda: view.picture() is not None and not bench.bridge._waiting, timeout=20_000
+            lambda: view.picture() is not None and not bench.bridge._waiting, timeout=60_000
         )
         return view
 
@@ -119,7 +119,7 @@ def test_in_the_dark_a_picture_can_be_had_on_white(dark, look_at, qtbot):
     assert Settings.load().white_pictures
     QGuiApplication.clipboard().clear()
     dark.acts["copy_picture"].trigger()
-    qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull(), timeout=20_000)
+    qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull(), timeout=60_000)
     image = QGuiApplication.clipboard().image()
     shades = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, 700, 5)}
     assert image.pixelColor(1, 1) == QColor(LIGHT.background)
@@ -144,7 +144,7 @@ def test_a_picture_on_white_that_is_cancelled_leaves_the_view_dark(
         patch.setattr(bridge._engine, "submit", submit_and_cancel)
         dark.acts["copy_picture"].trigger()
         assert base(view) == LIGHT.background
-        qtbot.waitUntil(lambda: base(view) == DARK.background, timeout=20_000)
+        qtbot.waitUntil(lambda: base(view) == DARK.background, timeout=60_000)
     assert QGuiApplication.clipboard().image().isNull()
 
 

@@ -144,7 +144,7 @@ def test_shards_are_saved_to_a_folder_beside_theirs(
     open_file(shards)
     workbench.edit(lambda session: session.add(make_step()))
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
-    with qtbot.waitSignal(workbench.saved, timeout=20_000) as saved:
+    with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
         window.acts["save_checkpoint"].trigger()
     out = shards.parent / "demo-pruned"
     assert saved.args == [out]
@@ -262,7 +262,7 @@ def test_a_checkpoint_is_saved_where_the_dialog_says(
     out = tmp_path / "pruned.safetensors"
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     monkeypatch.setattr(SaveDialog, "path", out)
-    with qtbot.waitSignal(workbench.saved, timeout=20_000):
+    with qtbot.waitSignal(workbench.saved, timeout=60_000):
         changed.acts["save_checkpoint"].trigger()
     with open_checkpoint(out) as saved:
         assert int((saved.read("features.conv1.weight") == 0).sum()) == 72
@@ -273,7 +273,7 @@ def test_a_checkpoint_is_saved_where_the_dialog_says(
 def test_what_is_changed_while_saving_is_not_taken_for_saved(
     changed, workbench, qtbot, tmp_path, make_step
 ):
-    with qtbot.waitSignal(workbench.saved, timeout=20_000):
+    with qtbot.waitSignal(workbench.saved, timeout=60_000):
         workbench.save(tmp_path / "a.safetensors", "finalized", overwrite=False)
         workbench.edit(lambda session: session.add(make_step()))
     assert workbench.session.unsaved

@@ -44,7 +44,7 @@ class Bench(Workbench):
             return not self.bridge._waiting and not any(timer.isActive() for timer in timers)
 
         self._qtbot.wait(1)
-        self._qtbot.waitUntil(idle, timeout=20_000)
+        self._qtbot.waitUntil(idle, timeout=60_000)
 
     def open_and_choose(self, path: Path, name: str) -> None:
         self.open(path)

@@ -2,89 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from PySide6.QtGui import QKeySequence
-
+from prune_gui.gui.action import (
+    Act,
+    Key,
+    has_picture,
+    has_step,
+    has_table,
+    is_made_here,
+    is_open,
+    redo_label,
+    redo_text,
+    undo_label,
+    undo_text,
+)
 from prune_gui.language import later, tr
-
-if TYPE_CHECKING:
-    from prune_gui.gui.window import MainWindow
-
-Key = QKeySequence.StandardKey
-
-
-def _open(window: MainWindow) -> bool:
-    return window.workbench.session is not None
-
-
-def _step(window: MainWindow) -> bool:
-    return window.stack.current is not None
-
-
-def _made(window: MainWindow) -> bool:
-    session = window.workbench.session
-    return session is not None and session.made is not None and session.made.recipe is not None
-
-
-def _picture(window: MainWindow) -> bool:
-    view = window.views.current
-    return _open(window) and view is not None and view.picture() is not None
-
-
-def _table(window: MainWindow) -> bool:
-    return _picture(window) and window.views.front.has_table
-
-
-def _undo(window: MainWindow) -> str | None:
-    session = window.workbench.session
-    return session.history.undo_label if session else None
-
-
-def _redo(window: MainWindow) -> str | None:
-    session = window.workbench.session
-    return session.history.redo_label if session else None
-
-
-def _undo_text(window: MainWindow) -> str:
-    what = _undo(window)
-    return tr("&Undo: {what}", what=what) if what else tr("&Undo")
-
-
-def _redo_text(window: MainWindow) -> str:
-    what = _redo(window)
-    return tr("&Redo: {what}", what=what) if what else tr("&Redo")
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """One thing the user can do.
-
-    Attributes:
-        name: in the layouts below.
-        text: in menus, to be translated; a function that translates it where it depends.
-        tip: a sentence about it, to be translated.
-        run: does it.
-        key: on the keyboard.
-        icon: by its name.
-        when: whether it can be done now.
-        checked: whether it is on now; None if it is nothing to be on or off.
-        in_stack: whether the key counts only while the stack has the focus.
-        button: on buttons, to be translated; None if that is the text in menus.
-    """
-
-    name: str
-    text: str | Callable[[MainWindow], str]
-    tip: str
-    run: Callable[[MainWindow], object]
-    key: Key | str | None = None
-    icon: str | None = None
-    when: Callable[[MainWindow], bool] = lambda _: True
-    checked: Callable[[MainWindow], bool] | None = None
-    in_stack: bool = False
-    button: str | None = None
 
 
 def _theme(mode: str, text: str, tip: str) -> Act:
@@ -118,14 +51,14 @@ TABLE: Final = (
         later("Take the steps of a recipe file"),
         lambda w: w.commands.open_recipe(),
         "Ctrl+Shift+O",
-        when=_open,
+        when=is_open,
     ),
     Act(
         "use_elsewhere",
         later("&Use this recipe on another checkpoint…"),
         later("Open another checkpoint with the steps there are, and see which of them fit"),
         lambda w: w.commands.use_elsewhere(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "reload",
@@ -133,14 +66,14 @@ TABLE: Final = (
         later("Read the checkpoint anew, and keep the steps and their history"),
         lambda w: w.workbench.reload(),
         "Ctrl+R",
-        when=_open,
+        when=is_open,
     ),
     Act(
         "own_recipe",
         later("&Take the file's recipe"),
         later("Take the steps that this checkpoint was pruned with, by this program"),
         lambda w: w.workbench.edit(lambda session: session.use_own_recipe()),
-        when=_made,
+        when=is_made_here,
     ),
     Act(
         "save_recipe",
@@ -149,14 +82,14 @@ TABLE: Final = (
         lambda w: w.commands.save_recipe(),
         Key.Save,
         "save",
-        _open,
+        is_open,
     ),
     Act(
         "save_recipe_as",
         later("Save recipe &as…"),
         later("Save the steps as another recipe file"),
         lambda w: w.commands.save_recipe_as(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "save_checkpoint",
@@ -165,7 +98,7 @@ TABLE: Final = (
         lambda w: w.commands.save_checkpoint(),
         "Ctrl+E",
         "save-as",
-        _open,
+        is_open,
     ),
     Act(
         "new_window",
@@ -186,22 +119,22 @@ TABLE: Final = (
     ),
     Act(
         "undo",
-        _undo_text,
+        undo_text,
         later("Undo the last change of the recipe"),
         lambda w: w.workbench.edit(lambda session: session.undo()),
         Key.Undo,
         "undo",
-        lambda w: _undo(w) is not None,
+        lambda w: undo_label(w) is not None,
         button=later("Undo"),
     ),
     Act(
         "redo",
-        _redo_text,
+        redo_text,
         later("Do again what was undone"),
         lambda w: w.workbench.edit(lambda session: session.redo()),
         Key.Redo,
         "redo",
-        lambda w: _redo(w) is not None,
+        lambda w: redo_label(w) is not None,
         button=later("Redo"),
     ),
     Act(
@@ -209,21 +142,21 @@ TABLE: Final = (
         later("Copy stack as rec&ipe"),
         later("Copy the steps as a recipe file has them"),
         lambda w: w.commands.copy_recipe(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "copy_command",
         later("Copy stack as co&mmand line"),
         later("Copy a line for a shell that prunes this checkpoint in the same way"),
         lambda w: w.commands.copy_command(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "copy_script",
         later("Copy stack as &Python script"),
         later("Copy a program of torch.nn.utils.prune, as far as that goes, with the same masks"),
         lambda w: w.commands.copy_script(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "edit_step",
@@ -232,7 +165,7 @@ TABLE: Final = (
         lambda w: w.stack.edit(),
         "F2",
         "edit",
-        _step,
+        has_step,
         in_stack=True,
     ),
     Act(
@@ -252,7 +185,7 @@ TABLE: Final = (
         lambda w: w.stack.move_step(+1),
         "Alt+Down",
         "down",
-        lambda w: _step(w) and w.stack.current != w.stack.last,
+        lambda w: has_step(w) and w.stack.current != w.stack.last,
         in_stack=True,
     ),
     Act(
@@ -262,7 +195,7 @@ TABLE: Final = (
         lambda w: w.stack.duplicate(),
         "Ctrl+D",
         "duplicate",
-        _step,
+        has_step,
         in_stack=True,
     ),
     Act(
@@ -272,7 +205,7 @@ TABLE: Final = (
         lambda w: w.stack.remove(),
         Key.Delete,
         "remove",
-        _step,
+        has_step,
         in_stack=True,
     ),
     Act(
@@ -281,7 +214,7 @@ TABLE: Final = (
         later("Leave the step out, or carry it out again; it keeps its place"),
         lambda w: w.stack.switch(),
         "Space",
-        when=_step,
+        when=has_step,
         in_stack=True,
     ),
     Act(
@@ -289,7 +222,7 @@ TABLE: Final = (
         later("Remo&ve all steps"),
         later("Begin again with an empty stack; undo brings the steps back"),
         lambda w: w.workbench.edit(lambda session: session.clear()),
-        when=_step,
+        when=has_step,
     ),
     Act(
         "add_step",
@@ -307,7 +240,7 @@ TABLE: Final = (
         lambda w: w.draft.preview.toggle(),
         "Ctrl+P",
         "preview",
-        _open,
+        is_open,
         lambda w: w.draft.preview.isChecked(),
     ),
     Act(
@@ -317,7 +250,7 @@ TABLE: Final = (
         lambda w: w.tree.toggle_protection(),
         "Ctrl+L",
         "lock",
-        _open,
+        is_open,
     ),
     Act(
         "save_preset",
@@ -337,14 +270,14 @@ TABLE: Final = (
         later("&Sweep…"),
         later("Try several amounts of a step, side by side"),
         lambda w: w.show_sweep(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "batch",
         later("&Batch…"),
         later("Carry out the stack on several checkpoints, one after the other"),
         lambda w: w.show_batch(),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "load_methods",
@@ -358,7 +291,7 @@ TABLE: Final = (
         later("Carry out the stack again, after it was cancelled"),
         lambda w: w.workbench.resolve(),
         "F5",
-        when=_open,
+        when=is_open,
     ),
     Act(
         "cancel",
@@ -383,14 +316,14 @@ TABLE: Final = (
         later("Copy the picture in front, with its title and legend"),
         lambda w: w.taking.copy_picture(w.views.front),
         "Ctrl+Shift+C",
-        when=_picture,
+        when=has_picture,
     ),
     Act(
         "save_picture",
         later("Save &picture as…"),
         later("Save the picture in front as PNG or SVG"),
         lambda w: w.taking.save_picture(w.views.front),
-        when=_picture,
+        when=has_picture,
     ),
     Act(
         "white_pictures",
@@ -404,28 +337,28 @@ TABLE: Final = (
         later("Copy &table"),
         later("Copy the numbers of the picture in front, for a spreadsheet"),
         lambda w: w.taking.copy_table(w.views.front),
-        when=_table,
+        when=has_table,
     ),
     Act(
         "save_table",
         later("Sa&ve table as…"),
         later("Save the numbers of the picture in front as CSV"),
         lambda w: w.taking.save_table(w.views.front),
-        when=_table,
+        when=has_table,
     ),
     Act(
         "copy_modules",
         later("Copy &modules as table"),
         later("Copy the parameters that the tree shows, for a spreadsheet"),
         lambda w: w.taking.copy_table(w.tree),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "save_modules",
         later("Save m&odules as table…"),
         later("Save the parameters that the tree shows as CSV"),
         lambda w: w.taking.save_table(w.tree),
-        when=_open,
+        when=is_open,
     ),
     Act(
         "settings",
@@ -440,7 +373,7 @@ TABLE: Final = (
         later("Look at the next parameter of the file"),
         lambda w: w.workbench.choose_beside(+1),
         "Ctrl+PgDown",
-        when=_open,
+        when=is_open,
     ),
     Act(
         "previous_parameter",
@@ -448,7 +381,7 @@ TABLE: Final = (
         later("Look at the parameter before"),
         lambda w: w.workbench.choose_beside(-1),
         "Ctrl+PgUp",
-        when=_open,
+        when=is_open,
     ),
     _theme("system", later("As the &system"), later("The colours of the system")),
     _theme("light", later("&Light"), later("Light colours")),

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
 
-from prune_gui.gui.action_table import TABLE, Act
+from prune_gui.gui.action import Act
+from prune_gui.gui.action_table import TABLE
 from prune_gui.gui.icons import icon
 from prune_gui.gui.speech import plain
 from prune_gui.language import later, tr

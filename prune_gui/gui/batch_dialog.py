@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 EXPLANATION: Final = later(
     "The stack is carried out on each checkpoint; one that fails stops no other."
 )
+ADD_FOLDER: Final = later("Add the checkpoints in a folder")
 NONE_YET: Final = later("Add the checkpoints that the stack is for.")
 NO_STEPS: Final = later("The stack is empty. Add a step first.")
 NO_FOLDER: Final = later("Name a folder that exists, or write no files.")
@@ -95,7 +96,8 @@ RESULT: Final = len(COLUMNS) - 1
 class BatchDialog(QDialog):
     """Carries out the recipe, as it is when the user says so, on checkpoints of a list.
 
-    It stays beside the window, and closes when another checkpoint is opened there.
+    It stays beside the window, and closes when another checkpoint is opened there, unless it is
+    writing.
 
     Args:
         workbench: with an open session.
@@ -129,7 +131,7 @@ class BatchDialog(QDialog):
             self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
         self.overwrite = QCheckBox(tr("Re&place files that exist"))
         self._problem = Message()
-        buttons = SeriesButtons(self)
+        self._buttons = buttons = SeriesButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._series.cancel)
@@ -152,7 +154,7 @@ class BatchDialog(QDialog):
         self.folder.textChanged.connect(self._refresh)
         self.results.selectionModel().selectionChanged.connect(self._refresh)
         workbench.edited.connect(self._refresh)
-        workbench.opened.connect(self.close)
+        workbench.opened.connect(self._leave)
         self._refresh()
 
     @property
@@ -177,9 +179,20 @@ class BatchDialog(QDialog):
         return self.model.table("batch") if self.model.rows else None
 
     def done(self, result: int) -> None:
-        """Close, and prune no more."""
-        self._series.cancel()
+        """Close, and prune no more, unless the user would rather have all files written."""
+        if self.writing and not dialogs.ask_cancel_saving(self):
+            return
+        self.stop()
         super().done(result)
+
+    def stop(self) -> None:
+        """Prune no more."""
+        self._series.cancel()
+
+    def _leave(self) -> None:
+        """Close, as another checkpoint was opened, unless files are being written."""
+        if not self.writing:
+            self.close()
 
     def _make_output(self) -> QWidget:
         group = QGroupBox(tr("Output"))
@@ -198,7 +211,7 @@ class BatchDialog(QDialog):
         self.add(dialogs.ask_checkpoints(self, self._beside))
 
     def _ask_folder(self) -> None:
-        path = dialogs.ask_folder(self, self._beside)
+        path = dialogs.ask_folder(self, self._beside, ADD_FOLDER)
         if path is not None:
             self.add([path])
 
@@ -219,9 +232,10 @@ class BatchDialog(QDialog):
         """Let the user do what can be done now, and say why not."""
         running, writes = self._series.running, self.write.isChecked()
         problem = self._problem_now()
-        done, total = self._series.done, len(self.model.rows)
-        counted = tr("{done:,} of {total:,} done", done=done, total=total) if running else ""
-        self._problem.say(counted or tr(problem or EXPLANATION), warning=problem == NO_FOLDER)
+        if running or not problem:
+            self._count()
+        else:
+            self._problem.say(tr(problem), warning=problem == NO_FOLDER)
         inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
         for widget in inputs:
             widget.setEnabled(not running)
@@ -229,9 +243,26 @@ class BatchDialog(QDialog):
         for widget in output:
             widget.setEnabled(writes and not running)
         self._remove.setEnabled(self.results.selectionModel().hasSelection() and not running)
-        self.run.setEnabled(not problem and not running)
-        self.cancel.setEnabled(running)
+        self._buttons.follow(ready=not problem, running=running)
         self.save.setEnabled(bool(self.model.rows))
+
+    def _count(self) -> None:
+        """Say how many of the checkpoints are done, and how many of those failed."""
+        rows = self.model.rows
+        failed = sum(bool(row.error) for row in rows)
+        done = failed + sum(row.total is not None and not row.error for row in rows)
+        if failed:
+            text = tr(
+                "{done:,} of {total:,} done, {failed:,} of them failed",
+                done=done,
+                total=len(rows),
+                failed=failed,
+            )
+        elif done or self._series.running:
+            text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
+        else:
+            text = tr(EXPLANATION)
+        self._problem.say(text, warning=failed > 0)
 
     def _problem_now(self) -> str:
         """Return why nothing can be run, to be translated; "" if something can."""

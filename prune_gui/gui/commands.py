@@ -170,7 +170,7 @@ class Commands:
         """Put the recipe on the clipboard."""
         session = self._workbench.session
         if session is not None:
-            self._copy(session.recipe.to_yaml(), tr("Copied the recipe"))
+            self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
         """Put a command line that does the same on the clipboard."""
@@ -179,9 +179,8 @@ class Commands:
         session = self._workbench.session
         if session is None:
             return
-        saved = None if session.unsaved else session.recipe_path
         out = pruned_path(session.checkpoint.path)
-        line = command_line(session.recipe, session.checkpoint, out, saved)
+        line = command_line(session.recipe, session.checkpoint, out, session.recipe_file)
         self._copy(line, tr("Copied the command line"))
 
     def copy_script(self) -> None:
@@ -219,6 +218,8 @@ class Commands:
                 return False
             if self._saving is not None:
                 self._workbench.bridge.cancel(self._saving)
+            for batch in batches:
+                batch.stop()
         return self._may_drop_recipe()
 
     def use_theme(self, mode: Mode) -> None:
@@ -262,7 +263,7 @@ class Commands:
     def _write_recipe(self, path: Path) -> bool:
         session = self._workbench.session
         assert session is not None
-        text = session.recipe.to_yaml().encode()
+        text = session.recipe.lying_in(path.parent).to_yaml().encode()
         try:
             with replacing(path, nbytes=len(text), overwrite=True) as draft:
                 draft.write_bytes(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from prune_gui.language import later, tr
 if TYPE_CHECKING:
     from prune_gui.session import Crash
 
+OPEN_FOLDER: Final = later("Open a folder with a checkpoint")
 CHECKPOINTS: Final = later("Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)")
 WITH_INDEXES: Final = later(
     "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
@@ -48,11 +49,9 @@ def ask_checkpoints(parent: QWidget, folder: Path) -> list[Path]:
     return [Path(path) for path in paths]
 
 
-def ask_folder(parent: QWidget, folder: Path) -> Path | None:
-    """Ask which folder with a checkpoint to open."""
-    path = QFileDialog.getExistingDirectory(
-        parent, tr("Open a folder with a checkpoint"), str(folder)
-    )
+def ask_folder(parent: QWidget, folder: Path, title: str = OPEN_FOLDER) -> Path | None:
+    """Ask which folder with a checkpoint to open; the title of the dialog is translated."""
+    path = QFileDialog.getExistingDirectory(parent, tr(title), str(folder))
     return Path(path) if path else None
 
 
@@ -91,41 +90,63 @@ def agree_to_run(parent: QWidget, path: Path) -> bool:
 
 def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save the recipe; the dialog confirms overwriting."""
-    path, _ = QFileDialog.getSaveFileName(
-        parent, tr("Save the recipe"), str(suggested), tr(RECIPES)
-    )
-    if not path:
-        return None
-    target = Path(path)
-    return target if target.suffix else target.with_suffix(".yaml")
+    kinds = dict.fromkeys(tr(RECIPES).split(";;"), "yaml")
+    target = _ask_target(parent, tr("Save the recipe"), suggested, kinds)
+    return target[0] if target else None
 
 
 def ask_picture_target(parent: QWidget, suggested: Path) -> tuple[Path, int] | None:
     """Ask where to save a picture, and how finely; the dialog confirms overwriting."""
-    kinds = {tr(kind): (suffix, scale) for kind, (suffix, scale) in PICTURES.items()}
-    dialog = QFileDialog(parent, tr("Save the picture"), str(suggested.parent))
-    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setNameFilters(list(kinds))
-    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(kinds[kind][0]))
-    dialog.setDefaultSuffix("png")
-    dialog.selectFile(suggested.name)
-    accepted = dialog.exec()
-    dialog.deleteLater()
-    if not accepted:
+    kinds = {tr(kind): suffix for kind, (suffix, _) in PICTURES.items()}
+    target = _ask_target(parent, tr("Save the picture"), suggested, kinds)
+    if target is None:
         return None
-    return Path(dialog.selectedFiles()[0]), kinds[dialog.selectedNameFilter()][1]
+    path, chosen = target
+    return path, next(scale for kind, (_, scale) in PICTURES.items() if tr(kind) == chosen)
 
 
 def ask_table_target(parent: QWidget, suggested: Path) -> Path | None:
     """Ask where to save a table; the dialog confirms overwriting."""
-    path, _ = QFileDialog.getSaveFileName(parent, tr("Save the table"), str(suggested), tr(TABLES))
-    return Path(path) if path else None
+    kinds = dict.fromkeys(tr(TABLES).split(";;"), "csv")
+    target = _ask_target(parent, tr("Save the table"), suggested, kinds)
+    return target[0] if target else None
+
+
+def _ask_target(
+    parent: QWidget, title: str, suggested: Path, kinds: Mapping[str, str]
+) -> tuple[Path, str] | None:
+    """Ask where to save a file, and of which kind.
+
+    A name without a suffix gets that of the kind before the dialog looks whether there is such a
+    file; `QFileDialog.getSaveFileName` would look for the name as it was typed.
+    """
+    dialog = QFileDialog(parent, title, str(suggested.parent))
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setNameFilters(list(kinds))
+    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(kinds[kind]))
+    dialog.setDefaultSuffix(next(iter(kinds.values())))
+    dialog.selectFile(suggested.name)
+    accepted = dialog.exec()
+    dialog.deleteLater()
+    return (Path(dialog.selectedFiles()[0]), dialog.selectedNameFilter()) if accepted else None
+
+
+def agree(parent: QWidget, title: str, text: str, yes: str) -> bool:
+    """Ask whether to do what cannot be undone; anything but a plain yes is a no."""
+    box = QMessageBox(QMessageBox.Icon.Question, title, "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)  # a name in it may look like anything
+    box.setText(text)
+    agreed = box.addButton(yes, QMessageBox.ButtonRole.AcceptRole)
+    box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+    box.exec()
+    return box.clickedButton() is agreed
 
 
 def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:
     """Ask what to do with a recipe that is not saved: Save, Discard or Cancel."""
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Question, tr("Save the recipe?"), "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(tr("The recipe for {name} is not saved.", name=name))
     box.setInformativeText(tr("Its steps are lost if you discard them."))
     box.setStandardButtons(button.Save | button.Discard | button.Cancel)

@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QMenu,
-    QMessageBox,
     QPushButton,
     QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.gui.dialogs import agree
 from prune_gui.gui.panels import wording
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
@@ -94,7 +94,7 @@ class PresetDialog(QDialog):
         self.list.setWordWrap(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.currentItemChanged.connect(self._enable)
-        self.list.itemActivated.connect(self._rename)
+        self.list.itemDoubleClicked.connect(self._rename)
         self._note = QLabel()
         self._note.setWordWrap(True)
         self._note.setForegroundRole(self._note.palette().ColorRole.PlaceholderText)
@@ -109,6 +109,7 @@ class PresetDialog(QDialog):
         for button in (self.rename, self.remove, self.folder):
             button.setAutoDefault(False)
             buttons.addWidget(button)
+        self.rename.setDefault(True)  # for Enter on a preset
         buttons.addStretch()
         closing = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         closing.button(QDialogButtonBox.StandardButton.Close).setText(tr("&Close"))
@@ -219,17 +220,9 @@ def about(preset: Preset) -> str:
 
 def _agree_to_replace(parent: QWidget, name: str) -> bool:
     text = tr("There is a preset {name} already. Replace it?", name=name)
-    return _agree(parent, tr("Replace the preset?"), text, tr("&Replace"))
+    return agree(parent, tr("Replace the preset?"), text, tr("&Replace"))
 
 
 def _agree_to_remove(parent: QWidget, preset: Preset) -> bool:
     text = tr("Remove the preset {name}? Its file is deleted.", name=preset.name)
-    return _agree(parent, tr("Remove the preset?"), text, tr("&Remove"))
-
-
-def _agree(parent: QWidget, title: str, text: str, yes: str) -> bool:
-    box = QMessageBox(QMessageBox.Icon.Question, title, text, parent=parent)
-    agreed = box.addButton(yes, QMessageBox.ButtonRole.AcceptRole)
-    box.addButton(QMessageBox.StandardButton.Cancel)
-    box.exec()
-    return box.clickedButton() is agreed
+    return agree(parent, tr("Remove the preset?"), text, tr("&Remove"))

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QMetaMethod,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+)
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from prune_gui.audit.table import Cell, Table
@@ -149,5 +157,19 @@ class ResultTable(QTableView):
         header = self.horizontalHeader()
         header.setHighlightSections(False)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(wide, QHeaderView.ResizeMode.Stretch)
+        self._wide = wide
+        self._fit()
         header.setMinimumSectionSize(72)
+        model.rowsInserted.connect(self._fit)
+
+    def _fit(self) -> None:
+        """Have Qt measure the columns, as it does by itself only when rows change, not come."""
+        self.horizontalHeader().setSectionResizeMode(self._wide, QHeaderView.ResizeMode.Stretch)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Keep Enter on a row from a default button as well, if something comes of it here."""
+        super().keyPressEvent(event)
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        used = self.isSignalConnected(QMetaMethod.fromSignal(self.activated))
+        if enter and used and self.currentIndex().isValid():
+            event.accept()

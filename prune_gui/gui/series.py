@@ -31,6 +31,17 @@ class SeriesButtons(QDialogButtonBox):
         self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
         self.rejected.connect(dialog.reject)
 
+    def follow(self, *, ready: bool, running: bool) -> None:
+        """Offer Run if all is ready for it, and Cancel while it runs.
+
+        The focus goes with them: Qt would give it to Save table, or to Close.
+        """
+        now, before = (self.cancel, self.run) if running else (self.run, self.cancel)
+        now.setEnabled(running or ready)
+        if self.window().focusWidget() is before:
+            now.setFocus()
+        before.setEnabled(False)
+
 
 class Series(QObject):
     """Runs some jobs, one after the other, until all are done, one fails or somebody cancels.
@@ -57,11 +68,6 @@ class Series(QObject):
     def running(self) -> bool:
         """Whether a job waits or runs."""
         return self._ticket is not None
-
-    @property
-    def done(self) -> int:
-        """How many jobs of the last series are done."""
-        return self._place
 
     def start(self, jobs: Iterable[Job]) -> None:
         """Run jobs; only to be called while none runs."""

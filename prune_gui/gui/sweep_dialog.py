@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QFormLayout,
     QLineEdit,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -104,6 +105,10 @@ class SweepDialog(QDialog):
         self._wanted = 0
         self._series = Series(workbench.bridge, self)
         self.step = QComboBox()
+        self.step.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
+        self.step.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.amounts = QLineEdit(FIRST_AMOUNTS)
         self.amounts.setPlaceholderText("10%, 20%, 30%")
         self.model: ResultModel[SweepRow] = ResultModel(COLUMNS, self)
@@ -113,7 +118,7 @@ class SweepDialog(QDialog):
         self._problem = Message()
         self.note = Message()
         self.note.say(tr(EXPLANATION), warning=False)
-        buttons = SeriesButtons(self)
+        self._buttons = buttons = SeriesButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
         self.cancel.clicked.connect(self._series.cancel)
@@ -171,8 +176,7 @@ class SweepDialog(QDialog):
         except ValueError as error:
             problem = problem or str(error)
         self._problem.say(problem)
-        self.run.setEnabled(not problem and not self._series.running)
-        self.cancel.setEnabled(self._series.running)
+        self._buttons.follow(ready=not problem, running=self._series.running)
         self.save.setEnabled(bool(self.model.rows))
 
     def _run(self) -> None:

@@ -90,11 +90,20 @@ class Recipe(BaseModel):
 
         source = source or tr("The recipe")
         try:
-            recipe = cls.model_validate(yaml.safe_load(text))
+            fields = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
             raise RecipeError(_not_yaml(source, error)) from error
         except (yaml.YAMLError, RecursionError) as error:
             raise RecipeError(tr("{recipe}: not a YAML text.", recipe=source)) from error
+        if not isinstance(fields, dict):
+            raise RecipeError(
+                tr(
+                    "{recipe}: not a recipe, which has fields such as version and steps.",
+                    recipe=source,
+                )
+            )
+        try:
+            recipe = cls.model_validate(fields)
         except ValidationError as error:
             problems = tr("; ").join(dict.fromkeys(map(_explain, error.errors(include_url=False))))
             raise RecipeError(
@@ -141,6 +150,11 @@ class Recipe(BaseModel):
         """Return a recipe that names the same files by absolute paths, wherever it will lie."""
         return self.model_copy(update={"steps": tuple(map(self._anchor, self.steps))})
 
+    def lying_in(self, folder: Path) -> Self:
+        """Return a recipe that names the same files from a file in `folder`."""
+        there = folder.absolute() == self.locate("").absolute()
+        return self if there else self.anchored()
+
     def _anchor(self, step: Step) -> Step:
         paths = {
             name: str(self.locate(path).absolute())
@@ -167,7 +181,8 @@ def _not_yaml(source: str, error: yaml.MarkedYAMLError) -> str:
 
 def _explain(problem: ErrorDetails) -> str:
     """Say what is wrong with a recipe, and where."""
-    reason = in_words(problem)
+    unknown = problem["type"] == "extra_forbidden"
+    reason = tr("there is no such field") if unknown else in_words(problem)
     match problem["loc"]:
         case ("steps", int(place), field, *_):
             return tr(

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 96
 
 IMPORT_TORCH: Final = "\nimport torch\n"
-IMPORTS: Final = """from pathlib import Path
-
+IMPORTS: Final = """
 import torch
 from safetensors.torch import load_file, save_file
 """

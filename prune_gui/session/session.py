@@ -44,6 +44,7 @@ class Session:
         self.named_states: dict[str, Recipe] = {}
         self.recipe_path = recipe_path
         self._saved = self.recipe
+        self._in_file = self.recipe if recipe_path is not None else None
 
     @property
     def recipe(self) -> Recipe:
@@ -60,10 +61,16 @@ class Session:
         """Whether the recipe differs from what was opened or last saved."""
         return self.recipe != self._saved
 
+    @property
+    def recipe_file(self) -> Path | None:
+        """The recipe file, if it holds just the recipe as it is now."""
+        return self.recipe_path if self.recipe == self._in_file else None
+
     def mark_saved(self, recipe: Recipe, path: Path | None = None) -> None:
         """Note that `recipe` has been saved, to `path` if it went to a recipe file."""
         self._saved = recipe
-        self.recipe_path = path or self.recipe_path
+        if path is not None:
+            self.recipe_path, self._in_file = path, recipe
 
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
         """Take the steps of a recipe file in place of the ones there are."""
@@ -84,6 +91,7 @@ class Session:
         self.named_states = dict(other.named_states)
         self.recipe_path = other.recipe_path
         self._saved = other._saved
+        self._in_file = other._in_file
 
     def bring_back(self, recipe: Recipe, path: Path | None) -> None:
         """Take the steps that were not saved when the program last ended; they still are not."""
@@ -154,11 +162,12 @@ class Session:
         Raises:
             RecipeError: a step no longer fits its method.
         """
-        unsaved = self.unsaved
-        renewed = self.recipe.renewed()
+        before, renewed = self.recipe, self.recipe.renewed()
         self.history = self.history.act(tr("Load methods again"), renewed)
-        if not unsaved:
+        if before == self._saved:
             self._saved = renewed
+        if before == self._in_file:
+            self._in_file = renewed
 
     def go_to(self, moment: int) -> None:
         """Take the recipe as it was at a moment of the history."""

@@ -128,7 +128,7 @@ class Monkey:
             (QFileDialog, "getOpenFileName", lambda *_, **__: (self._a_file(), "")),
             (QFileDialog, "getExistingDirectory", lambda *_, **__: self._a_file()),
             (QFileDialog, "getSaveFileName", lambda *_, **__: (self._a_target(), "")),
-            (QFileDialog, "exec", lambda dialog: self._name_picture(dialog)),
+            (QFileDialog, "exec", lambda dialog: self._name_target(dialog)),
             (QInputDialog, "getText", lambda *_, **__: (self._random.choice("ab "), self._coin())),
             (QMessageBox, "exec", lambda box: self._answer_box(box)),
             (SaveDialog, "exec", lambda dialog: self._fill_in(dialog)),
@@ -149,8 +149,9 @@ class Monkey:
         suffix = self._random.choice([".csv", ".yaml", ".safetensors", ""])
         return str(self._folder / f"saved{self._random.randrange(4)}{suffix}") * self._coin()
 
-    def _name_picture(self, dialog: QFileDialog) -> int:
-        dialog.selectFile(str(self._folder / self._random.choice(["a.png", "b.svg"])))
+    def _name_target(self, dialog: QFileDialog) -> int:
+        name = self._random.choice(["a.png", "b.svg", "saved.csv", "saved.yaml", "saved"])
+        dialog.selectFile(str(self._folder / name))
         return int(self._coin())
 
     def _answer_box(self, box: QMessageBox) -> int:

@@ -1,6 +1,7 @@
 import threading
 
 import pytest
+from PySide6.QtWidgets import QMessageBox
 
 from prune_gui import open_checkpoint
 from prune_gui.gui import dialogs
@@ -70,9 +71,9 @@ def test_checkpoints_can_be_taken_off_the_list_and_come_from_dialogs(dialog, fil
     assert [row.path for row in dialog.model.rows] == [files[0], files[2]]
 
 
-def test_closing_the_window_while_it_writes_asks_and_stops_it(
-    dialog, demo_window, qtbot, files, tmp_path, monkeypatch
-):
+@pytest.fixture
+def writing(dialog, qtbot, files, tmp_path, monkeypatch):
+    """Have the dialog write a checkpoint for as long as it is not cancelled; return it."""
     from prune_gui.worker import series
 
     began = threading.Event()
@@ -88,10 +89,47 @@ def test_closing_the_window_while_it_writes_asks_and_stops_it(
     dialog.folder.setText(str(tmp_path))
     dialog.run.click()
     qtbot.waitUntil(began.is_set)
+    return dialog
+
+
+def test_closing_the_window_while_it_writes_asks_and_stops_it(writing, demo_window, monkeypatch):
     asked = []
-    monkeypatch.setattr(dialogs, "ask_cancel_saving", lambda _: asked.append(1) or False)
-    monkeypatch.setattr(dialogs, "ask_unsaved", lambda *_: pytest.fail("asked too much"))
+    monkeypatch.setattr(dialogs, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
+    monkeypatch.setattr(dialogs, "ask_unsaved", lambda *_: QMessageBox.StandardButton.Cancel)
     assert not demo_window.close()
-    assert asked
-    dialog.close()
-    assert not dialog.isVisible()
+    assert writing.writing
+    assert not demo_window.close()
+    assert not writing.writing
+    assert len(asked) == 2
+
+
+def test_closing_the_dialog_while_it_writes_asks_as_well(writing, monkeypatch):
+    asked = []
+    monkeypatch.setattr(dialogs, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
+    writing.reject()
+    assert writing.isVisible()
+    assert writing.writing
+    writing.reject()
+    assert not writing.isVisible()
+    assert not writing.writing
+
+
+def test_another_checkpoint_in_the_window_closes_it_unless_it_writes(
+    writing, workbench, demo_checkpoint, qtbot
+):
+    workbench.opened.emit()
+    assert writing.isVisible()
+    writing.cancel.click()
+    workbench.opened.emit()
+    assert not writing.isVisible()
+
+
+def test_it_says_how_many_are_done_and_how_many_failed(dialog, qtbot, files):
+    dialog.add(files)
+    assert dialog._problem.text().startswith("The stack is carried out")
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+    assert dialog._problem.text() == "3 of 3 done, 1 of them failed"
+    dialog.results.selectRow(1)
+    dialog._remove.click()
+    assert dialog._problem.text() == "2 of 2 done"

@@ -29,6 +29,16 @@ def test_as_a_recipe(copied, workbench):
     assert Recipe.from_yaml(copied("copy_recipe")).steps == workbench.session.steps
 
 
+def test_as_a_recipe_that_finds_its_files_wherever_it_is_pasted(copied, workbench, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "steps: [{method: l1_unstructured, targets: ['*'], importance: scores.safetensors}]"
+    )
+    workbench.use_recipe(Recipe.load(path), path)
+    [step] = Recipe.from_yaml(copied("copy_recipe")).steps
+    assert step.method.importance == str(tmp_path / "scores.safetensors")
+
+
 def test_as_a_command_line_that_names_the_recipe_file_if_that_is_up_to_date(
     copied, workbench, tmp_path
 ):
@@ -36,6 +46,9 @@ def test_as_a_command_line_that_names_the_recipe_file_if_that_is_up_to_date(
     path = tmp_path / "recipe.yaml"
     workbench.session.mark_saved(workbench.session.recipe, path)
     assert f"apply {path} " in copied("copy_command")
+    workbench.edit(lambda session: session.duplicate(0))
+    workbench.session.mark_saved(workbench.session.recipe)  # in a pruned checkpoint
+    assert "apply - " in copied("copy_command")
 
 
 def test_as_a_program_that_makes_the_same_tensors(copied, workbench, tmp_path, demo_checkpoint):

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QFileDialog,
+    QLineEdit,
+    QMessageBox,
+    QPushButton,
+    QWidget,
+)
 
 from prune_gui.gui import dialogs
 
@@ -61,3 +68,46 @@ def test_escape_leaves_the_box_of_errors(parent, qtbot):
     box = errors._box
     qtbot.keyClick(box, Qt.Key.Key_Escape)
     assert not box.isVisible()
+
+
+def test_a_name_without_a_suffix_takes_no_file_unasked(parent, tmp_path, monkeypatch):
+    (tmp_path / "mine.yaml").write_text("old")
+    asked = []
+
+    def refuse():
+        box = QApplication.activeModalWidget()
+        asked.append(box.text())
+        box.button(QMessageBox.StandardButton.No).click()
+
+    def type_name(dialog):
+        dialog.show()
+        dialog.findChild(QLineEdit).setText("mine")
+        QTimer.singleShot(0, refuse)
+        dialog.accept()
+        return dialog.result()
+
+    monkeypatch.setattr(QFileDialog, "exec", type_name)
+    assert dialogs.ask_recipe_target(parent, tmp_path / "other.yaml") is None
+    assert "mine.yaml already exists" in asked[0]
+
+
+def test_a_table_gets_the_suffix_of_its_kind(parent, tmp_path, monkeypatch):
+    def type_name(dialog):
+        dialog.selectFile("mine")
+        return 1
+
+    monkeypatch.setattr(QFileDialog, "exec", type_name)
+    assert dialogs.ask_table_target(parent, tmp_path / "other.csv") == tmp_path / "mine.csv"
+
+
+def test_what_cannot_be_undone_is_asked_about_in_plain_text_and_enter_says_no(parent, monkeypatch):
+    boxes = []
+
+    def look(box):
+        boxes.append((box.textFormat(), box.text(), box.defaultButton().text()))
+        return 0
+
+    monkeypatch.setattr(QMessageBox, "exec", look)
+    assert not dialogs.agree(parent, "Replace?", "Replace <b>bold</b>?", "&Replace")
+    plain = Qt.TextFormat.PlainText
+    assert boxes == [(plain, "Replace <b>bold</b>?", "Cancel")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QInputDialog
 
 from prune_gui.gui.palette import Palette
@@ -135,3 +136,12 @@ def test_a_preset_does_not_take_the_name_of_another_unasked(
     assert len(asked) == 1
     assert not left
     assert sorted(preset.name for preset in Presets()) == ["mine", "other"]
+
+
+def test_enter_on_a_preset_renames_it_once_and_closes_nothing(dialog, name_given, qtbot):
+    left = name_given("yours", "theirs")
+    dialog.list.setCurrentRow(0)
+    qtbot.keyClick(dialog.list, Qt.Key.Key_Return)
+    assert left == ["theirs"]
+    assert dialog.list.currentItem().text() == "yours"
+    assert dialog.isVisible()

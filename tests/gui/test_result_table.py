@@ -2,7 +2,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from prune_gui.gui.result_table import Column, ResultModel
+from prune_gui.gui.result_table import Column, ResultModel, ResultTable
 
 COLUMNS = (
     Column("Name", lambda row: row[0], lambda row: row[0], is_number=False, tip=lambda _: "tip"),
@@ -50,3 +50,17 @@ def test_cells_have_tips_and_numbers_stand_on_the_right(model):
 def test_a_file_gets_the_numbers_in_full(model):
     model.show([("a", 1000)])
     assert model.table("sizes").to_csv() == "Name,Size\r\na,1000\r\n"
+
+
+def test_a_column_is_as_wide_as_the_results_that_came(model, qtbot):
+    table = ResultTable(model, "Results", 0)
+    qtbot.addWidget(table)
+    table.resize(600, 200)
+    table.show()
+    model.add([("a", 1)])
+    narrow = table.columnWidth(1)
+    model.add([("b", 10**30)])
+    wanted = table.fontMetrics().horizontalAdvance(f"{10**30:,}")
+    qtbot.waitUntil(lambda: table.columnWidth(1) >= wanted)
+    assert wanted > narrow
+    assert table.horizontalHeader().length() == table.viewport().width()

@@ -113,3 +113,29 @@ def test_it_closes_with_the_checkpoint(dialog, workbench, qtbot, demo_checkpoint
     with qtbot.waitSignal(workbench.opened, timeout=60_000):
         workbench.open(demo_checkpoint)
     assert not (isValid(dialog) and dialog.isVisible())
+
+
+def test_enter_on_a_row_takes_its_amount_and_runs_nothing(dialog, qtbot, workbench):
+    ran(dialog, qtbot, "10%, 50%")
+    before = dialog.model.rows
+    dialog.results.selectRow(0)
+    qtbot.keyClick(dialog.results, Qt.Key.Key_Return)
+    assert workbench.session.steps[1].method.amount == 0.1
+    assert not dialog._series.running
+    assert dialog.model.rows == before
+
+
+def test_the_focus_goes_from_run_to_cancel_and_back(dialog, qtbot):
+    dialog.run.setFocus()
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+        assert dialog.focusWidget() is dialog.cancel
+    assert dialog.focusWidget() is dialog.run
+
+
+def test_a_step_with_many_targets_makes_the_dialog_no_wider(dialog, workbench, make_step):
+    before = dialog.minimumSizeHint()
+    names = [f"encoder.layer.{number}.attention.weight" for number in range(40)]
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", *names)))
+    assert dialog.minimumSizeHint() == before
+    assert dialog.step.width() == dialog.amounts.width()

@@ -59,7 +59,7 @@ def boxes(monkeypatch) -> list[set[str]]:
         return ([] if "Add" in title else ""), ""
 
     def save(dialog: QFileDialog) -> int:
-        ask(None, dialog.windowTitle(), "", *dialog.nameFilters())
+        ask(None, dialog.windowTitle(), "", ";;".join(dialog.nameFilters()))
         return 0
 
     monkeypatch.setattr(QMessageBox, "exec", look)

@@ -192,6 +192,17 @@ def test_a_change_marks_the_title_until_the_recipe_is_saved(changed, answer, tmp
     assert Recipe.load(tmp_path / "mine.yaml").steps == ()
 
 
+def test_a_recipe_saved_in_another_folder_still_finds_its_files(demo_window, answer, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("steps: [{method: custom_from_mask, targets: ['*'], mask: masks.pt}]")
+    demo_window.commands.use_recipe(path)
+    (tmp_path / "other").mkdir()
+    answer("ask_recipe_target", tmp_path / "other" / "mine.yaml")
+    assert demo_window.commands.save_recipe_as()
+    [step] = Recipe.load(tmp_path / "other" / "mine.yaml").steps
+    assert step.method.mask == str(tmp_path / "masks.pt")
+
+
 def test_closing_without_changes_asks_nothing(demo_window, answer):
     asked = answer("ask_unsaved", Button.Cancel)
     assert demo_window.close()

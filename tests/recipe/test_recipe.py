@@ -78,17 +78,18 @@ def test_the_designed_form_is_read():
     ("text", "says"),
     [
         ("[1, 2", "line 1"),
-        ("just words", "recipe.yaml"),
+        ("just words", "recipe.yaml: not a recipe, which has fields"),
+        ("", "recipe.yaml: not a recipe, which has fields"),
         ("version: 2", "version"),
         ("steps: [{method: l2, targets: [a]}]", "step 1.*'l2' is unknown.*l1_unstructured"),
         ("steps: [{method: identity}]", "step 1, targets"),
         ("steps: [{method: identity, targets: []}]", "step 1, targets"),
         ("steps: [{method: identity, targets: ['']}]", "step 1, targets"),
         ("steps: [{method: l1_unstructured, targets: [a], amount: 1.5}]", "step 1, amount.*share"),
-        ("steps: [{method: l1_unstructured, targets: [a], colour: red}]", "step 1, colour"),
+        ("steps: [{method: l1_unstructured, targets: [a], colour: red}]", "step 1, colour: there"),
         ("steps: [{method: l1_unstructured, targets: [a], scope: everywhere}]", "step 1, scope"),
         ("steps: [3]", "step 1"),
-        ("folder: /tmp", "folder"),
+        ("folder: /tmp", "folder: there is no such field"),
         ("a: &a [*a]", "recipe.yaml"),
         ("!!python/object/apply:os.system ['true']", "recipe.yaml"),
         ("[" * 5000, "recipe.yaml"),
@@ -138,3 +139,12 @@ def test_too_many_steps_are_refused():
     step = Step(method=METHODS["identity"](), targets=("*",))
     with pytest.raises(RecipeError, match="at most 250"):
         Recipe().with_steps((step,) * 251)
+
+
+def test_a_recipe_that_is_to_lie_elsewhere_names_its_files_in_full(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(DESIGNED)
+    recipe = Recipe.load(path)
+    assert recipe.lying_in(tmp_path) is recipe
+    elsewhere = recipe.lying_in(tmp_path / "other").to_yaml()
+    assert f"importance: {tmp_path / 'scores.safetensors'}" in elsewhere

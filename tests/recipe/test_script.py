@@ -78,6 +78,7 @@ def test_what_torch_can_say_needs_nothing_but_torch_and_makes_the_same_bytes(tmp
     script, found, wanted = both(tmp_path / "model.safetensors", tmp_path, recipe)
     assert "import prune_gui" not in script
     assert "save_like" in script.splitlines()[-1]
+    assert script.count("from pathlib import Path\n") == 1
     assert_same_bytes(found, wanted)
 
 

@@ -201,3 +201,18 @@ def test_another_session_goes_on_with_the_recipe_its_history_and_what_is_not_sav
     other.undo()
     assert not other.unsaved
     assert list(session.named_states) == ["one"]
+
+
+def test_only_a_file_that_holds_the_recipe_as_it_is_now_stands_for_it(session, tmp_path):
+    path = tmp_path / "mine.yaml"
+    session.use_recipe(Recipe(steps=(step(5),)), path)
+    assert session.recipe_file == path
+    session.add(step(1))
+    session.mark_saved(session.recipe)  # in a pruned checkpoint, which remembers it
+    assert not session.unsaved
+    assert session.recipe_path == path
+    assert session.recipe_file is None
+    other = Session(session.checkpoint)
+    other.take_over(session)
+    other.undo()
+    assert other.recipe_file == path

@@ -30,7 +30,7 @@ from prune_gui.gui.panels.cut import (
     field_for_weight,
 )
 from prune_gui.gui.panels.form import MethodForm, row_label, summary
-from prune_gui.gui.panels.message import Message
+from prune_gui.gui.panels.message import Message, keep_room
 from prune_gui.gui.panels.snug_area import SnugArea
 from prune_gui.gui.panels.targets_field import TargetsField
 from prune_gui.gui.workbench import Workbench
@@ -66,6 +66,7 @@ class DraftPanel(QWidget):
         self._by_hand = False
         self._dragged: FindSetting | None = None
         self._cutting: int | None = None
+        self._told = False  # whether it says what a draft comes to, this one or the last
 
         self._heading = QLabel()
         font = self._heading.font()
@@ -85,6 +86,7 @@ class DraftPanel(QWidget):
         self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(self._update)
         self._outcome = Message()
+        keep_room(self._outcome, lines=2)
         self._outcome.setAccessibleName(tr("What the step would do"))
         self._remarks = Message()
         self.commit = QPushButton()
@@ -342,6 +344,7 @@ class DraftPanel(QWidget):
         return Step(method=method, targets=targets, enabled=enabled)
 
     def _say_stopped(self) -> None:
+        self._told = False
         self._outcome.say(tr("Stopped. Press F5 to work it out again."))
 
     def _show_outcome(self) -> None:
@@ -361,6 +364,11 @@ class DraftPanel(QWidget):
             self._outcome.say(
                 "" if self.targets.patterns() else tr("Choose parameters, or type globs.")
             )
+        elif known is None and self._told:  # nothing is to jump while a slider moves
+            self._outcome.fade()
+            self._remarks.fade()
+            self.outcome_changed.emit()
+            return
         elif known is None:
             self._outcome.say(tr("Working it out …"), warning=False)
         elif preview is None:
@@ -370,5 +378,6 @@ class DraftPanel(QWidget):
             self._outcome.say(wording.prospect(preview, number), warning=False)
             remarks = wording.notes(preview.outcomes[number - 1])
             remarks += [known.draft_error] if known.draft_error else []
+        self._told = self.preview.isChecked() and known is not None
         self._remarks.say("\n".join(remarks))
         self.outcome_changed.emit()

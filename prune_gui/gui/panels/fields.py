@@ -13,13 +13,12 @@ from collections.abc import Callable
 from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QEvent, QLocale, Signal
+from PySide6.QtCore import QEvent, QLocale, Qt, Signal
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QHBoxLayout,
-    QLineEdit,
     QSizePolicy,
     QSpinBox,
     QToolButton,
@@ -27,6 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.long_line import LongLine
 from prune_gui.gui.panels.wording import ranges
 from prune_gui.language import later, number, tr
 
@@ -187,7 +187,7 @@ class LineField(Field):
         self._parse = parse
         self._show = show
         self._value: object = None
-        self._line = QLineEdit()
+        self._line = LongLine()
         self._line.textChanged.connect(self._edited)
         self._lay_out(self._line)
 
@@ -212,7 +212,7 @@ class PathField(Field):
 
     def __init__(self, *, optional: bool) -> None:
         super().__init__()
-        self._line = QLineEdit()
+        self._line = LongLine(Qt.TextElideMode.ElideMiddle)
         self._line.setPlaceholderText(
             tr("none: rank the weights themselves") if optional else tr("a file")
         )

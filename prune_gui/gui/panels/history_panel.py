@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -17,9 +17,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.dialogs import agree
 from prune_gui.gui.panels.wording import steps
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
+
+if TYPE_CHECKING:
+    from prune_gui.session import Session
 
 STATE: Final = later("{name}  ({steps})")
 STATE_NOW: Final = later("{name}  ({steps}, as now)")
@@ -67,9 +71,10 @@ class HistoryPanel(QWidget):
     def _show(self) -> None:
         session = self._workbench.session
         self.setEnabled(session is not None)
+        chosen = self._chosen_name()
         self.moments.clear()
-        self.named.clear()
         if session is None:
+            self.named.clear()
             return
         history = session.history
         for place, moment in enumerate(history.moments):
@@ -84,12 +89,19 @@ class HistoryPanel(QWidget):
                 item.setToolTip(tr("Undone: a click does it again"))
             self.moments.addItem(item)
         self.moments.setCurrentRow(history.position)
+        with QSignalBlocker(self.named):  # or buttons would lose the focus, for lack of a row
+            self._show_named(session, chosen)
+        self._enable()
+
+    def _show_named(self, session: Session, chosen: str | None) -> None:
+        self.named.clear()
         for name, recipe in session.named_states.items():
             message = STATE_NOW if recipe == session.recipe else STATE
             item = QListWidgetItem(tr(message, name=name, steps=steps(len(recipe.steps))))
             item.setData(Qt.ItemDataRole.UserRole, name)
             self.named.addItem(item)
-        self._enable()
+            if name == chosen:
+                self.named.setCurrentItem(item)
 
     def _enable(self) -> None:
         chosen = self._chosen_name() is not None
@@ -102,8 +114,15 @@ class HistoryPanel(QWidget):
 
     def _name(self) -> None:
         text, agreed = QInputDialog.getText(self, tr("Name this state"), tr("Name:"))
-        if agreed and text.strip():
-            self._workbench.edit(lambda session: session.name_state(text.strip()))
+        name, session = text.strip(), self._workbench.session
+        if not agreed or not name or session is None:
+            return
+        if name not in session.named_states or self._agree_to_replace(name):
+            self._workbench.edit(lambda session: session.name_state(name))
+
+    def _agree_to_replace(self, name: str) -> bool:
+        text = tr("There is a state {name} already. Replace it?", name=name)
+        return agree(self, tr("Replace the named state?"), text, tr("&Replace"))
 
     def _return(self) -> None:
         name = self._chosen_name()

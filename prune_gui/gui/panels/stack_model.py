@@ -22,12 +22,13 @@ Role = Qt.ItemDataRole
 
 
 class StepRole(enum.IntEnum):
-    """What a row tells beside its title."""
+    """What a row tells beside its title; its notes are those of before until others are known."""
 
     TARGETS = Role.UserRole
     OUTCOME = Role.UserRole + 1
     FAILED = Role.UserRole + 2
     NOTES = Role.UserRole + 3
+    KNOWN = Role.UserRole + 4
 
 
 UNCHECKED: Final = Qt.CheckState.Unchecked
@@ -40,7 +41,8 @@ class StackModel(QAbstractListModel):
         super().__init__(parent)
         self._workbench = workbench
         self._steps: tuple[Step, ...] = ()
-        workbench.opened.connect(self._sync)
+        self._noted: dict[int, Outcome] = {}  # by row: what each last came to
+        workbench.opened.connect(self._begin)
         workbench.edited.connect(self._sync)
         workbench.resolved_changed.connect(self._outcomes_changed)
 
@@ -77,8 +79,10 @@ class StackModel(QAbstractListModel):
             case Role.CheckStateRole:
                 return Qt.CheckState.Checked if step.enabled else UNCHECKED
             case Role.AccessibleTextRole | Role.ToolTipRole:
+                notes = self._notes(row, wording.notes) if self._resolved else []
                 lines = (f"{row + 1}. {wording.title(step)}", wording.targets(step), outcome)
-                return "\n".join([*lines, *self._notes(row, wording.notes)])
+                broken = wording.wrapped if role == Role.ToolTipRole else str
+                return "\n".join(map(broken, [*lines, *notes]))
             case StepRole.TARGETS:
                 return wording.targets(step)
             case StepRole.OUTCOME:
@@ -87,6 +91,8 @@ class StackModel(QAbstractListModel):
                 return failed
             case StepRole.NOTES:
                 return self._notes(row, wording.short_notes)
+            case StepRole.KNOWN:
+                return self._resolved is not None
         return None
 
     def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
@@ -108,10 +114,15 @@ class StackModel(QAbstractListModel):
             return False
         steps = list(self._steps)
         steps.insert(to, steps.pop(row))
-        self._steps = tuple(steps)
+        self._take(tuple(steps))
         self.endMoveRows()
         self._workbench.edit(lambda session: session.move(row, to))
         return True
+
+    def _begin(self) -> None:
+        """Show the steps of another session: what its own come to is not known at all."""
+        self._noted = {}
+        self._sync()
 
     def _sync(self) -> None:
         """Take over the steps of the session, leaving rows alone that did not change."""
@@ -124,16 +135,29 @@ class StackModel(QAbstractListModel):
             tail += 1
         if len(new) < len(old):
             self.beginRemoveRows(QModelIndex(), head, head + len(old) - len(new) - 1)
-            self._steps = new
+            self._take(new)
             self.endRemoveRows()
         elif len(new) > len(old):
             self.beginInsertRows(QModelIndex(), head, head + len(new) - len(old) - 1)
-            self._steps = new
+            self._take(new)
             self.endInsertRows()
-        self._steps = new
+        else:
+            self._take(new)
         self._outcomes_changed()
 
+    def _take(self, steps: tuple[Step, ...]) -> None:
+        """Take other steps. What was noted goes along with its step, or stays for an edited one."""
+        old, noted = self._steps, self._noted
+        before = {id(step): noted[row] for row, step in enumerate(old) if row in noted}
+        self._steps, self._noted = steps, {}
+        for row, step in enumerate(steps):
+            edited = noted.get(row) if len(steps) == len(old) else None
+            if (outcome := before.get(id(step), edited)) is not None:
+                self._noted[row] = outcome
+
     def _outcomes_changed(self) -> None:
+        if (resolved := self._resolved) is not None:
+            self._noted = dict(enumerate(resolved.resolution.outcomes))
         if self._steps:
             self.dataChanged.emit(self.index(0), self.index(len(self._steps) - 1))
 
@@ -154,10 +178,9 @@ class StackModel(QAbstractListModel):
             return wording.outcome(resolved.resolution, row + 1), False
         if row + 1 == resolved.error.step:
             return resolved.error.reason, True
+        if not self._steps[row].enabled:
+            return tr("switched off"), False
         return tr("waits for step {number}", number=resolved.error.step), False
 
     def _notes(self, row: int, told: Callable[[Outcome], list[str]]) -> list[str]:
-        resolved = self._resolved
-        if resolved is None or row >= len(resolved.resolution.outcomes):
-            return []
-        return told(resolved.resolution.outcomes[row])
+        return told(self._noted[row]) if row in self._noted else []

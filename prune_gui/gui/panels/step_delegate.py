@@ -96,6 +96,7 @@ class StepDelegate(QStyledItemDelegate):
         if option.state & QStyle.StateFlag.State_Selected:
             ink = faint = warning = palette.color(QPalette.ColorRole.HighlightedText)
         plain = ink if enabled else faint
+        remark = warning if index.data(StepRole.KNOWN) else faint
         lines = (
             (option.text, _bold(option.font), plain),
             (index.data(StepRole.TARGETS), option.font, faint),
@@ -104,7 +105,7 @@ class StepDelegate(QStyledItemDelegate):
                 option.font,
                 warning if index.data(StepRole.FAILED) else plain,
             ),
-            *((note, option.font, warning) for note in index.data(StepRole.NOTES)),
+            *((note, option.font, remark) for note in index.data(StepRole.NOTES)),
         )
         line = QRect(area.topLeft(), QSize(area.width(), option.fontMetrics.height()))
         for text, font, shade in lines:

@@ -7,11 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
 from prune_gui.checkpoint.kinds import is_usual
 from prune_gui.errors import RecipeError
 from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.long_line import LongLine
+from prune_gui.gui.panels.message import keep_room
 from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
@@ -35,7 +37,7 @@ class TargetsField(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._selection: frozenset[str] = frozenset()
-        self.line = QLineEdit()
+        self.line = LongLine()
         self.line.setAccessibleName(tr("Targets: globs over parameter names"))
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setToolTip(
@@ -57,6 +59,7 @@ class TargetsField(QWidget):
         self.following.toggled.connect(self._toggled)
         self.count = QLabel()
         self.count.setWordWrap(True)
+        keep_room(self.count, lines=2)
         self.count.setAccessibleName(tr("How much the targets choose"))
         row = QHBoxLayout()
         row.addWidget(self.line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,8 @@ LISTED: Final = 40
 """How long a list of channels may be to be shown."""
 NOTES: Final = 3
 """How many remarks about single targets are shown before the rest is only counted."""
+WIDE: Final = 80
+"""How many letters a line of a tool tip may have."""
 UNITS: Final = {
     "entry": later("entries"),
     "channel": later("channels"),
@@ -117,6 +120,11 @@ def targets(step: Step) -> str:
     return ", ".join(step.targets)
 
 
+def wrapped(text: str) -> str:
+    """Return a text in lines for a tool tip, which does not wrap them itself; words stay whole."""
+    return textwrap.fill(text, WIDE, break_long_words=False, break_on_hyphens=False)
+
+
 def outcome(resolution: Resolution, number: int) -> str:
     """Return what step `number` zeroes: "zeroes 5,308,416 of 10,616,832 (50.0 %)"."""
     if not resolution.recipe.steps[number - 1].enabled:
@@ -160,13 +168,13 @@ def notes(done: Outcome) -> list[str]:
 
 
 def short_notes(done: Outcome) -> list[str]:
-    """Return the commonest remarks on a step, each with how many parameters it is about."""
+    """Return the commonest remarks on a step, each with how many targets it is about."""
     counts = Counter(done.notes.values()).most_common(NOTES)
     return [
         tr(
-            "{note}: {parameters}",
+            "{note}: {targets}",
             note=note,
-            parameters=trn("{count:,} parameter", "{count:,} parameters", count),
+            targets=trn("{count:,} target", "{count:,} targets", count),
         )
         for note, count in counts
     ]

@@ -106,7 +106,7 @@ class CompareView(View):
         halves.addWidget(self._table)
         halves.setStretchFactor(0, 1)
         halves.setSizes([3 * TABLE, TABLE])
-        self._lay_out([self._planes, *self._buttons()], halves, [self._total])
+        self._lay_out([*self._buttons(), self._planes], halves, [self._total])
         self._beside.addWidget(self._planes.sliders, 3, 0)
         self._beside.addWidget(self._legend, 2, 0)  # it is about the pictures alone
         self._calm = QTimer(self, singleShot=True, interval=CALM)

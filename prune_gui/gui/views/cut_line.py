@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyqtgraph as pg
@@ -12,9 +13,8 @@ from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import tr
 
-TOP = 100
-LINE = 0.04
-"""Height of a line of text, as a share of the picture."""
+STEP, DRAFT, TEXT = 100, 101, 102
+"""What lies above what: the line of the draft above those of steps, texts above all lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ class Scale:
 class CutLine(QObject):
     """A line at a value, and if there are signs another at minus the value: they move together.
 
+    Attributes:
+        label: what it is; `arrange` puts it beside the line.
+        drafted: whether it is the cut of the draft, which can be dragged.
+
     Signals:
         dragged: (absolute value) the user moved one of them.
     """
@@ -53,73 +57,65 @@ class CutLine(QObject):
         super().__init__(plot)
         self._plot = plot
         self._scale = Scale()
-        self._negative = pg.InfiniteLine()
-        self._positive = pg.InfiniteLine(label="", labelOpts={"position": 0.97})
+        self._negative, self._positive = pg.InfiniteLine(), pg.InfiniteLine()
+        self.label = pg.TextItem()
+        self.label.setZValue(TEXT)
+        self.drafted = False
         for line in (self._negative, self._positive):
             line.sigDragged.connect(self._drag)
-            plot.addItem(line, ignoreBounds=True)
+        for item in (self._negative, self._positive, self.label):
+            plot.addItem(item, ignoreBounds=True)
 
     @property
     def moving(self) -> bool:
         """Whether the user has hold of it."""
         return bool(self._negative.moving or self._positive.moving)
 
+    @property
+    def at(self) -> float:
+        """Where it lies on the axis; of two lines, the one above zero."""
+        return float(self._positive.value())
+
     def show_cut(
-        self,
-        value: float,
-        text: str,
-        place: int,
-        colours: Colours,
-        scale: Scale,
-        *,
-        limit: float | None,
+        self, value: float, text: str, colours: Colours, scale: Scale, *, limit: float | None
     ) -> None:
         """Show the cut of a step.
 
         Args:
             value: the absolute value up to which it prunes.
             text: what to call it.
-            place: in which line from the top to write it.
             colours: of the theme.
             scale: of the axis.
             limit: how far it can be dragged; None if it cannot be.
         """
-        movable, self._scale = limit is not None, scale
+        self.drafted, self._scale = limit is not None, scale
         self._negative.setVisible(scale.signed)
         hint = (
             tr("Drag to change what the draft prunes")
-            if movable
+            if self.drafted
             else tr("Edit the step to move it")
         )
         for line in (self._negative, self._positive):
-            line.setZValue(TOP - place)  # no line crosses the text of one above it
-            line.setMovable(movable)
-            line.setPen(pen(colours.cut, width=2 if movable else 1, dashed=not movable))
+            line.setZValue(DRAFT if self.drafted else STEP)
+            line.setMovable(self.drafted)
+            line.setPen(pen(colours.cut, width=2 if self.drafted else 1, dashed=not self.drafted))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
-        self._positive.label.setColor(colours.cut)
-        self._positive.label.fill = pg.mkBrush(colours.background)
         if not self.moving:
             self._bound(limit)
             self._place(scale.place(value))
-        shown = scale.value(self._positive.value()) if self.moving else value
-        self._positive.label.setFormat(
-            tr("{what}: {symbol} ≤ {value:.4g}", what=text, symbol=scale.symbol, value=shown)
+        shown = scale.value(self.at) if self.moving else value
+        self.label.fill = pg.mkBrush(colours.background)
+        self.label.setText(
+            tr("{what}: {symbol} ≤ {value:.4g}", what=text, symbol=scale.symbol, value=shown),
+            colours.cut,
         )
-        self._positive.label.anchors = [(0.0 if self._fits_on_the_right() else 1.0, 0.5)] * 2
-        self._positive.label.setPosition(1 - LINE * (place + 0.7))
 
     def remove(self) -> None:
         """Take it off the plot."""
-        for line in (self._negative, self._positive):
-            self._plot.removeItem(line)
+        for item in (self._negative, self._positive, self.label):
+            self._plot.removeItem(item)
         self.deleteLater()
-
-    def _fits_on_the_right(self) -> bool:
-        """Tell whether there is room for the text between the line and the right edge."""
-        low, high = self._plot.view.viewRange()[0]
-        room = (high - self._positive.value()) / (high - low) * self._plot.view.width()
-        return bool(self._positive.label.textItem.boundingRect().width() <= room)
 
     def _bound(self, limit: float | None) -> None:
         end = None if limit is None else self._scale.place(limit)
@@ -135,3 +131,54 @@ class CutLine(QObject):
         place = float(line.value())
         self._place(abs(place) if self._scale.signed else place)
         self.dragged.emit(self._scale.value(place))
+
+
+def arrange(plot: Plot, cuts: Iterable[CutLine]) -> None:
+    """Write what cuts are beside their lines, on the side where there is room.
+
+    Texts that would meet stand below one another, that of the draft last: it is the one that moves.
+    """
+    (low, high), (bottom, top) = plot.view.viewRange()
+    inside = []
+    for cut in sorted(cuts, key=lambda cut: cut.drafted):
+        cut.label.setVisible(low <= cut.at <= high)
+        if cut.label.isVisible():
+            inside.append(cut)
+    if not inside:
+        return
+    width, height = plot.view.width(), plot.view.height()
+    across, down = (high - low) / width, (top - bottom) / height
+    sizes = [cut.label.boundingRect().size() for cut in inside]
+    line_height = max(size.height() for size in sizes)
+    spans = [
+        span((cut.at - low) / across, size.width(), width)
+        for cut, size in zip(inside, sizes, strict=True)
+    ]
+    lines = lines_for(spans, int(height / line_height))
+    for cut, (start, _), line in zip(inside, spans, lines, strict=True):
+        cut.label.setPos(low + start * across, top - line * line_height * down)
+
+
+def span(at: float, width: float, room: float) -> tuple[float, float]:
+    """Return from where to where a text reaches beside a line: on its right if that has room."""
+    return (at, at + width) if at + width <= room else (at - width, at)
+
+
+def lines_for(spans: Sequence[tuple[float, float]], most: int) -> list[int]:
+    """Return the line of each text: the first, from 0, in which it meets none before it.
+
+    Args:
+        spans: from where to where each reaches.
+        most: lines that there are; texts for which none is free are all in the last.
+    """
+    lines: list[list[tuple[float, float]]] = [[] for _ in range(max(most, 1))]
+    found = []
+    for start, end in spans:
+        free = (
+            number
+            for number, taken in enumerate(lines)
+            if all(end <= other or start >= until for other, until in taken)
+        )
+        found.append(next(free, len(lines) - 1))
+        lines[found[-1]].append((start, end))
+    return found

@@ -10,11 +10,12 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QSignalBlocker, Signal
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.cut_line import CutLine, Scale
-from prune_gui.gui.views.legend import legend
+from prune_gui.gui.views.cut_line import CutLine, Scale, arrange
+from prune_gui.gui.views.legend import SPACE, legend, unbroken
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.pictured import (
     Of,
     Picture,
@@ -43,8 +44,6 @@ FAINT: Final = 90
 RARE: Final = 1e-4
 """The share of entries that a picture may leave to zooming out: the least on a logarithmic axis,
 and the outliers among many targets."""
-LABELS: Final = 6
-"""How many lines the names of the cuts take, at most; then they begin at the top again."""
 COUNTS, LOG_COUNTS, CUMULATIVE = later("Counts"), later("Log counts"), later("Cumulative")
 DRAFT: Final = "draft"
 
@@ -72,10 +71,9 @@ class DistributionView(View):
         self._plot = Plot({"left": CountAxis("left")})
         self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
-        self._of, self._how = QComboBox(), QComboBox()
+        self._of, self._how = NarrowBox(), NarrowBox()
         self._of.setAccessibleName(tr("Which numbers"))
         self._of.setToolTip(tr("What lies along the axis"))
-        self._of.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._how.setAccessibleName(tr("What of them"))
         self._how.setToolTip(
             tr(
@@ -104,6 +102,8 @@ class DistributionView(View):
         for box in (self._log, self._symmetric, self._together):
             box.toggled.connect(self.refresh)
         self._plot.scene().sigMouseMoved.connect(self._point_at)
+        self._plot.view.sigRangeChanged.connect(self._arrange_cuts)
+        self._plot.view.sigResized.connect(self._arrange_cuts)
         self._plot.left.connect(self._leave)
         self._bin.setMinimumWidth(1)
         self._recolour()
@@ -181,7 +181,7 @@ class DistributionView(View):
         else:
             text = legend(picture.subject, self.colours())
             if (others := len(picture.names) - 1) > 0:
-                text += " &nbsp; &nbsp; " + tr("faint: {count:,} more", count=others)
+                text += SPACE + unbroken(tr("faint: {count:,} more", count=others))
         self._legend.setText("<br>".join(filter(None, (text, escape(remark(picture))))))
 
     def _label(self, picture: Picture) -> None:
@@ -271,7 +271,7 @@ class DistributionView(View):
         for code in [code for code in self._cuts if code not in picture.cuts]:
             self._cuts.pop(code).remove()
         limit = float(np.abs(picture.edges).max())
-        for place, (code, value) in enumerate(picture.cuts.items()):
+        for code, value in picture.cuts.items():
             if code not in self._cuts:
                 self._cuts[code] = CutLine(self._plot)
                 self._cuts[code].dragged.connect(self._drag)
@@ -279,13 +279,17 @@ class DistributionView(View):
             self._cuts[code].show_cut(
                 value,
                 tr("draft") if drafted else tr("step {number}", number=code),
-                place % LABELS,
                 self.colours(),
                 self._scale(picture),
                 limit=limit if drafted else None,
             )
+        self._arrange_cuts()
+
+    def _arrange_cuts(self) -> None:
+        arrange(self._plot, [self._cuts[code] for code in sorted(self._cuts)])
 
     def _drag(self, value: float) -> None:
+        self._arrange_cuts()
         picture = self._picture_shown
         if picture is not None and isinstance(picture.wish.of, int):
             self.score_cut_dragged.emit(value)

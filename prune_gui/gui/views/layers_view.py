@@ -11,7 +11,6 @@ from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QComboBox,
     QLabel,
     QSplitter,
     QStackedWidget,
@@ -33,6 +32,7 @@ from prune_gui.gui.views.layers_columns import (
     table_of,
 )
 from prune_gui.gui.views.layers_model import LayersModel
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.treemap_picture import Map, TreemapPicture, make_map
 from prune_gui.gui.views.view import SETTLE, ViewOf
 from prune_gui.gui.views.whole import Whole, whole_of
@@ -91,7 +91,7 @@ class LayersView(ViewOf[Whole]):
         self.setAccessibleName(tr("Layers"))
         self._found: Found | None = None
         self._under: ModuleNode | int | None = None
-        self._by, self._kind = QComboBox(), QComboBox()
+        self._by, self._kind = NarrowBox(), NarrowBox()
         self._by.setAccessibleName(tr("What a row is"))
         self._kind.setAccessibleName(tr("Kind of picture"))
         self._by.addItem(tr("By parameter"), None)
@@ -160,6 +160,7 @@ class LayersView(ViewOf[Whole]):
     def _connect(self) -> None:
         self._by.currentIndexChanged.connect(self.refresh)
         self._kind.currentIndexChanged.connect(self._pictures.setCurrentIndex)
+        self._kind.currentIndexChanged.connect(self._show_legend)
         self._kind.currentIndexChanged.connect(self.refresh)
         self._model.layoutChanged.connect(self._show_order)
         self._table.selectionModel().currentRowChanged.connect(self._choose_row)
@@ -198,7 +199,7 @@ class LayersView(ViewOf[Whole]):
         self._show_order()
         if found.treemap is not None:
             self._treemap.show_map(found.treemap, self.colours())
-        self._legend.show_subject(found.subject, self.colours())
+        self._show_legend()
         self._point_at(self._under)
         known = tr(
             "kept energy: {percent:.0f} % of the weights read", percent=100 * found.survey.progress
@@ -226,6 +227,15 @@ class LayersView(ViewOf[Whole]):
             draft = found.subject.draft
             self._bars.show_rows(found.rows, self._model.order, draft, self.colours())
             self._mark_chosen()
+
+    def _show_legend(self) -> None:
+        """Name the colours of the bars; the treemap has a scale of its own."""
+        found, bars = self._found, self._pictures.currentWidget() is self._bars
+        self._legend.setVisible(bars)
+        if found is not None and bars:
+            self._legend.show_subject(found.subject, self.colours())
+        else:
+            self._legend.clear()
 
     def _mark_chosen(self) -> None:
         """Show in the table and in the pictures which parameter the other views show."""

@@ -13,8 +13,8 @@ from prune_gui.gui.theme import Colours
 from prune_gui.language import tr, trn
 from prune_gui.recipe.codes import KEPT
 
-SPACE: Final = " &nbsp; &nbsp; "
-"""Between the parts of a legend."""
+SPACE: Final = "&nbsp;&nbsp;&nbsp;&nbsp; "
+"""Between the parts of a legend; a line ends after it, so that all of them begin in line."""
 MOST = 12
 """Colours that are named; the others are only counted."""
 WIDE: Final = re.compile("[\u2e80-\uffef]")

@@ -91,7 +91,7 @@ class MapView(View):
         self._share = QLabel()
         self._share.setAccessibleName(tr("Share drawn"))
         self._lay_out(
-            [self._chooser, *controls, *self._buttons()],
+            [*controls, *self._buttons(), self._chooser],  # the others stay when it comes and goes
             self._picture_or_reason,
             [self._entry, self._share],
         )

@@ -6,12 +6,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QComboBox, QWidget
+from PySide6.QtWidgets import QWidget
 
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.drawn import Drawn
 from prune_gui.gui.views.map_margins import Titles
 from prune_gui.gui.views.mask_picture import colour
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.tiles import Painting, Part
@@ -83,7 +84,7 @@ class MaskView(ProfiledView):
     def __init__(
         self, workbench: Workbench, whereabouts: Whereabouts, parent: QWidget | None = None
     ) -> None:
-        self._colour_by = QComboBox()
+        self._colour_by = NarrowBox()
         self._colour_by.setAccessibleName(tr("Colour by"))
         self._colour_by.setToolTip(tr("What the colours stand for"))
         self._colour_by.addItem(tr("Coloured by step"), False)

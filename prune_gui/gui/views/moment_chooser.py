@@ -11,6 +11,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from prune_gui.errors import one_line
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class MomentChooser(QWidget):
         self._ask = ask
         self._offered: list[tuple[str, Moment]] = []
         self._wanted: Moment = 0
-        self._box = QComboBox()
+        self._box = NarrowBox()
         self._box.setAccessibleName(tr("What to compare with"))
         self._box.setToolTip(tr("What to compare the stack with"))
         self._box.setSizeAdjustPolicy(

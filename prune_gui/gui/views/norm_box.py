@@ -8,6 +8,7 @@ from typing import Final
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
+from prune_gui.gui.views.narrow_box import NARROW
 from prune_gui.language import later, number, tr
 
 NORMS: Final = (
@@ -41,6 +42,8 @@ class NormBox(QComboBox):
         self._before = USUAL
         self._ranks = False
         self.setEditable(True)
+        self.setMinimumWidth(NARROW)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.setAccessibleName(tr("Norm"))
         self.setToolTip(tr("The norm's order: choose one, or type any number, inf or -inf"))

@@ -11,7 +11,6 @@ from PySide6.QtCore import QPointF, QSignalBlocker, QTimer, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QHBoxLayout,
     QLabel,
     QSizePolicy,
@@ -26,6 +25,7 @@ from prune_gui.gui.views.channel_plot import ChannelPlot, Row, channels_at, wher
 from prune_gui.gui.views.chosen_strip import ChosenStrip
 from prune_gui.gui.views.legend import SPACE, unbroken
 from prune_gui.gui.views.measured import Measured, describe_channel, drafted_cut, measure, table_of
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.norm_box import NormBox
 from prune_gui.gui.views.stacking import channel_bars, in_order
 from prune_gui.gui.views.subject import Subject, kind_around
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 MOST_BARS = 2000
 """Bars at once; there is never more than one in a column of pixels, so that none hides another."""
-NARROW: Final = 90
-"""How narrow a box may become, in pixels, before the docks have to make room."""
 HINT: Final = later("Click a channel, or drag with Shift, to choose")
 
 
@@ -67,11 +65,8 @@ class NormsView(View):
         self._chosen = Chosen()
         self._protectable = False
         self._plot = ChannelPlot()
-        self._dim, self._n = QComboBox(), NormBox()
+        self._dim, self._n = NarrowBox(), NormBox()
         self._dim.setAccessibleName(tr("Dimension of the channels"))
-        for box in (self._dim, self._n):
-            box.setMinimumWidth(NARROW)
-            box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._sorted = QCheckBox(tr("&Sorted"))
         self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
         self._strip = ChosenStrip()

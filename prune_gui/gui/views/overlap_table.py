@@ -192,6 +192,7 @@ class OverlapTable(QTableView):
 
     def _mark(self) -> None:
         row = self._model.row_of(self._name)
+        self.executeDelayedItemsLayout()  # or it scrolls no farther than the rows before reached
         self._marking = True
         if row is None:
             self.selectionModel().clear()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from itertools import combinations
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSlider, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
 from prune_gui.audit.plane import Layout, Plane
 from prune_gui.audit.sheet import Sheet
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.whereabouts import Choice, Whereabouts
 from prune_gui.language import later, tr
 
 FLAT = later("flattened")
-SHEET = later("contact sheet of kernels")
+SHEET = later("sheet of kernels")
 WRAPPED = later("wrapped into a block")
 
 
@@ -43,9 +44,8 @@ class PlaneChooser(QWidget):
         self._whereabouts = whereabouts
         self._sheets = sheets
         self._shape: tuple[int, ...] = ()
-        self._planes = QComboBox()
+        self._planes = NarrowBox()
         self._planes.setObjectName("layout")
-        self._planes.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._planes.setAccessibleName(tr("How the parameter is laid flat"))
         self._planes.setToolTip(tr("Lay all entries flat, or cut along two dimensions"))
         self._sliders: dict[int, QSlider] = {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.legend import SPACE
 from prune_gui.gui.views.pictured import Picture
 from prune_gui.language import number, tr, trn
 
@@ -52,7 +53,7 @@ def curve_legend(curve: Curve, colours: Colours) -> str:
     pruned = tr("amount: share pruned, of the {count:,} entries still there", count=curve.remaining)
     kept = tr("energy kept: share of the sum of their squared weights")
     parts = ((colours.draft, pruned), (colours.steps[1], kept))
-    return " &nbsp; &nbsp; ".join(
+    return SPACE.join(
         f'<span style="color: {colour}">■</span>&nbsp;{text}' for colour, text in parts
     )
 

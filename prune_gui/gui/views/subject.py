@@ -86,15 +86,23 @@ def by(title: str, count: int, pruned: int) -> str:
 def facts(subject: Subject) -> str:
     """Say what a parameter is: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
     pruned, total = subject.resolution.counts[subject.name]
-    shape = f" {TIMES} ".join(map(str, subject.info.shape)) or tr("a single number")
     return tr(
         "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
-        shape=shape,
+        shape=_shape(subject.info),
         dtype=subject.info.dtype,
         pruned=pruned,
         total=total,
         share=sparsity(pruned, total),
     )
+
+
+def bare_facts(info: TensorInfo) -> str:
+    """Say what a tensor is of which nothing can be pruned, or not yet: "(384, 1536) · float32"."""
+    return f"{_shape(info)} · {info.dtype}"
+
+
+def _shape(info: TensorInfo) -> str:
+    return f" {TIMES} ".join(map(str, info.shape)) or tr("a single number")
 
 
 def subject_of(workbench: Workbench) -> Subject | str:

@@ -12,7 +12,7 @@ from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.qt_classes import make_classes
-from prune_gui.gui.views.subject import Subject, facts, subject_of
+from prune_gui.gui.views.subject import Subject, bare_facts, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
 from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import later, tr
@@ -232,13 +232,14 @@ class ViewTabs(QWidget):
         self.changed.emit()
 
     def _say(self) -> None:
+        session, name = self._workbench.session, self._workbench.chosen
+        info = session.checkpoint.tensors.get(name) if session and name is not None else None
         found = subject_of(self._workbench)
-        known = isinstance(found, Subject)
-        self._name.setVisible(known)
-        self._facts.setVisible(known)
         if isinstance(found, Subject):
             self._facts.setText(facts(found))
-            self._name.setToolTip(found.name)
+        else:
+            self._facts.setText(bare_facts(info) if info else "")
+        self._name.setToolTip(name or "")
         self._elide()
 
     def _elide(self) -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.drawn import Drawn
 from prune_gui.gui.views.legend import SPACE, unbroken
 from prune_gui.gui.views.map_margins import Titles
+from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.profiled_view import ProfiledView
 from prune_gui.gui.views.ramp_bar import RampBar
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.weights_picture import KINDS, Ends, Quantity, WeightsPainter
 from prune_gui.gui.views.whereabouts import Whereabouts
-from prune_gui.language import tr
+from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe.companions import Companions
+
+CHOOSE: Final = later("Choose the checkpoint to compare with")
+WIDE: Final = 80
+"""Pixels that the name of a file may take on its button."""
 
 
 class WeightsView(ProfiledView):
@@ -31,17 +37,16 @@ class WeightsView(ProfiledView):
     def __init__(
         self, workbench: Workbench, whereabouts: Whereabouts, parent: QWidget | None = None
     ) -> None:
-        self._quantity, self._step = QComboBox(), QComboBox()
+        self._quantity, self._step = NarrowBox(), NarrowBox()
         self._quantity.setAccessibleName(tr("Colour by"))
         self._quantity.setToolTip(tr("What the colours stand for"))
         self._step.setAccessibleName(tr("Step"))
-        self._step.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self._step.setToolTip(tr("Whose score it is"))
         for quantity, kind in KINDS.items():
             title = tr(kind.title)
             self._quantity.addItem(f"{title}…" if quantity == "difference" else title, quantity)
         self._choose_file = QPushButton(tr("File…"))
-        self._choose_file.setToolTip(tr("Choose the checkpoint to compare with"))
+        self._choose_file.setToolTip(tr(CHOOSE))
         self._other = ""
         self._files: Companions | None = None
         self._ends = Ends()
@@ -68,7 +73,10 @@ class WeightsView(ProfiledView):
     def compare_with(self, path: Path) -> None:
         """Show the difference to another checkpoint."""
         self._other = str(path.absolute())
-        self._choose_file.setText(path.name.replace("&", "&&"))
+        metrics = self._choose_file.fontMetrics()
+        name = metrics.elidedText(path.name, Qt.TextElideMode.ElideMiddle, WIDE)
+        self._choose_file.setText(name.replace("&", "&&"))
+        self._choose_file.setToolTip("\n".join((path.name, tr(CHOOSE))))
         self._quantity.setCurrentIndex(self._quantity.findData("difference"))
         self.refresh()
 

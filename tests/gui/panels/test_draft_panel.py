@@ -59,6 +59,35 @@ def test_a_step_is_added_only_once_its_outcome_is_known(draft, workbench, settle
     assert len(workbench.session.steps) == 1
 
 
+def test_what_is_said_of_a_draft_stays_until_it_is_known_what_to_say(draft, settle):
+    draft.form.set_value("amount_of", "reach")
+    draft.form.set_value("max_sparsity", 0.3)
+    settle()
+    messages = (draft._outcome, draft._remarks)
+    said = [message.text() for message in messages]
+    assert all(said)
+    slide(draft, 80)
+    assert [message.text() for message in messages] == said
+    assert all(message._fading.isActive() for message in messages)
+    settle()
+    assert draft._remarks.text() != said[1]
+    assert not any(message._fading.isActive() for message in messages)
+
+
+def test_the_form_stays_where_it_is_when_the_selection_moves(demo_window, draft, qtbot):
+    tree, targets = demo_window.tree, draft.targets
+    places, texts = set(), set()
+    for name in ("classifier.output", "features", "classifier.hidden.bias"):
+        before = targets.count.text()
+        tree.tree.setCurrentIndex(tree._model.find(name))
+        qtbot.waitUntil(lambda before=before: targets.count.text() != before)
+        draft.grab()  # has the form laid out
+        texts.add(targets.count.text().count(";"))
+        places.add((targets.height(), draft._outcome.y(), draft.preview.y()))
+    assert texts == {0, 1}
+    assert len(places) == 1
+
+
 def test_a_step_that_cannot_be_carried_out_says_why_and_is_not_added(draft, workbench, settle):
     draft.targets.line.clear()
     draft.targets.line.insert("features.bn1.weight")
@@ -307,6 +336,9 @@ class TestStack:
         told = [line.rpartition("\n")[2] for line in self.spoken(stack)]
         assert told[1] == "no parameter matches nothing. Change the targets of the step."
         assert told[2] == "waits for step 2"
+        workbench.edit(lambda session: session.switch(2, enabled=False))
+        settle()
+        assert self.spoken(stack)[2].rpartition("\n")[2] == "switched off"
 
     @staticmethod
     def spoken(stack):

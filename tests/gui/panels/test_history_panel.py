@@ -50,3 +50,31 @@ def test_no_name_keeps_nothing(history, workbench, monkeypatch):
     monkeypatch.setattr(QInputDialog, "getText", lambda *_: (" ", True))
     history.name.click()
     assert not workbench.session.named_states
+
+
+def test_a_state_does_not_take_the_name_of_another_unasked(
+    history, workbench, monkeypatch, answer_box
+):
+    monkeypatch.setattr(QInputDialog, "getText", lambda *_: ("mine", True))
+    history.name.click()
+    workbench.edit(lambda session: session.undo())
+    asked = answer_box("Cancel")
+    history.name.click()
+    assert asked == ["There is a state mine already. Replace it?"]
+    assert texts(history.named) == ["mine  (3 steps)"]
+    answer_box("Replace")
+    history.name.click()
+    assert texts(history.named) == ["mine  (2 steps, as now)"]
+
+
+def test_the_chosen_state_stays_chosen_when_the_stack_changes(history, workbench, monkeypatch):
+    for name in ("a", "b"):
+        monkeypatch.setattr(QInputDialog, "getText", lambda *_, name=name: (name, True))
+        history.name.click()
+    history.named.setCurrentRow(1)
+    history.back.setFocus()
+    workbench.edit(lambda session: session.undo())
+    assert history.named.currentRow() == 1
+    history.back.click()
+    assert history.back.isEnabled()
+    assert history.window().focusWidget() is history.back

@@ -83,5 +83,5 @@ def test_equal_remarks_are_made_once_and_many_are_counted():
     many = Outcome(remarks={str(i): f"note {i}" for i in range(10)})
     assert wording.notes(many)[-1] == "and 7 more"
     assert len(wording.notes(many)) == 4
-    assert wording.short_notes(some) == ["odd: 2 parameters", "even: 1 parameter"]
+    assert wording.short_notes(some) == ["odd: 2 targets", "even: 1 target"]
     assert len(wording.short_notes(many)) == 3

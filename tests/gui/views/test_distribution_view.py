@@ -91,12 +91,22 @@ def test_the_text_at_a_cut_is_all_in_sight_wherever_the_cut_is(distribution, ben
     distribution.resize(width, 500)
     for amount in range(10, 100, 5):
         bench.draft_step(bench.step(amount=amount / 100, targets=["fc.weight"]))
-        text = distribution._cuts[1]._positive.label.textItem
+        text = distribution._cuts[1].label.textItem
         plot = distribution._plot.plotItem.vb
         there = text.mapRectToScene(text.boundingRect())
         seen = plot.mapRectToScene(plot.boundingRect())
         assert seen.left() <= there.left(), amount
         assert there.right() <= seen.right() + 1, amount
+
+
+def test_the_text_at_a_cut_changes_sides_when_the_picture_is_moved(distribution, bench):
+    bench.add(bench.step(amount=0.1))
+    cut = distribution._cuts[1]
+    assert cut.label.pos().x() == pytest.approx(cut.at)
+    distribution._plot.setXRange(cut.at - 0.9, cut.at + 0.1, padding=0)
+    assert cut.label.pos().x() < cut.at - 0.1
+    distribution._plot.setXRange(cut.at + 0.1, cut.at + 0.9, padding=0)
+    assert not cut.label.isVisible()
 
 
 def test_a_step_without_a_cut_has_no_line(distribution, bench):

@@ -260,3 +260,14 @@ def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(layers, be
     bench.open(tmp_path / "other.safetensors")
     bench.until_idle()
     assert cells(layers, NAME) == ["only"]
+
+
+def test_the_treemap_names_no_colours_that_only_the_bars_have(layers, bench):
+    bench.add(bench.step(amount=0.5))
+    assert "step&nbsp;1" in layers.legend()
+    pick(bench, layers, "Kind of picture", "Treemap")
+    assert layers.legend() == ""
+    bench.add(bench.step(amount=0.5))
+    assert layers.legend() == ""
+    pick(bench, layers, "Kind of picture", "Bars")
+    assert "step&nbsp;2" in layers.legend()

@@ -427,3 +427,14 @@ def test_an_unchanged_view_is_not_drawn_again(mask, bench, monkeypatch):
     monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
     mask.refresh()
     assert looks == []
+
+
+def test_controls_stay_where_they_are_when_there_is_more_to_choose(mask, bench):
+    places = set()
+    for name in ("fc.weight", "conv.weight", "fc.bias"):
+        bench.choose(name)
+        bench.until_idle()
+        buttons = mask.findChildren(QPushButton)
+        places.add(tuple(button.geometry().getCoords() for button in buttons))
+    assert len(buttons) == 2
+    assert len(places) == 1

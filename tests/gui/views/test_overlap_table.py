@@ -87,3 +87,34 @@ def test_the_parameter_shown_is_marked_without_choosing_it_again(table, qtbot):
     assert table.currentIndex().data() == "c"
     table.mark("nowhere")
     assert not table.currentIndex().isValid()
+
+
+MANY = tuple(Overlap(f"layer.{row}", row, 0, 0, 999) for row in range(300))
+
+
+def in_sight(table):
+    at = table.visualRect(table.currentIndex())
+    return at.isValid() and table.viewport().rect().contains(at)
+
+
+def test_the_row_of_the_parameter_shown_is_in_sight_whatever_comes_first(table, qtbot):
+    table.mark("layer.290")
+    table.show_rows(MANY)
+    assert in_sight(table)
+    _click(qtbot, table, 1)
+    assert table.currentIndex().row() == 9
+    assert in_sight(table)
+    table.verticalScrollBar().setValue(table.verticalScrollBar().maximum())
+    table.mark("layer.150")
+    assert in_sight(table)
+    table.verticalScrollBar().setValue(0)
+    table.show_rows(MANY[:200])
+    assert in_sight(table)
+
+
+def test_a_table_that_nobody_sees_shows_the_row_when_it_is_seen(table):
+    table.hide()
+    table.show_rows(MANY)
+    table.mark("layer.290")
+    table.show()
+    assert in_sight(table)

@@ -47,7 +47,7 @@ def test_dimensions_of_one_entry_are_no_choice(chooser):
     chooser.set_shape((4, 3, 5, 1))
     combo = chooser.findChild(QComboBox)
     assert [combo.itemText(i) for i in range(combo.count())] == [
-        "contact sheet of kernels",
+        "sheet of kernels",
         "flattened",
         f"dim 0 {TIMES} dim 1",
         f"dim 0 {TIMES} dim 2",

@@ -19,13 +19,50 @@ def made(tabs):
 
 def test_the_header_says_what_is_chosen_and_how_much_is_pruned(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
-    assert not _label(tabs, "Chosen parameter").isVisible()
+    assert _label(tabs, "Chosen parameter").text() == ""
     bench.open_and_choose(checkpoint, "conv.weight")
     bench.add(bench.step(amount=0.5, targets=["conv.*"]))
     assert _label(tabs, "Chosen parameter").text() == "conv.weight"
     shape = "4 \N{MULTIPLICATION SIGN} 3 \N{MULTIPLICATION SIGN} 5 \N{MULTIPLICATION SIGN} 2"
     facts = _label(tabs, "Shape, type and sparsity").text()
     assert facts == f"{shape} · bfloat16 · 60 of 120 pruned (50.0 %)"
+
+
+def test_the_tabs_stay_where_they_are_whatever_is_chosen(bench, checkpoint, shown):
+    tabs = shown(ViewTabs(bench))
+    bar = tabs.findChild(QTabWidget)
+    begun = bar.geometry()
+    bench.open(checkpoint)
+    bench.until_idle()
+    for name in bench.session.checkpoint.tensors:
+        bench.choose(name)
+        bench.until_idle()
+        assert bar.geometry() == begun
+
+
+def test_the_docks_need_not_give_way_to_any_parameter(bench, checkpoint, shown, tmp_path):
+    tabs = shown(ViewTabs(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    bar = tabs.findChild(QTabWidget)
+    other = tmp_path / f"{'a_long_name_' * 10}.safetensors"
+    other.write_bytes(checkpoint.read_bytes())
+    for index in range(bar.count()):
+        bar.setCurrentIndex(index)
+        bench.until_idle()
+    tabs.weights_view.compare_with(other)
+    for name in bench.session.checkpoint.tensors:
+        bench.choose(name)
+        for index in range(bar.count()):
+            bar.setCurrentIndex(index)
+            bench.until_idle()
+            assert tabs.minimumSizeHint().width() <= 480, (name, bar.tabText(index))
+
+
+def test_the_header_says_what_a_tensor_is_that_cannot_be_pruned(bench, checkpoint, shown):
+    tabs = shown(ViewTabs(bench))
+    bench.open_and_choose(checkpoint, "steps")
+    assert _label(tabs, "Chosen parameter").text() == "steps"
+    assert _label(tabs, "Shape, type and sparsity").text() == "a single number · int64"
 
 
 def test_a_long_name_gives_way_in_its_middle(bench, checkpoint, shown):
@@ -68,7 +105,8 @@ def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(bench, che
     bench.open(checkpoint)
     bench.until_idle()
     assert tabs.mask_view.subject is None
-    assert not _label(tabs, "Chosen parameter").isVisible()
+    assert _label(tabs, "Chosen parameter").text() == ""
+    assert _label(tabs, "Shape, type and sparsity").text() == ""
 
 
 def test_a_view_is_made_when_its_tab_is_first_shown(bench, checkpoint, shown):

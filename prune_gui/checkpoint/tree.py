@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -90,7 +90,30 @@ def module_tree(tensors: Iterable[TensorInfo]) -> ModuleNode:
 
 
 def kinds_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
-    """Return, for every parameter below a node, the kinds of the modules it is in, if any."""
+    """Return, for every parameter below a node, the kinds of the modules it is in, if any.
+
+    Modules that are alike, such as the blocks of a network, are looked through once.
+    """
+    found: dict[str, frozenset[str]] = {}
+    known: dict[Hashable, tuple[frozenset[str], ...]] = {}
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if len(node.below) > MOST:  # of no kind
+            found.update((one.tensor.name, frozenset()) for one in node.children if one.tensor)
+            waiting += [child for child in node.children if child.below]
+            continue
+        start = len(node.path) + 1 if node.depth else 0
+        inside = tuple((tensor.name[start:], tensor.shape) for tensor in node.below)
+        alike = node.depth, "" if node.name.isdigit() else node.name, inside
+        if alike not in known:
+            within = _kinds_within(node)
+            known[alike] = tuple(within[tensor.name] for tensor in node.below)
+        found.update(zip((tensor.name for tensor in node.below), known[alike], strict=True))
+    return found
+
+
+def _kinds_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     waiting: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
     while waiting:

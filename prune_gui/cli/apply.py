@@ -152,7 +152,7 @@ def _applied(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, o
         "steps": [
             {
                 **step.model_dump(mode="json"),
-                "pruned": sum(outcome.pruned.values()),
+                "pruned": outcome.total[0],
                 "notes": dict(outcome.notes),
             }
             for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)

@@ -6,8 +6,8 @@ Ties go in that order anyway, so a cut through all of them is a cut through each
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,6 +24,7 @@ from prune_gui.pruning.keys import (
     with_equal_nans,
 )
 from prune_gui.pruning.selection import SMALL, Cut, Ranking, find_cuts, mark_codes, work
+from prune_gui.pruning.sorted_keys import SortedKeys
 
 TOGETHER: Final = 4096
 """How many are, at most: some milliseconds of work, so that Cancel is prompt."""
@@ -35,20 +36,13 @@ def find_cuts_together(rankings: Sequence[Ranking], k: int, monitor: Monitor) ->
     Raises:
         Cancelled: the monitor said so.
     """
-    groups = list(_groups(rankings))
-    joined = [_joined(group) for group in groups]
-    again = sum(one.keys.size * one.keys.width for one in joined if isinstance(one.keys, _Joined))
-    with monitor.plan(sum(work(one.keys) for one in joined) + again):
-        cuts = find_cuts(joined, k, monitor)
-
-        def deal(place: int) -> list[Cut]:
-            ranking = joined[place]
-            if not isinstance(ranking.keys, _Joined):
-                return [cuts[place]]
-            monitor.advance(ranking.keys.size * ranking.keys.width)
-            return _deal(ranking, ranking.keys.bounds, cuts[place])
-
-        return [own for dealt in parallel.run(deal, range(len(joined))) for own in dealt]
+    runs = list(runs_of_small(rankings))
+    again = sum(_read_again(run) for run in runs)
+    with monitor.plan(sum(work(ranking.keys) for ranking in rankings) + again):
+        groups = list(parallel.run(partial(_group, monitor=monitor), runs))
+        cuts = find_cuts([group.ranking for group in groups], k, monitor)
+        dealt = parallel.run(lambda pair: _deal(*pair, monitor), zip(groups, cuts, strict=True))
+        return [own for every in dealt for own in every]
 
 
 def mark_together(
@@ -67,26 +61,15 @@ def mark_together(
         step: any code but 0.
         codes: of all entries.
     """
-    alike = all(are_alike(keys, every[0]) for keys in every)
-    highest = max(cut.threshold for cut in cuts)
-    if not alike or with_equal_nans(every[0], highest) is not every[0]:
-        for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
-            mark_codes(keys, cut, 0, step, codes[start:stop])
+    if all(are_alike(keys, every[0]) for keys in every):
+        _mark_each(_Joined(tuple(every), bounds), cuts, bounds, step, codes)
         return
-    bits = bits_together(every)
-    kernels.mark_below_each(
-        bits,
-        bits.dtype.type(every[0].magnitude),
-        bounds,
-        np.array([cut.threshold for cut in cuts], bits.dtype),
-        np.array([cut.last_tie for cut in cuts], np.int64),
-        np.uint8(step),
-        codes,
-    )
+    for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
+        mark_codes(keys, cut, 0, step, codes[start:stop])
 
 
-def _groups(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
-    """Cut rankings into runs of small ones that can be joined, and single ones."""
+def runs_of_small(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
+    """Cut rankings into runs of small ones that `join` can take, and single ones."""
     group: list[Ranking] = []
     entries = 0
     for ranking in rankings:
@@ -95,7 +78,6 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
             bool(group)
             and len(group) < TOGETHER
             and entries + size <= parallel.CHUNK
-            and ranking.most is group[0].most is None
             and max(size, group[0].keys.size) <= SMALL
             and are_alike(ranking.keys, group[0].keys)
         )
@@ -108,15 +90,59 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
         yield group
 
 
-def _joined(group: Sequence[Ranking]) -> Ranking:
-    """Return rankings as one."""
-    if len(group) == 1:
-        return group[0]
-    keys = tuple(ranking.keys for ranking in group)
+def join(run: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
+    """Return rankings as one of which all may go, and where each begins and the last one ends."""
+    keys = tuple(ranking.keys for ranking in run)
     bounds = np.cumsum([0, *(one.size for one in keys)])
-    every = tuple(ranking.alive for ranking in group)
+    every = tuple(ranking.alive for ranking in run)
     alive = None if every.count(None) == len(every) else _AliveOfEach(every, bounds)
-    return Ranking(_Joined(keys, bounds), alive)
+    return Ranking(_Joined(keys, bounds), alive), bounds
+
+
+def may_go(run: Sequence[Ranking], there: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many entries of each ranking may go, where so many are there."""
+    most = [ranking.keys.size if ranking.most is None else ranking.most for ranking in run]
+    return np.minimum(np.array(most, np.int64), there)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Group:
+    """Rankings that are cut as one.
+
+    Attributes:
+        ranking: all of them as one.
+        bounds: where each begins, and where the last one ends; None if it is but one.
+        limits: the cuts that prune all that may go of each; None if everything may.
+    """
+
+    ranking: Ranking
+    bounds: NDArray[np.int64] | None = None
+    limits: tuple[Cut, ...] | None = None
+
+
+def _group(run: Sequence[Ranking], monitor: Monitor) -> _Group:
+    """Return rankings as one, of which no more is left to prune than may go of each."""
+    if len(run) == 1:
+        return _Group(run[0])
+    ranking, bounds = join(run)
+    if not _is_held(run):
+        return _Group(ranking, bounds)
+    monitor.advance(ranking.keys.size * ranking.keys.width)
+    found = SortedKeys.of(ranking.keys, ranking.alive, bounds)
+    limits = tuple(found.cut(may_go(run, found.there)))
+    alive = _AliveWithin(ranking, bounds, limits)
+    return _Group(replace(ranking, alive=alive), bounds, limits)
+
+
+def _is_held(run: Sequence[Ranking]) -> bool:
+    """Tell whether any ranking may lose only so much."""
+    return any(ranking.most is not None for ranking in run)
+
+
+def _read_again(run: Sequence[Ranking]) -> int:
+    """Return how many bytes of rankings are read beside what `find_cuts` does."""
+    nbytes = sum(ranking.keys.size * ranking.keys.width for ranking in run)
+    return (len(run) > 1) * (1 + _is_held(run)) * nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +228,49 @@ class _AliveOfEach:
         return there[start:stop]
 
 
-def _deal(ranking: Ranking, bounds: NDArray[np.int64], cut: Cut) -> list[Cut]:
-    """Return what a cut through joined rankings comes to in each of them."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _AliveWithin:
+    """Tells which entries of joined rankings are still there, and not spared by limits."""
+
+    ranking: Ranking
+    bounds: NDArray[np.int64]
+    limits: tuple[Cut, ...]
+
+    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+        keys, alive = self.ranking.keys, self.ranking.alive
+        codes = np.zeros(keys.size, np.uint8)
+        _mark_each(keys, self.limits, self.bounds, 1, codes)
+        there = codes.view(np.bool_)
+        return (there if alive is None else there & alive(0, keys.size))[start:stop]
+
+
+def _mark_each(
+    keys: KeySource,
+    cuts: Sequence[Cut],
+    bounds: NDArray[np.int64],
+    step: int,
+    codes: NDArray[np.uint8],
+) -> None:
+    """Do as `mark_codes` for tensors, one after the other, each by its own cut."""
+    keys = with_equal_nans(keys, max(cut.threshold for cut in cuts))
+    bits = keys.bits(0, keys.size)
+    kernels.mark_below_each(
+        bits,
+        bits.dtype.type(keys.magnitude),
+        bounds,
+        np.array([cut.threshold for cut in cuts], bits.dtype),
+        np.array([cut.last_tie for cut in cuts], np.int64),
+        np.uint8(step),
+        codes,
+    )
+
+
+def _deal(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
+    """Return what a cut through a group comes to in each of its rankings."""
+    ranking, bounds = group.ranking, group.bounds
+    if bounds is None:
+        return [cut]
+    monitor.advance(ranking.keys.size * ranking.keys.width)
     keys = with_equal_nans(ranking.keys, cut.threshold)
     bits = keys.bits(0, keys.size)
     key, first = bits.dtype.type, ranking.keys.first_non_finite
@@ -222,4 +289,12 @@ def _deal(ranking: Ranking, bounds: NDArray[np.int64], cut: Cut) -> list[Cut]:
     starts, ends = bounds[:-1], bounds[1:]
     last_ties = np.select([go == 0, go == there], [-1, ends - starts - 1], cut.last_tie - starts)
     columns = (last_ties, below + go, odd if first is not None else np.zeros_like(odd))
-    return [Cut(cut.threshold, *own) for own in zip(*(c.tolist() for c in columns), strict=True)]
+    cuts = [Cut(cut.threshold, *own) for own in zip(*(c.tolist() for c in columns), strict=True)]
+    return cuts if group.limits is None else list(map(_lower, cuts, group.limits))
+
+
+def _lower(cut: Cut, limit: Cut) -> Cut:
+    """Return a cut, or the limit if that lies below it."""
+    if (limit.threshold, limit.last_tie) < (cut.threshold, cut.last_tie):
+        return limit
+    return replace(cut, non_finite=limit.non_finite)

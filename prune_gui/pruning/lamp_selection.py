@@ -8,30 +8,26 @@ bits, the count, the sum of squares, and the sum of all squares above it say bet
 its entries lie. The groups of all tensors then say between which scores the k-th smallest lies,
 and only groups that reach into that stretch need be looked at more closely: the first pass over a
 16-bit type knows every single key; over a 32-bit one it leaves about one group per tensor, and the
-second pass knows every key of that. A third reads a few of the tensors, if any.
+second pass knows every key of that. A third reads a few of the tensors, if any. Small tensors are
+taken together, see `prune_gui.pruning.lamp_joining`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, groupby
 from operator import itemgetter
-from typing import Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import lamp_kernels, parallel
-from prune_gui.pruning.keys import KeySource, ScoreKeys
-from prune_gui.pruning.selection import DIGIT_BITS, Cut, Ranking, find_cuts, nth_tie, work
-
-LARGEST: Final = 1e280
-"""Squares count as no more than this, so that sums of them are finite."""
-ABOVE_ALL: Final = 2.0
-"""What NaN and infinity score; the largest number of a tensor scores 1."""
+from prune_gui.pruning import parallel
+from prune_gui.pruning.joining import runs_of_small
+from prune_gui.pruning.lamp_groups import Groups, TensorGroups
+from prune_gui.pruning.lamp_joining import JoinedGroups
+from prune_gui.pruning.selection import Cut, Ranking
 
 
 def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
@@ -49,105 +45,28 @@ def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> lis
     Raises:
         Cancelled: the monitor said so.
     """
-    with monitor.plan(sum(work(ranking.keys) for ranking in rankings)):
-        groups = [_Groups.whole(ranking.keys) for ranking in rankings]
-        _split(rankings, groups, dict.fromkeys(range(len(rankings)), 0), monitor)
+    groups = [_groups(run) for run in runs_of_small(rankings)]
+    with monitor.plan(sum(own.work for own in groups)):
+        _split(groups, dict.fromkeys(range(len(groups)), 0), monitor)
         for attempt in count():
-            field = _Field.of(rankings, groups)
+            field = _Field.of(groups)
             unclear = field.unclear(k, halve=attempt % 2 == 1)
             if not unclear:
                 break
-            _split(rankings, groups, unclear, monitor)
-        ends = np.cumsum([len(own.counts) for own in groups])
-        taken = np.split(field.take(k), ends[:-1])
-        return [_cut(*each, monitor) for each in zip(rankings, groups, taken, strict=True)]
+            _split(groups, unclear, monitor)
+        ends = np.cumsum([len(own.bits) for own in groups])
+        taken = zip(groups, np.split(field.take(k), ends[:-1]), strict=True)
+        cuts = parallel.run(lambda one: one[0].cuts(one[1], monitor), taken)
+        return [cut for every in cuts for cut in every]
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """The keys that occur in one ranking, by their leading bits, ascending.
-
-    Attributes:
-        first: int64, the least key that a group can hold.
-        bits: int64, how many of its last bits are open; a group of 0 bits is a single key.
-        counts: int64, how many entries it holds.
-        sums: float64, of their squares; 0 of NaN and infinity.
-    """
-
-    first: NDArray[np.int64]
-    bits: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-
-    @classmethod
-    def whole(cls, keys: KeySource) -> _Groups:
-        """Return one group of all keys, of which nothing is known."""
-        return cls(np.zeros(1, int), np.array([8 * keys.width - 1]), np.zeros(1, int), np.zeros(1))
-
-    def shift(self, place: int) -> int:
-        """Return how many bits are open in the parts of a group."""
-        return (int(self.bits[place]) - 1) // DIGIT_BITS * DIGIT_BITS
-
-    def count_parts(
-        self, place: int, ranking: Ranking, start: int, stop: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Count the entries of each part of a group in [start, stop), and add up their squares.
-
-        There are no sums of parts that are single keys: they follow from the counts.
-        """
-        above, shift = int(self.bits[place]), self.shift(place)
-        counts = np.zeros(1 << (above - shift), np.int64)
-        sums = np.zeros(len(counts) if shift else 0)
-        bits = ranking.keys.bits(start, stop)
-        key = bits.dtype.type
-        lamp_kernels.add_squares(
-            bits,
-            bits.view(f"f{ranking.keys.width}") if shift else None,
-            key(ranking.keys.magnitude),
-            None if ranking.alive is None else ranking.alive(start, stop),
-            key(shift),
-            key(len(counts) - 1),
-            key(above),
-            key(int(self.first[place]) >> above),
-            counts,
-            sums,
-        )
-        return counts, np.minimum(sums, LARGEST, out=sums)
-
-    def with_parts(
-        self, place: int, keys: KeySource, counts: NDArray[np.int64], sums: NDArray[np.float64]
-    ) -> _Groups:
-        """Return these groups with one of them replaced by those of its parts that occur."""
-        shift, occur = self.shift(place), np.flatnonzero(counts)
-        first, counts = self.first[place] + (occur << shift), counts[occur]
-        sums = sums[occur] if shift else counts * _squares(keys, first)
-        sums[_non_finite(keys, first)] = 0.0
-        pairs = zip(
-            (self.first, self.bits, self.counts, self.sums),
-            (first, np.full_like(first, shift), counts, sums),
-            strict=True,
-        )
-        return _Groups(*(np.concatenate([a[:place], b, a[place + 1 :]]) for a, b in pairs))
-
-    def bounds(self, keys: KeySource) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least and the largest score that entries of each group can have.
-
-        Entries of a group between the keys a and b, with the sum S of squares in it and above, and
-        A above it, score at least a^2 / S and at most b^2 / (b^2 + A).
-        """
-        rest = np.cumsum(self.sums[::-1])[::-1]
-        above = np.append(rest, 0.0)[1:]
-        least = np.divide(_squares(keys, self.first), rest, out=np.zeros_like(rest), where=rest > 0)
-        top = _squares(keys, self.first + (1 << self.bits) - 1)
-        largest = np.divide(top, top + above, out=np.ones_like(rest), where=top > 0)
-        odd = _non_finite(keys, self.first)
-        least[odd] = largest[odd] = ABOVE_ALL
-        return least, np.where(self.bits > 0, largest, least)
+def _groups(run: Sequence[Ranking]) -> Groups:
+    return JoinedGroups.whole(run) if len(run) > 1 else TensorGroups.whole(run[0])
 
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """The groups of all rankings side by side: those of the first, of the second, and so on.
+    """All groups side by side: those of the first tensor, of the second, and so on.
 
     Attributes:
         owners: whose each group is.
@@ -166,15 +85,13 @@ class _Field:
     units: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rankings: Sequence[Ranking], groups: Sequence[_Groups]) -> _Field:
+    def of(cls, every: Sequence[Groups]) -> _Field:
         columns = []
-        for i, (ranking, own) in enumerate(zip(rankings, groups, strict=True)):
-            most = ranking.keys.size if ranking.most is None else ranking.most
-            before = np.cumsum(own.counts) - own.counts
-            units = np.clip(most - before, 0, own.counts)
-            places = np.arange(len(units))
-            least, largest = own.bounds(ranking.keys)
-            columns.append((np.full_like(units, i), places, own.bits == 0, least, largest, units))
+        for i, own in enumerate(every):
+            places = np.arange(len(own.bits))
+            columns.append(
+                (np.full_like(places, i), places, own.bits == 0, *own.bounds(), own.units)
+            )
         return cls(*map(np.concatenate, zip(*columns, strict=True)))
 
     def unclear(self, k: int, *, halve: bool) -> dict[int, int]:
@@ -228,67 +145,11 @@ def _smallest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -> 
     return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])
 
 
-def _split(
-    rankings: Sequence[Ranking],
-    groups: list[_Groups],
-    chosen: Mapping[int, int],
-    monitor: Monitor,
-) -> None:
-    """Replace the chosen group of each of some rankings by its parts, in one pass over those."""
-
-    def add(task: tuple[int, int, int]) -> tuple[int, NDArray[np.int64], NDArray[np.float64]]:
-        index, *stretch = task
-        found = groups[index].count_parts(chosen[index], rankings[index], *stretch)
-        monitor.advance((stretch[1] - stretch[0]) * rankings[index].keys.width)
-        return index, *found
-
+def _split(groups: list[Groups], chosen: Mapping[int, int], monitor: Monitor) -> None:
+    """Replace the chosen group of each of some tensors by its parts, in one pass over those."""
     tasks = [
-        (index, *stretch)
-        for index in chosen
-        for stretch in parallel.chunks(rankings[index].keys.size)
+        (index, look) for index in chosen for look in groups[index].looks(chosen[index], monitor)
     ]
-    for index, found in groupby(parallel.run(add, tasks), key=itemgetter(0)):
-        total = _total((counts, sums) for _, counts, sums in found)
-        groups[index] = groups[index].with_parts(chosen[index], rankings[index].keys, *total)
-
-
-def _total(
-    found: Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Add up in order, so that the sums do not depend on which thread was first."""
-    counts, sums = next(found)
-    for more_counts, more_sums in found:
-        counts += more_counts
-        sums += more_sums
-    return counts, sums
-
-
-def _cut(ranking: Ranking, groups: _Groups, taken: NDArray[np.int64], monitor: Monitor) -> Cut:
-    """Return the cut that prunes so many entries of each group, which are the lowest."""
-    pruned = int(taken.sum())
-    odd = int(groups.counts[_non_finite(ranking.keys, groups.first)].sum())
-    if pruned == 0:
-        return Cut(0, -1, 0, odd)
-    last = int(np.flatnonzero(taken)[-1])
-    # All of it that may go goes, and nothing asked to split it; or it is NaN, which has many keys.
-    if groups.bits[last] or _non_finite(ranking.keys, groups.first[last : last + 1]).any():
-        [cut] = find_cuts([ranking], pruned, monitor)
-        return cut
-    key, ties = int(groups.first[last]), int(taken[last])
-    all_go = ties == groups.counts[last]
-    last_tie = ranking.keys.size - 1 if all_go else nth_tie(ranking, key, ties, monitor)
-    return Cut(key, last_tie, pruned, odd)
-
-
-def _squares(keys: KeySource, some: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the squares of the numbers that some keys stand for."""
-    assert isinstance(keys, ScoreKeys)
-    values = torch.from_numpy(some.astype(f"i{keys.width}")).view(keys.dtype)
-    squares: NDArray[np.float64] = values.double().square().clamp(max=LARGEST).numpy()
-    return squares
-
-
-def _non_finite(keys: KeySource, some: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some keys stand for NaN or infinity."""
-    assert keys.first_non_finite is not None
-    return some >= keys.first_non_finite
+    found = parallel.run(lambda task: (task[0], task[1]()), tasks)
+    for index, parts in groupby(found, key=itemgetter(0)):
+        groups[index] = groups[index].with_parts(chosen[index], [part for _, part in parts])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -14,7 +14,12 @@ class Once(Generic[T]):
 
     Args:
         work: returns the value.
+
+    Attributes:
+        latest: another object whenever any value has been worked out.
     """
+
+    latest: ClassVar[object] = object()
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -39,4 +44,5 @@ class Once(Generic[T]):
             with self._lock:
                 if not self._found:
                     self._found.append(self._work())
+                    Once.latest = object()
         return self._found[0]

@@ -55,20 +55,31 @@ class Outcome:
         pruned: by target, how many entries that were still there it pruned.
         remarks: by target or pattern, what a person should know.
         predicates: by target, what it prunes there.
+        total: (pruned entries, all entries) of all targets together.
     """
 
     pruned: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
+    total: tuple[int, int] = (0, 0)
+    _noted: list[tuple[object, Mapping[str, str]]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @property
-    def notes(self) -> dict[str, str]:
-        """The remarks, and what is odd about the scores that somebody has looked at so far."""
-        found = dict(self.remarks)
-        for name, predicate in self.predicates.items():
-            if predicate.note:
-                found[name] = _together(found.get(name, ""), predicate.note)
-        return found
+    def notes(self) -> Mapping[str, str]:
+        """The remarks, and what is odd about the scores that somebody has looked at so far.
+
+        The same object as before, unless somebody has looked at some since.
+        """
+        latest = Once.latest
+        if not self._noted or self._noted[-1][0] is not latest:
+            found = dict(self.remarks)
+            for name, predicate in self.predicates.items():
+                if note := predicate.note:
+                    found[name] = _together(found.get(name, ""), note)
+            self._noted[:] = [(latest, found)]
+        return self._noted[-1][1]
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,9 @@ class Resolution:
     _companions: Companions = field(default_factory=Companions, repr=False, compare=False)
     _decided: Decided = field(default_factory=Decided, repr=False, compare=False)
     _remembered: Remembered = field(default_factory=Remembered, repr=False, compare=False)
+    _of_targets: dict[int, tuple[int, int]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def mask(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return a boolean tensor of the parameter's shape, True where kept.
@@ -178,6 +192,13 @@ class Resolution:
             sum(total for _, total in self.counts.values()),
         )
 
+    def of_targets(self, number: int) -> tuple[int, int]:
+        """Return (pruned entries, all entries) of the targets of a step, by all steps together."""
+        if number not in self._of_targets:
+            counts = [self.counts[name] for name in self.outcomes[number - 1].pruned]
+            self._of_targets[number] = sum(n for n, _ in counts), sum(n for _, n in counts)
+        return self._of_targets[number]
+
     @without_collecting()
     def then(self, step: Step, monitor: Monitor) -> Resolution:
         """Return this resolution with one more step carried out.
@@ -213,7 +234,8 @@ class Resolution:
             warning = _nearly_empty(*counts[name]) if decision.pruned else ""
             if remark := _together(decision.note, warning):
                 remarks[name] = remark
-        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates))
+        in_all = sum(pruned.values()), sum(target.size for target in targets)
+        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates, in_all))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
 
     def _whole(self, name: str, part: stack.Part, dtype: torch.dtype) -> torch.Tensor:

@@ -50,7 +50,7 @@ class Branch:
 class Outline:
     """The branches of the tree by number, made when first asked for; the root is number 0.
 
-    For use from one thread at a time.
+    For use from one thread at a time, but for `look`.
 
     Args:
         tensors: of a checkpoint.
@@ -118,7 +118,8 @@ class Outline:
     def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
         """Return how many entries of each are pruned, given (pruned, all) by parameter name."""
         pruned = np.zeros(len(self.tensors), np.int64)
-        pruned[[self._places[name] for name in counts]] = [number for number, _ in counts.values()]
+        places = np.fromiter(map(self._places.__getitem__, counts), np.intp, len(counts))
+        pruned[places] = np.fromiter((n for n, _ in counts.values()), np.int64, len(counts))
         return pruned
 
     def matches(self, text: str, counts: Counts = NOTHING) -> NDArray[np.bool_]:
@@ -141,6 +142,38 @@ class Outline:
         found = np.logical_or.reduce(wanted) if wanted else everything
         return found & ~np.logical_or.reduce(unwanted) if unwanted else found
 
+    def is_quick(self, text: str) -> bool:
+        """Tell whether `matches` knows what conditions are about, or has few to look at.
+
+        Raises:
+            RecipeError: a condition makes no sense.
+        """
+        return not self._new_in(text) or len(self.tensors) <= LARGE
+
+    def look(self, text: str) -> None:
+        """Find out what the conditions in `text` are about; on any thread.
+
+        Raises:
+            RecipeError: a condition makes no sense.
+        """
+        for condition in self._new_in(text):
+            self._look(condition)
+
+    def _new_in(self, text: str) -> list[Condition]:
+        """Return conditions that look at what has not been looked at yet."""
+        every = [one for part in patterns_in(text) for one in Pattern.parse(part).conditions]
+        return [one for one in every if one.field not in self._looked and one.field != "sparsity"]
+
+    def _look(self, condition: Condition) -> None:
+        """Keep what of each parameter a condition is about."""
+        kinds = self._kinds() if condition.field == "type" else {}
+        distinct: dict[Looked, int] = {}
+        places = [
+            distinct.setdefault(condition.looks_at(tensor, kinds, NOTHING), len(distinct))
+            for tensor in self.tensors
+        ]
+        self._looked[condition.field] = list(distinct), np.array(places, np.intp)
+
     def _match(self, pattern: Pattern, counts: Counts) -> NDArray[np.bool_]:
         found = self._names_match(pattern.glob)
         for condition in pattern.conditions:
@@ -154,13 +187,7 @@ class Outline:
             holds: Callable[..., Any] = RELATIONS[condition.relation]  # of all numbers at once
             return np.array(holds(shares, condition.value), np.bool_)
         if condition.field not in self._looked:
-            kinds = self._kinds() if condition.field == "type" else {}
-            distinct: dict[Looked, int] = {}
-            places = [
-                distinct.setdefault(condition.looks_at(tensor, kinds, counts), len(distinct))
-                for tensor in self.tensors
-            ]
-            self._looked[condition.field] = list(distinct), np.array(places, np.intp)
+            self._look(condition)
         values, where = self._looked[condition.field]
         return np.array([condition.accepts(value) for value in values], np.bool_)[where]
 
@@ -188,7 +215,7 @@ class Outline:
             places = branch.places[shown[branch.places]]
             weights = places[self._weights[places]]
             chosen = weights if len(weights) else places[self.prunable[places] > 0]
-            names.update(self.tensors[place].name for place in chosen)
+            names.update(self.tensors[place].name for place in chosen.tolist())
         return frozenset(names)
 
     def _places_of(self, node: ModuleNode) -> NDArray[np.intp]:

@@ -87,6 +87,17 @@ def resolve_job(session: Session, draft: Draft | None) -> Job:
 
 
 def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
+    """Return what there is to show, all sums of it known: the window does not wait for them."""
+    resolved = _resolved(session, recipe, draft, monitor)
+    for shown in (resolved.before, resolved.resolution, resolved.preview):
+        if shown is not None:
+            _ = shown.total, [outcome.notes for outcome in shown.outcomes]
+    if resolved.preview is not None and resolved.draft_number is not None:
+        resolved.preview.of_targets(resolved.draft_number)
+    return resolved
+
+
+def _resolved(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
     error = None
     try:
         resolution = session.resolver.resolve(recipe, monitor)

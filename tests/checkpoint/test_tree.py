@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import TensorInfo, module_tree
-from prune_gui.checkpoint.tree import MAX_DEPTH
+from prune_gui.checkpoint import tree as tree_module
+from prune_gui.checkpoint.tree import MAX_DEPTH, kinds_around
 
 names = st.lists(st.text(alphabet="ab.01é", max_size=12), unique=True, max_size=30)
 
@@ -76,3 +78,23 @@ def test_a_hundred_thousand_tensors_make_a_tree():
     (layers,) = root.children
     assert [node.name for node in layers.children] == [str(i) for i in range(1000)]
     assert [info.name for info in layers.children[7].children[0].tensors] == names[700:800]
+
+
+parts = st.sampled_from(["0", "1", "emb", "norm", "weight", "bias", "in_proj_weight", "q_proj"])
+shapes = st.sampled_from([(2,), (3,), (3, 2), (2, 2, 2)])
+
+
+@given(
+    st.dictionaries(st.lists(parts, min_size=1, max_size=4).map(".".join), shapes),
+    st.sampled_from([0, 1, 3]),
+)
+def test_modules_that_are_alike_are_of_the_kinds_that_each_is_of(made, most):
+    root = module_tree(TensorInfo(name, shape, "float32") for name, shape in made.items())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tree_module, "MOST", most)
+        found = kinds_around(root)
+    expected: dict[str, set[str]] = {name: set() for name in made}
+    for node in module_tree(root.below).walk():
+        for tensor in node.below if len(node.below) <= most else ():
+            expected[tensor.name] |= {node.kind} - {""}
+    assert found == expected

@@ -150,6 +150,7 @@ def test_notes_on_odd_scores_come_when_somebody_has_looked(tmp_path):
         [local] = [{"method": "l1_unstructured", "targets": ["*"], "amount": 1}]
         resolution = resolve(Recipe(steps=[local]), opened)
         assert resolution.outcomes[0].notes == {}
+        assert resolution.outcomes[0].notes is resolution.outcomes[0].notes
         assert resolution.mask("w").tolist() == [True, False, True]
         assert "NaN" in resolution.outcomes[0].notes["w"]
 

@@ -240,3 +240,19 @@ def test_the_zeros_of_another_checkpoint_are_a_mask(resolved, tmp_path, form):
     if form == "finalized":
         with pytest.raises(StepError, match=r"other than 0 and 1.*take zeros"):
             resolved(tmp_path, weights(1), take)
+
+
+def test_the_sums_of_a_step_are_those_of_its_targets(demo_checkpoint):
+    steps = [
+        {"method": "l1_unstructured", "targets": ["*"], "amount": 0.3, "scope": "global"},
+        {"method": "l1_unstructured", "targets": ["*conv*"], "amount": 0.5},
+        {"method": "l1_unstructured", "targets": ["*"], "enabled": False},
+    ]
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        resolution = resolve(Recipe(steps=steps), checkpoint)
+    for number, outcome in enumerate(resolution.outcomes, start=1):
+        counts = [resolution.counts[name] for name in outcome.pruned]
+        total = sum(total for _, total in counts)
+        assert outcome.total == (sum(outcome.pruned.values()), total)
+        assert resolution.of_targets(number) == (sum(pruned for pruned, _ in counts), total)
+    assert resolution.of_targets(2)[0] > resolution.outcomes[1].total[0] > 0

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import TensorInfo
+from prune_gui.errors import RecipeError
 from prune_gui.session import Outline
 from prune_gui.session import outline as outline_module
 
@@ -114,6 +115,20 @@ def test_conditions_narrow_a_filter_down(text, names):
     outline = Outline(SOME, lambda: kinds)
     found = outline.matches(text, {"norm.weight": (1, 2), "block.bias": (0, 2)})
     assert [SOME[place].name for place in np.flatnonzero(found)] == names
+
+
+def test_a_filter_is_quick_once_it_was_looked_at_what_it_is_about(monkeypatch):
+    monkeypatch.setattr(outline_module, "LARGE", 1)
+    some = Outline(TensorInfo(name, (2, 2), "float32") for name in ("a.weight", "b.weight"))
+    text = "weight dtype:float*, !size>9 sparsity>0"
+    assert some.is_quick("weight sparsity>0")
+    assert not some.is_quick(text)
+    before = some.matches("weight")
+    some.look(text)
+    assert some.is_quick(text)
+    assert some.matches(text).tolist() == before.tolist()
+    with pytest.raises(RecipeError):
+        some.is_quick("size>")
 
 
 def test_what_is_filtered_away_is_not_meant():

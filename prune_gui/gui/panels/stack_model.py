@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
@@ -15,6 +15,8 @@ from prune_gui.recipe import Step
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
+
+    Told = Callable[[Outcome], list[str]]
     from prune_gui.worker.jobs import Resolved
 
 Index = QModelIndex | QPersistentModelIndex
@@ -42,6 +44,7 @@ class StackModel(QAbstractListModel):
         self._workbench = workbench
         self._steps: tuple[Step, ...] = ()
         self._noted: dict[int, Outcome] = {}  # by row: what each last came to
+        self._told: dict[tuple[int, Told], tuple[Mapping[str, str], list[str]]] = {}
         workbench.opened.connect(self._begin)
         workbench.edited.connect(self._sync)
         workbench.resolved_changed.connect(self._outcomes_changed)
@@ -182,5 +185,11 @@ class StackModel(QAbstractListModel):
             return tr("switched off"), False
         return tr("waits for step {number}", number=resolved.error.step), False
 
-    def _notes(self, row: int, told: Callable[[Outcome], list[str]]) -> list[str]:
-        return told(self._noted[row]) if row in self._noted else []
+    def _notes(self, row: int, told: Told) -> list[str]:
+        if row not in self._noted:
+            return []
+        outcome, known = self._noted[row], self._told.get((row, told))
+        notes = outcome.notes
+        if known is None or known[0] is not notes:
+            known = self._told[row, told] = notes, told(outcome)
+        return known[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Final
 
 import numpy as np
@@ -119,6 +120,11 @@ class TreeModel(QAbstractItemModel):
         self.endResetModel()
         return int(self._shown.sum()), len(self._shown)
 
+    @property
+    def outline(self) -> Outline:
+        """What is shown."""
+        return self._outline
+
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity that (pruned, all) entries by parameter name come to."""
         self._counts = counts
@@ -154,7 +160,7 @@ class TreeModel(QAbstractItemModel):
     def find(self, path: str) -> QModelIndex:
         """Return the index of a node by its dotted path; invalid if it is not shown."""
         branch = self._outline.find(path)
-        if branch is None or not self._is_shown(branch):
+        if branch is None or not self._are_shown([branch]).any():
             return QModelIndex()
         waiting = [branch]
         while waiting[-1].parent > 0:
@@ -286,17 +292,24 @@ class TreeModel(QAbstractItemModel):
         """Return what the entries at and below a branch add up to."""
         return int(entries[branch.places].sum())
 
-    def _is_shown(self, branch: Branch) -> bool:
-        places = branch.places
-        return bool(self._shown[places[0]] if len(places) == 1 else self._shown[places].any())
+    def _are_shown(self, branches: Sequence[Branch]) -> NDArray[np.bool_]:
+        """Return of each branch whether any parameter at or below it is shown."""
+        if not branches:
+            return np.zeros(0, np.bool_)
+        every = [branch.places for branch in branches]
+        starts = np.cumsum([0, *map(len, every[:-1])])
+        found: NDArray[np.bool_] = np.logical_or.reduceat(
+            self._shown[np.concatenate(every)], starts
+        )
+        return found
 
     def _children(self, number: int) -> list[int]:
         below = self._below.get(number)
         if below is None:
             children = self._outline.children(number)
-            below = [child.number for child in children if self._is_shown(child)]
+            below = [child.number for child in compress(children, self._are_shown(children))]
             self._below[number] = below
-            self._rows.update((child, row) for row, child in enumerate(below))
+            self._rows.update(zip(below, range(len(below)), strict=True))
         return below
 
     def _branch(self, index: Index) -> Branch:

@@ -209,17 +209,19 @@ class TreePanel(QWidget):
         self._model.emphasize(self._workbench.chosen)
 
     def _filter(self, text: str) -> None:
+        try:
+            if not self._model.outline.is_quick(text):
+                self._look_first(text)
+                return
+        except RecipeError as error:  # while a condition is being typed
+            self._found.setText(str(error))
+            self._found.show()
+            return
         if self._open_before_filter is None:
             self._open_before_filter = list(self._open_paths())
         selection = self.tree.selectionModel()
         selection.blockSignals(True)  # what is filtered away stays selected
-        try:
-            shown, everything = self._model.filter(text)
-        except RecipeError as error:  # while a condition is being typed
-            selection.blockSignals(False)
-            self._found.setText(str(error))
-            self._found.show()
-            return
+        shown, everything = self._model.filter(text)
         if text.strip():
             self._found.setText(
                 tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
@@ -236,6 +238,16 @@ class TreePanel(QWidget):
                 selection.select(index, SELECT_ROW)
         selection.blockSignals(False)
         self.tree.viewport().update()
+
+    def _look_first(self, text: str) -> None:
+        """Filter once the engine has found out what conditions are about."""
+        outline = self._model.outline
+
+        def then(_: None) -> None:
+            if outline is self._model.outline:
+                self._filter(self.filter.text())
+
+        self._workbench.look("filter", lambda _: outline.look(text), then)
 
     def _select_found(self) -> None:
         """Select what the filter found: the uppermost rows, which mean all of it."""

@@ -137,22 +137,20 @@ def prospect(resolution: Resolution, number: int) -> str:
     if not resolution.recipe.steps[number - 1].enabled:
         return tr("Switched off.")
     zeroed = _zeroed(resolution, number)
-    counts = [resolution.counts[name] for name in resolution.outcomes[number - 1].pruned]
-    after = sum(pruned for pruned, _ in counts)
+    after, total = resolution.of_targets(number)
     if after == zeroed["pruned"]:
         return tr("Zeroes {pruned:,} of {total:,} ({share}).", **zeroed)
     return tr(
         "Zeroes {pruned:,} of {total:,} ({share}). "
         "With the other steps, {all_share} of the targets are pruned.",
-        all_share=sparsity(after, sum(total for _, total in counts)),
+        all_share=sparsity(after, total),
         **zeroed,
     )
 
 
 def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:
     """Return how many entries step `number` zeroes, of how many, and what share that is."""
-    by_name = resolution.outcomes[number - 1].pruned
-    pruned, total = sum(by_name.values()), sum(resolution.counts[name][1] for name in by_name)
+    pruned, total = resolution.outcomes[number - 1].total
     return {"pruned": pruned, "total": total, "share": sparsity(pruned, total)}
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
 from prune_gui.gui.views.layers_columns import NAME, Column, in_order
 
@@ -97,12 +98,16 @@ class LayersModel(QAbstractTableModel):
         """Return what one cell shows."""
         if not index.isValid():
             return None
-        column = self._columns[index.column()]
         if role in (Role.DisplayRole, Role.ToolTipRole):
-            return column.text(int(self.order[index.row()]))
+            return self.cell(index)[0]
         if role == Role.TextAlignmentRole:
-            return RIGHT if column.is_number else None
+            return RIGHT if self._columns[index.column()].is_number else None
         return None
+
+    def cell(self, index: Index) -> tuple[str, bool]:
+        """Return what a cell says, and whether that is a number."""
+        column = self._columns[index.column()]
+        return column.text(int(self.order[index.row()])), column.is_number
 
     def _in_order(self) -> NDArray[np.intp]:
         if self._sorted is None:
@@ -122,3 +127,18 @@ class LayersModel(QAbstractTableModel):
         self.order = order
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
+
+
+class CellDelegate(QStyledItemDelegate):
+    """Paints a cell that is asked for once: to ask role after role takes several times as long."""
+
+    def __init__(self, model: LayersModel) -> None:
+        super().__init__(model)
+        self._model = model
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
+        """Say how a cell looks, in one call."""
+        option.text, is_number = self._model.cell(index)
+        option.features |= QStyleOptionViewItem.ViewItemFeature.HasDisplay
+        if is_number:
+            option.displayAlignment = RIGHT

@@ -31,7 +31,7 @@ from prune_gui.gui.views.layers_columns import (
     describe_row,
     table_of,
 )
-from prune_gui.gui.views.layers_model import LayersModel
+from prune_gui.gui.views.layers_model import CellDelegate, LayersModel
 from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.treemap_picture import Map, TreemapPicture, make_map
 from prune_gui.gui.views.view import SETTLE, ViewOf
@@ -115,6 +115,8 @@ class LayersView(ViewOf[Whole]):
         self._lay_out([self._by, self._kind], splitter, [self._pointed, self._progress])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self.refresh)
+        self._painted = QTimer(self, singleShot=True, interval=0)
+        self._painted.timeout.connect(self._go_on)
         self._connect()
         self._recolour()
 
@@ -140,6 +142,7 @@ class LayersView(ViewOf[Whole]):
     def _make_table(self) -> QTableView:
         table = QTableView()
         table.setModel(self._model)
+        table.setItemDelegate(CellDelegate(self._model))
         table.setAccessibleName(tr("Parameters"))
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
@@ -170,7 +173,7 @@ class LayersView(ViewOf[Whole]):
         self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
         self._treemap.resized.connect(self._settled.start)
         self._workbench.chosen_changed.connect(self._mark_chosen)
-        self.pictured.connect(self._go_on)
+        self.pictured.connect(self._painted.start)  # the engine's work would slow the painting
 
     def _find(self) -> Whole | str:
         return whole_of(self._workbench)
@@ -280,6 +283,7 @@ class LayersView(ViewOf[Whole]):
         """Stop waiting."""
         super().hideEvent(event)
         self._settled.stop()
+        self._painted.stop()
 
 
 def a_turn(*, counted: bool) -> Callable[[TensorInfo], bool]:

@@ -42,7 +42,7 @@ class Whole:
         """Return how many entries each step pruned, by code, kept ones first; none is zero."""
         pruned, total = self.resolution.total
         steps = {
-            number: sum(outcome.pruned.values())
+            number: outcome.total[0]
             for number, outcome in enumerate(self.resolution.outcomes, start=1)
         }
         every = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
@@ -9,6 +11,8 @@ from safetensors.torch import save_file
 from prune_gui.gui.panels.tree_model import LOCK
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step, select
+from prune_gui.session import Outline
+from prune_gui.session import outline as outline_module
 
 
 def icon_of(tree, path: str) -> str:
@@ -22,6 +26,30 @@ def test_a_filter_may_say_what_a_parameter_is(demo_window, qtbot):
     assert tree._found.text() == "2 of 22 parameters"
     assert tree._model.find("classifier.output.weight").isValid()
     assert not tree._model.find("features.conv1.weight").isValid()
+
+
+def test_in_a_large_file_the_engine_looks_at_what_a_filter_is_about(
+    demo_window, workbench, qtbot, monkeypatch
+):
+    monkeypatch.setattr(outline_module, "LARGE", 0)
+    asked = []
+    monkeypatch.setattr(
+        type(workbench.session.outline),
+        "look",
+        lambda self, text, look=Outline.look: (
+            asked.append(threading.current_thread()),
+            look(self, text),
+        ),
+    )
+    tree = demo_window.tree
+    tree.filter.setText("weight type:Linear")
+    qtbot.waitUntil(lambda: tree._found.text() == "2 of 22 parameters")
+    assert asked
+    assert threading.main_thread() not in asked
+    assert not tree._model.find("features.conv1.weight").isValid()
+    tree.filter.setText("bias type:Linear")  # known by now
+    assert tree._found.text() == "2 of 22 parameters"
+    assert len(asked) == 1
 
 
 def test_half_a_condition_leaves_the_tree_as_it_is_and_says_what_is_missing(demo_window, qtbot):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QStyleOptionViewItem
 
 from prune_gui.gui.views.layers_columns import NAME, Column
-from prune_gui.gui.views.layers_model import LayersModel
+from prune_gui.gui.views.layers_model import CellDelegate, LayersModel
 
 DOWN, UP = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
 NAMES = ("b", "a", "d", "c")
@@ -76,3 +77,13 @@ def test_headings_say_what_a_column_is_and_rows_are_counted_from_one(model):
     assert model.headerData(0, down) == 1
     assert model.index(0, 1).data(Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight
     assert model.data(QModelIndex()) is None
+
+
+@pytest.mark.parametrize("column", [NAME, 1])
+def test_a_cell_is_painted_as_the_model_says_it_is(model, column):
+    index, option = model.index(2, column), QStyleOptionViewItem()
+    before = option.displayAlignment
+    CellDelegate(model).initStyleOption(option, index)
+    assert option.text == index.data()
+    assert option.features & QStyleOptionViewItem.ViewItemFeature.HasDisplay
+    assert option.displayAlignment == (index.data(Qt.ItemDataRole.TextAlignmentRole) or before)

@@ -96,7 +96,7 @@ TABLE: Final = (
         later("Save &pruned checkpoint…"),
         later("Write the pruned checkpoint to a file"),
         lambda w: w.commands.save_checkpoint(),
-        "Ctrl+E",
+        "Ctrl+Shift+S",
         "save-as",
         is_open,
     ),

@@ -117,8 +117,10 @@ def _go_on(
 ) -> None:
     if window not in windows:  # closed meanwhile
         return
-    if window.recovery.offer(lambda: windows.open().recovery):
-        checkpoint = None  # another one comes back
+    back = window.recovery.offer(lambda: windows.open().recovery)
+    if checkpoint is not None and checkpoint.absolute() in back:
+        checkpoint = None  # it is there with its steps
+    place = windows.open() if back and checkpoint is not None else window
     if window.last_crash is not None:
         window.acts.refresh()
         window.status.say(
@@ -126,12 +128,12 @@ def _go_on(
         )
     first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
     if checkpoint is not None and first:  # opens without the libraries: show it
-        window.commands.open_path(checkpoint, recipe)
+        place.commands.open_path(checkpoint, recipe)
     windows.begin(window)
     for path in methods:
-        window.workbench.load_methods(path)
+        place.workbench.load_methods(path)
     if checkpoint is not None and not first:
-        window.commands.open_path(checkpoint, recipe)
+        place.commands.open_path(checkpoint, recipe)
 
 
 def _catch_faults(windows: Windows) -> None:

@@ -89,17 +89,23 @@ class Commands:
         )
 
     def open_dropped(self, paths: Iterable[Path]) -> None:
-        """Open a checkpoint, a recipe, or one of each."""
-        checkpoint = recipe = None
+        """Open a checkpoint, a recipe, or one of each; of more than that nothing."""
+        recipes: list[Path] = []
+        checkpoints: list[Path] = []
         for path in paths:
-            if path.suffix.lower() in RECIPE_SUFFIXES:
-                recipe = path
-            else:
-                checkpoint = path
-        if checkpoint is not None:
-            self.open_path(checkpoint, recipe)
-        elif recipe is not None:
-            self.use_recipe(recipe)
+            (recipes if path.suffix.lower() in RECIPE_SUFFIXES else checkpoints).append(path)
+        if len(checkpoints) > 1 or len(recipes) > 1:
+            several = PruneGuiError(
+                tr(
+                    "Drop one checkpoint, one recipe, or one of each. A checkpoint in several "
+                    "files is opened by its folder."
+                )
+            )
+            self._workbench.fail(later("Opening what was dropped"), several)
+        elif checkpoints:
+            self.open_path(checkpoints[0], recipes[0] if recipes else None)
+        elif recipes:
+            self.use_recipe(recipes[0])
 
     def open_recipe(self) -> None:
         """Take the steps of a recipe that the user picks."""

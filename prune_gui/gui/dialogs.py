@@ -161,7 +161,7 @@ def ask_cancel_saving(parent: QWidget) -> bool:
     box.setText(tr("A checkpoint is being saved. Stop it and close?"))
     box.setInformativeText(tr("What was there before stays as it was."))
     stop = box.addButton(tr("&Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
-    box.addButton(tr("&Go on saving"), QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(box.addButton(tr("&Go on saving"), QMessageBox.ButtonRole.RejectRole))
     box.exec()
     return box.clickedButton() is stop
 

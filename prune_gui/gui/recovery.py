@@ -48,28 +48,27 @@ class Recovery(QObject):
         self._settled.stop()
         self.journal.forget()
 
-    def offer(self, another: Callable[[], Recovery]) -> bool:
+    def offer(self, another: Callable[[], Recovery]) -> list[Path]:
         """Ask about each recipe that was left, the latest first, until the user says later.
 
         Args:
             another: returns that of another window; the first recipe comes back in this one.
 
         Returns:
-            Whether one is coming back in this window.
+            The checkpoints whose recipes are coming back, the first of them in this window.
         """
         button = QMessageBox.StandardButton
-        here = False
+        back: list[Path] = []
         for path, unsaved in left_behind():
             match _ask(self._window, unsaved):
                 case button.Discard:
                     path.unlink(missing_ok=True)
-                case button.Open if here:
-                    another()._restore(path, unsaved)
                 case button.Open:
-                    here = self._restore(path, unsaved)
+                    if (another() if back else self)._restore(path, unsaved):
+                        back.append(unsaved.checkpoint)
                 case _:
                     break
-        return here
+        return back
 
     def _restore(self, path: Path, unsaved: Unsaved) -> bool:
         """Open the checkpoint again and take the recipe; the file goes once it is kept anew."""

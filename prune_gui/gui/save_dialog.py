@@ -116,6 +116,9 @@ class SaveDialog(QDialog):
         self._shard_size = QLineEdit(SHARD_SIZE)
         self._path = QLineEdit(str(suggested))
         place = self._make_place()
+        draft = Message()
+        if workbench.draft is not None:
+            draft.say(tr("What the form previews is not saved: add or apply the step first."))
         self._problem = Message()
         self._room = Message()
         self._loader = LoaderBox()
@@ -125,7 +128,7 @@ class SaveDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self._save = buttons.button(standard.Save)
         layout = QVBoxLayout(self)
-        for part in (forms, self._loader, place, self._problem, self._room, buttons):
+        for part in (forms, self._loader, place, draft, self._problem, self._room, buttons):
             layout.addWidget(part)
         self._forms.idToggled.connect(self._refresh)
         self._split.toggled.connect(self._change_files)

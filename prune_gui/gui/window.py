@@ -42,6 +42,7 @@ from prune_gui.gui.panels.tree_panel import TreePanel
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.reload_notice import ReloadNotice
+from prune_gui.gui.speech import plain
 from prune_gui.gui.status import StatusBar
 from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.views import ViewTabs
@@ -143,7 +144,9 @@ class MainWindow(QMainWindow):
         from prune_gui.gui.palette import Palette
 
         offered = self._presets.fill() if self.workbench.session is not None else []
-        palette = Palette(self.acts, self, [(tr("Preset"), action) for action in offered])
+        more = [(tr("Preset"), action) for action in offered]
+        more += [(plain(tr("&View")), dock.toggleViewAction()) for dock in self._docks]
+        palette = Palette(self.acts, self, more)
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         palette.show()
         palette.setFocus(Qt.FocusReason.PopupFocusReason)
@@ -220,6 +223,14 @@ class MainWindow(QMainWindow):
         dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
+
+    def setVisible(self, visible: bool) -> None:  # noqa: N802
+        """Show the window, and only then what floats: what comes before it would be behind it."""
+        super().setVisible(visible)
+        for dock in self._docks if visible else ():
+            if dock.isFloating() and dock.isVisible():
+                dock.hide()
+                dock.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user would lose something by it and says no."""

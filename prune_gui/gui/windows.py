@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QObject, QPoint, QRect, Qt, Signal
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.gui.log_feed import Entry
 from prune_gui.gui.preferences import Preferences
@@ -25,6 +25,13 @@ def beside(frame: QRect, screen: QRect) -> QPoint:
     """Return where the next window stands: a little below `frame` and to the right of it."""
     moved = frame.translated(CASCADE)
     return moved.topLeft() if screen.contains(moved) else screen.topLeft()
+
+
+def fit(window: QWidget, free: QSize) -> None:
+    """Let a window that is larger than the free part of its screen fill that."""
+    if window.size() != window.size().boundedTo(free):
+        window.resize(window.size().boundedTo(free))
+        window.setWindowState(Qt.WindowState.WindowMaximized)
 
 
 class Windows(QObject):
@@ -90,6 +97,8 @@ class Windows(QObject):
             if not front.isMaximized() and not front.isFullScreen():
                 window.move(beside(front.frameGeometry(), front.screen().availableGeometry()))
             window.log.add(front.log.model.entries)
+        else:
+            fit(window, window.screen().availableSize())
         self._open.append(window)
         self._share_memory()
         window.show()

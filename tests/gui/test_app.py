@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +79,41 @@ def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
         """
     )
     assert (done.returncode, done.stdout) == (0, "3 digits_cnn\n"), done.stderr
+
+
+@pytest.mark.parametrize(("asked", "opened"), [("asked", ["asked", "lost"]), ("lost", ["lost"])])
+def test_what_is_asked_for_is_opened_beside_what_comes_back(
+    run, demo_checkpoint, tmp_path, asked, opened
+):
+    for name in ("asked", "lost"):
+        shutil.copy(demo_checkpoint, tmp_path / f"{name}.safetensors")
+    done = run(
+        f"""
+        from prune_gui.gui import recovery
+        from prune_gui.session.journal import Unsaved, _folder
+        folder = Path({str(tmp_path)!r})
+        unsaved = Unsaved(
+            checkpoint=folder / "lost.safetensors",
+            recipe="steps: [{{method: identity, targets: ['*.weight']}}]",
+            folder=folder,
+            written=0.0,
+            process=(2**22, 0.0),
+        )
+        _folder().mkdir(parents=True)
+        (_folder() / "a.unsaved.json").write_text(unsaved.model_dump_json())
+        recovery._ask = lambda *_: QMessageBox.StandardButton.Open
+        opened = []
+        def note(window):
+            opened.append(window.workbench.session.checkpoint.path.stem)
+            if len(opened) == {len(opened)}:
+                QApplication.exit(0)
+        MainWindow._opened = note
+        app.run(folder / "{asked}.safetensors", None)
+        windows = sum(isinstance(w, MainWindow) for w in QApplication.topLevelWidgets())
+        print(windows, *sorted(opened))
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, f"{len(opened)} {' '.join(opened)}\n"), done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent another way there")

@@ -40,6 +40,15 @@ def test_stopping_a_save_has_two(parent, answer_box, text, stops):
     assert dialogs.ask_cancel_saving(parent) is stops
 
 
+def test_enter_alone_does_not_stop_a_save(parent, monkeypatch):
+    def enter(box):
+        box.defaultButton().click()
+        return box.result()
+
+    monkeypatch.setattr(QMessageBox, "exec", enter)
+    assert not dialogs.ask_cancel_saving(parent)
+
+
 def button_of(box, text):
     return next(b for b in box.findChildren(QPushButton) if b.text().replace("&", "") == text)
 

@@ -42,6 +42,21 @@ def test_what_cannot_be_done_now_is_not_offered(window, qtbot):
     palette.close()
 
 
+def test_a_dock_is_shown_by_its_name(window, qtbot):
+    window.show_palette()
+    palette = window.findChild(Palette)
+    qtbot.keyClicks(palette._line, "view: log")
+    assert shown(palette) == ["View: Log"]
+    qtbot.keyClick(palette._line, Qt.Key.Key_Return)
+    assert window.log.isVisible()
+
+
+def test_no_key_is_one_that_an_editing_line_takes_for_itself(window):
+    """As on Linux or macOS; whoever types in the form would press it in vain."""
+    used = {keys(action) for _, action in listed(window.acts)}
+    assert not used & {"Ctrl+A", "Ctrl+B", "Ctrl+E", "Ctrl+H", "Ctrl+K", "Ctrl+U"}
+
+
 def test_every_action_is_listed_and_every_key_shown(window, qtbot):
     every = [action for _, action in listed(window.acts)]
     assert {action.objectName() for action in every} == {act.name for act in TABLE}

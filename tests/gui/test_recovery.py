@@ -37,7 +37,7 @@ def test_unsaved_steps_come_back_and_still_count_as_unsaved(
 ):
     answering(monkeypatch, Button.Open)
     with qtbot.waitSignal(workbench.opened):
-        assert demo_window.recovery.offer(pytest.fail)
+        assert demo_window.recovery.offer(pytest.fail) == [workbench.session.checkpoint.path]
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
     assert workbench.session.steps[0].method.amount == 0.25
     assert workbench.session.unsaved

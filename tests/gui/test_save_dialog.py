@@ -332,3 +332,15 @@ def test_cancel_writes_nothing_and_leaves_nothing_to_be_worked_out(
     with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
         workbench.resolve()  # by then whatever comes of the sizes has come
     assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("drafted", [True, False])
+def test_it_says_that_what_is_only_previewed_is_not_saved(
+    make_dialog, model, workbench, make_step, drafted
+):
+    dialog = make_dialog(model)
+    if drafted:
+        workbench.set_draft(make_step("l1_unstructured", "*.weight", amount=0.9))
+        dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
+    said = [message.text() for message in dialog.findChildren(Message)]
+    assert any("previews is not saved" in text for text in said) is drafted

@@ -7,12 +7,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
+    QApplication,
     QComboBox,
     QDialog,
     QDockWidget,
+    QLineEdit,
     QMenu,
     QMessageBox,
     QWidget,
@@ -21,6 +23,7 @@ from PySide6.QtWidgets import (
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.gui import actions, commands, dialogs
+from prune_gui.gui.panels.fields import PathField
 from prune_gui.gui.save_dialog import SaveDialog, pruned_path
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
@@ -294,6 +297,63 @@ def test_a_checkpoint_and_a_recipe_can_be_dropped(window, qtbot, demo_checkpoint
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
         drop(window, resource("demo", "digits_cnn.yaml"), demo_checkpoint)
     assert len(window.workbench.session.steps) == 3
+
+
+@pytest.mark.parametrize("names", [("a.pt", "b.pt"), ("a.yaml", "b.yml", "c.pt")])
+def test_of_several_files_that_are_dropped_none_is_opened_unsaid(window, names, monkeypatch):
+    for method in ("open_path", "use_recipe"):
+        monkeypatch.setattr(window.commands, method, pytest.fail)
+    drop(window, *names)
+    assert window._errors._box.text().startswith("Drop one checkpoint, one recipe")
+    window._errors._box.accept()
+
+
+def drag_onto(line, mime):
+    """Do what Qt does when something is dragged onto a line and let go there."""
+    what = (Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton)
+    keys = Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(line, QDragEnterEvent(QPoint(3, 3), *what, keys))
+    QApplication.sendEvent(line, QDropEvent(QPointF(3, 3), *what, keys))
+
+
+def test_a_file_may_be_dropped_on_any_line_and_is_opened(demo_window, monkeypatch):
+    opened = []
+    monkeypatch.setattr(demo_window.commands, "open_dropped", lambda paths: opened.extend(paths))
+    demo_window.views.make_ahead()
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile("/models/a.pt")])
+    mime.setText("/models/a.pt")  # as file managers add, for editors
+    every = demo_window.findChildren(QLineEdit)
+    lines = [line for line in every if line.window() is demo_window]
+    files = [line for line in lines if isinstance(line.parent(), PathField)]
+    for line in lines:
+        drag_onto(line, mime)
+    assert len(files) == 2
+    assert [line.text() for line in files] == ["/models/a.pt"] * 2
+    assert opened == [Path("/models/a.pt")] * (len(lines) - len(files))
+    assert not any("a.pt" in line.text() for line in lines if line not in files)
+
+
+def test_what_floats_is_shown_after_the_window(window, qtbot):
+    dock = window.findChild(QDockWidget, "Pruning")
+    dock.setFloating(True)
+    kept = window._layout()
+    window.hide()
+    shown = []
+
+    class Watch(QObject):
+        def eventFilter(self, _, event):  # noqa: N802 - as Qt has it
+            if event.type() == QEvent.Type.Show:
+                shown.append(window.windowHandle().isVisible())
+            return False
+
+    watch = Watch()
+    dock.installEventFilter(watch)
+    window._restore_layout(*kept)
+    window.show()
+    dock.removeEventFilter(watch)
+    assert dock.isVisible()
+    assert shown[-1]
 
 
 def test_a_dropped_recipe_takes_the_place_of_the_steps_and_can_be_undone(demo_window, tmp_path):

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from PySide6.QtCore import QPoint, QRect, Qt
+from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox
+from PySide6.QtWidgets import QMessageBox, QWidget
 from safetensors.torch import save_file
 
 from prune_gui.gui import dialogs, recovery
@@ -20,7 +20,7 @@ from prune_gui.gui.collector import Collector
 from prune_gui.gui.log_feed import Entry
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.settings_dialog import SettingsDialog
-from prune_gui.gui.windows import Windows, beside
+from prune_gui.gui.windows import Windows, beside, fit
 from prune_gui.session import Settings
 from prune_gui.session.journal import Unsaved
 from prune_gui.worker import Job
@@ -224,6 +224,24 @@ def test_a_new_window_looks_like_the_one_in_front(windows):
     [_, other] = windows
     assert other.size() == one.size()
     assert other._docks[-1].isVisibleTo(other)
+
+
+def test_the_first_window_is_no_larger_than_its_screen(windows):
+    window = windows.make()
+    screen = window.screen().availableGeometry()
+    assert window.isMaximized() or screen.contains(window.geometry())
+
+
+@pytest.mark.parametrize(
+    ("free", "fills"), [((1600, 1000), False), ((1280, 1000), True), ((1600, 800), True)]
+)
+def test_a_window_that_does_not_fit_fills_the_screen(qtbot, free, fills):
+    window = QWidget()
+    qtbot.addWidget(window)
+    window.resize(1440, 900)
+    fit(window, QSize(*free))
+    assert window.isMaximized() is fills
+    assert window.size() == QSize(1440, 900).boundedTo(QSize(*free))
 
 
 def test_windows_go_down_and_to_the_right_and_begin_anew_where_the_screen_ends():

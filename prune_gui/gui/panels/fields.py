@@ -14,11 +14,12 @@ from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, QLocale, Qt, Signal
-from PySide6.QtGui import QValidator
+from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QValidator
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QHBoxLayout,
+    QLineEdit,
     QSizePolicy,
     QSpinBox,
     QToolButton,
@@ -88,6 +89,8 @@ class Field(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         for widget in inputs:
             layout.addWidget(widget)
+        for line in self.findChildren(QLineEdit):
+            line.setAcceptDrops(False)  # a file is for the window, which opens it
         self.entry = inputs[0]
         return layout
 
@@ -208,11 +211,11 @@ class LineField(Field):
 
 
 class PathField(Field):
-    """A file, typed or looked for."""
+    """A file, typed, looked for or dropped."""
 
     def __init__(self, *, optional: bool) -> None:
         super().__init__()
-        self._line = LongLine(Qt.TextElideMode.ElideMiddle)
+        self._line = _PathLine(Qt.TextElideMode.ElideMiddle)
         self._line.setPlaceholderText(
             tr("none: rank the weights themselves") if optional else tr("a file")
         )
@@ -224,6 +227,7 @@ class PathField(Field):
         self._button.setAccessibleName(tr("Browse for the file"))
         self._button.clicked.connect(self._browse)
         self._lay_out(self._line, self._button)
+        self._line.setAcceptDrops(True)
 
     def value(self) -> object:
         """Return the path; None if there is none."""
@@ -250,6 +254,35 @@ class PathField(Field):
         path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", tr(CHECKPOINTS))
         if path:
             self._line.setText(path)
+
+
+class _PathLine(LongLine):
+    """Takes the path of a file that is dropped on it, in place of what it holds."""
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        if _file_in(event):
+            event.acceptProposedAction()
+        else:
+            super().dragEnterEvent(event)
+
+    def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802
+        if _file_in(event):
+            event.acceptProposedAction()
+        else:
+            super().dragMoveEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        if path := _file_in(event):
+            self.setText(path)
+            event.acceptProposedAction()
+        else:
+            super().dropEvent(event)
+
+
+def _file_in(event: QDropEvent) -> str | None:
+    """Return the path of the first file of this machine that is dragged, if any is."""
+    urls = event.mimeData().urls()
+    return next((url.toLocalFile() for url in urls if url.isLocalFile()), None)
 
 
 def latin(text: str) -> str:

@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QKeySequence,
     QShortcut,
+    QShowEvent,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -142,6 +143,11 @@ class LogPanel(QWidget):
         self.model.add(entries)
         if follows:
             self.table.scrollToBottom()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """Begin at the last entries: what came while nobody looked did not scroll."""
+        super().showEvent(event)
+        self.table.scrollToBottom()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""

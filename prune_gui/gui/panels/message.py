@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, QTimer
-from PySide6.QtGui import QColor, QPalette
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer
+from PySide6.QtGui import QColor, QPalette, QResizeEvent
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from prune_gui.gui.theme import colours
@@ -40,6 +40,17 @@ class Message(QLabel):
         """Show the text faintly if no other one is said soon: it may not hold any more."""
         if not self._faded and not self._fading.isActive():
             self._fading.start()
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Never lower than its lines at the width there is: in less it would cover what is near."""
+        hint = super().minimumSizeHint()
+        return QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Ask for the height of another width."""
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.updateGeometry()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""

@@ -47,6 +47,7 @@ class TargetsField(QWidget):
                 conditions=tr(LANGUAGE),
             )
         )
+        self.line.setAcceptDrops(False)  # a file is for the window, which opens it
         Terms(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
         self.following = QToolButton()

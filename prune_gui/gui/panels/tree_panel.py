@@ -81,6 +81,7 @@ class TreePanel(QWidget):
         )
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
+        self.filter.setAcceptDrops(False)  # a file is for the window, which opens it
         self._funnel = self.filter.addAction(
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
         )

@@ -53,6 +53,7 @@ class NormBox(QComboBox):
         self.currentIndexChanged.connect(self._take)
         line = self.lineEdit()
         assert line is not None
+        line.setAcceptDrops(False)  # a file is for the window, which opens it
         line.editingFinished.connect(self._typed)
 
     def offer_ranks(self, there: bool) -> bool:

@@ -114,3 +114,13 @@ def test_the_log_file_is_named_and_can_be_opened(panel, monkeypatch, tmp_path):
     panel.open.click()
     assert opened == [QUrl.fromLocalFile(tmp_path / "prune-gui.log")]
     assert panel.open.toolTip() == str(tmp_path / "prune-gui.log")
+
+
+def test_the_last_record_is_in_sight_when_the_log_is_first_looked_at(qtbot, tmp_path):
+    panel = LogPanel(tmp_path / "prune-gui.log")
+    qtbot.addWidget(panel)
+    panel.add((NOTE,) * 100)
+    panel.resize(600, 300)
+    panel.show()
+    last = panel.model.index(99, 0)
+    assert panel.table.viewport().rect().contains(panel.table.visualRect(last))

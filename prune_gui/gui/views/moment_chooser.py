@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -13,14 +13,26 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QSizePolicy, QWidg
 from prune_gui.errors import one_line
 from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.language import tr
+from prune_gui.session import Resolver
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.recipe import Resolution
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Recipe, Resolution
+    from prune_gui.session import Session
 
-Moment = int | Literal["stack", "other", "ask"]
-"""After so many steps, or after all; another checkpoint, or one to be asked for."""
 LONGEST: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A state of the stack that the user named."""
+
+    name: str
+
+
+Moment = int | Named | Literal["stack", "other", "ask"]
+"""After so many steps, or after all; a named state; another checkpoint, or one to be asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,7 @@ class Chosen:
 
 
 class MomentChooser(QWidget):
-    """Offers the file, the stack up to each of its steps, and other checkpoints.
+    """Offers the file, the stack up to each of its steps, named states, and other checkpoints.
 
     Args:
         workbench: whose stack is offered, and which opens another checkpoint.
@@ -67,6 +79,7 @@ class MomentChooser(QWidget):
         self._ask = ask
         self._offered: list[tuple[str, Moment]] = []
         self._wanted: Moment = 0
+        self._state: tuple[Recipe, Resolution] | None = None  # of the named state that is chosen
         self._box = NarrowBox()
         self._box.setAccessibleName(tr("What to compare with"))
         self._box.setToolTip(tr("What to compare the stack with"))
@@ -82,6 +95,7 @@ class MomentChooser(QWidget):
         layout.addWidget(label)
         layout.addWidget(self._box, 1)
         self._box.activated.connect(self._activated)
+        workbench.edited.connect(self.offer)  # a state was named, or forgotten
 
     @property
     def chosen(self) -> Chosen | None:
@@ -90,6 +104,8 @@ class MomentChooser(QWidget):
         text, moment = self._box.currentText(), self._box.currentData()
         if moment == "other" and other is not None:
             return Chosen(other, None, text)
+        if isinstance(moment, Named) and self._state is not None:
+            return Chosen(self._state[1], None, text)
         if resolved is None or moment is None:
             return None
         return Chosen(resolved.resolution, moment if isinstance(moment, int) else None, text)
@@ -126,25 +142,61 @@ class MomentChooser(QWidget):
         ]
         if steps:
             found.append((tr("The stack without the draft"), "stack"))
+        found += [
+            (tr("Named state: {name}", name=one_line(name, LONGEST)), Named(name))
+            for name in self._states()
+        ]
         if other is not None:
             found.append((one_line(other.checkpoint.path.name, LONGEST), "other"))
         return [*found, (tr("Another checkpoint…"), "ask")]
 
+    def _states(self) -> Mapping[str, Recipe]:
+        session = self._workbench.session
+        return {} if session is None else session.named_states
+
     def _select(self) -> None:
         moments = [moment for _, moment in self._offered]
-        if self._wanted not in moments:  # steps were taken out
+        known = self._state is not None and self._state[0]
+        gone = (
+            isinstance(self._wanted, Named) and self._states().get(self._wanted.name) is not known
+        )
+        if self._wanted not in moments or gone:  # steps were taken out, or it names another state
             self._wanted = "stack" if "stack" in moments else 0
         self._box.setCurrentIndex(moments.index(self._wanted))
 
+    def _is_another_state(self) -> bool:
+        """Tell whether the chosen name stands for another state by now."""
+        if not isinstance(self._wanted, Named):
+            return False
+        return self._state is None or self._states().get(self._wanted.name) is not self._state[0]
+
     def _activated(self) -> None:
-        moment = self._box.currentData()
-        if moment != "ask":
+        moment, session = self._box.currentData(), self._workbench.session
+        if moment != "ask" and not isinstance(moment, Named):
             self._wanted = moment
             self.changed.emit()
             return
         self._select()
-        session = self._workbench.session
-        if session is not None:
-            path = self._ask(self, session.checkpoint.path.absolute().parent)
-            if path is not None:
-                self._workbench.compare_with(path)
+        if session is None:
+            return
+        if isinstance(moment, Named):
+            self._resolve(session, moment)
+            return
+        path = self._ask(self, session.checkpoint.path.absolute().parent)
+        if path is not None:
+            self._workbench.compare_with(path)
+
+    def _resolve(self, session: Session, state: Named) -> None:
+        """Have the engine find out what a named state prunes, and choose it then."""
+        recipe = session.named_states[state.name]
+
+        def work(monitor: Monitor) -> Resolution:
+            return Resolver(session.checkpoint).resolve(recipe, monitor)
+
+        def then(resolution: Resolution) -> None:
+            if session is self._workbench.session:
+                self._wanted, self._state = state, (recipe, resolution)
+                self.offer()
+                self.changed.emit()
+
+        self._workbench.look("compare.state", work, then)

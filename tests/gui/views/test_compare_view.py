@@ -119,6 +119,49 @@ def test_a_step_that_is_gone_leaves_the_whole_stack_to_compare_with(compare, ben
     assert _box(compare).currentText() == "The stack without the draft"
 
 
+def test_two_named_states_are_compared(compare, bench):
+    bench.add(bench.step(amount=6))
+    bench.edit(lambda session: session.name_state("gentle"))
+    bench.add(bench.step(amount=18))
+    bench.edit(lambda session: session.name_state("harsh"))
+    bench.edit(lambda session: session.return_to("gentle"))
+    bench.until_idle()
+    _choose(compare, bench, "Named state: harsh")
+    assert _box(compare).currentText() == "Named state: harsh"
+    assert _row(compare, "fc.weight") == ["6", "18", "0", "0.250"]
+    bench.edit(lambda session: session.undo())
+    bench.until_idle()
+    assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_named_state_that_is_gone_leaves_the_stack_to_compare_with(compare, bench, another):
+    bench.add(bench.step(amount=6))
+    bench.edit(lambda session: session.name_state("gentle"))
+    _choose(compare, bench, "Named state: gentle")
+    if another:
+        bench.add(bench.step(amount=6))
+        bench.edit(lambda session: session.name_state("gentle"))
+    else:
+        bench.edit(lambda session: session.forget_state("gentle"))
+    bench.until_idle()
+    assert _box(compare).currentText() == "The stack without the draft"
+    assert (_box(compare).findText("Named state: gentle") >= 0) is another
+
+
+def test_a_state_that_cannot_be_carried_out_says_why(compare, bench):
+    bench.add(bench.step(amount=6))
+    bench.edit(lambda session: session.add(bench.step(amount=1000)))
+    bench.edit(lambda session: session.name_state("too much"))
+    bench.edit(lambda session: session.undo())
+    bench.until_idle()
+    _choose(compare, bench, "Named state: too much")
+    assert _box(compare).currentText() == "The file as it is"
+    [error] = bench.errors
+    assert "1000" in str(error) or "1,000" in str(error)
+    bench.errors.clear()
+
+
 def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monkeypatch, share_of):
     bench.add(bench.step(method="channels", channels=[2, 3, 4, 5], dim=0))
     asked = []

@@ -74,7 +74,7 @@ class Recovery(QObject):
         """Open the checkpoint again and take the recipe; the file goes once it is kept anew."""
         workbench = self._workbench
         try:
-            recipe = unsaved.parsed()
+            recipe, named = unsaved.parsed()
         except RecipeError as error:
             workbench.fail(later("Bringing back the recipe"), error)
             return False
@@ -82,7 +82,9 @@ class Recovery(QObject):
         def opened() -> None:
             session = workbench.session
             if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
-                workbench.edit(lambda session: session.bring_back(recipe, unsaved.recipe_path))
+                workbench.edit(
+                    lambda session: session.bring_back(recipe, unsaved.recipe_path, named)
+                )
                 self.journal.keep(session)
                 path.unlink(missing_ok=True)
 

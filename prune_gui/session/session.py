@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint
@@ -93,8 +93,9 @@ class Session:
         self._saved = other._saved
         self._in_file = other._in_file
 
-    def bring_back(self, recipe: Recipe, path: Path | None) -> None:
+    def bring_back(self, recipe: Recipe, path: Path | None, named: Mapping[str, Recipe]) -> None:
         """Take the steps that were not saved when the program last ended; they still are not."""
+        self.named_states = dict(named)
         self.history = self.history.act(tr("Bring back unsaved steps"), recipe)
         self.recipe_path = path
 

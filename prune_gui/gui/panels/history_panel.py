@@ -47,7 +47,12 @@ class HistoryPanel(QWidget):
         self.named.itemActivated.connect(self._return)
         self.named.currentRowChanged.connect(self._enable)
         self.name = QPushButton(tr("Name this state…"))
-        self.name.setToolTip(tr("Keep the stack as it is now under a name, to return to"))
+        self.name.setToolTip(
+            tr(
+                "Keep the stack as it is now under a name, to return to or to compare with while "
+                "the checkpoint is open. A preset keeps it for longer."
+            )
+        )
         self.name.clicked.connect(self._name)
         self.back = QPushButton(tr("Return to it"))
         self.back.clicked.connect(self._return)

@@ -42,6 +42,7 @@ class Session:
         self.made = Provenance.of(checkpoint.metadata)
         self.history = History.begin(recipe or Recipe())
         self.named_states: dict[str, Recipe] = {}
+        self._protected: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())  # by patterns
         self.recipe_path = recipe_path
         self._saved = self.recipe
         self._in_file = self.recipe if recipe_path is not None else None
@@ -152,10 +153,10 @@ class Session:
     def protected(self) -> frozenset[str]:
         """The names of the parameters that no step touches."""
         patterns, every = self.recipe.protect, self.checkpoint.tensors.values()
-        if not patterns:
-            return frozenset()
-        chosen = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
-        return frozenset(info.name for info in chosen)
+        if patterns != self._protected[0]:
+            chosen = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
+            self._protected = patterns, frozenset(info.name for info in chosen)
+        return self._protected[1]
 
     def renew_methods(self) -> None:
         """Take the methods of all steps as they are loaded now: a plug-in may have been mended.

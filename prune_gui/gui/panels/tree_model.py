@@ -127,9 +127,11 @@ class TreeModel(QAbstractItemModel):
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity that (pruned, all) entries by parameter name come to."""
-        self._counts = counts
+        before, self._counts = self._pruned, counts
         self._pruned = self._outline.pruned(counts)
         self._made = {}
+        if np.any((before > 0) != (self._pruned > 0)):
+            self.repaint_icons()
         for below in self._below.values():
             self._changed(below, Column.SPARSITY)
 
@@ -149,7 +151,7 @@ class TreeModel(QAbstractItemModel):
                 self._changed([branch.number], Column.NAME)
 
     def repaint_icons(self) -> None:
-        """Draw the icons in the colours of a new palette."""
+        """Draw the icons anew: others, or in the colours of a new palette."""
         for below in self._below.values():
             self._changed(below, Column.NAME)
 

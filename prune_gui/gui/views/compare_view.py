@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, QTimer
@@ -12,7 +11,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QLabel,
-    QPushButton,
     QSplitter,
     QStackedWidget,
     QWidget,
@@ -21,12 +19,13 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
 from prune_gui.gui.views.compare_picture import Pair, draw_pair, in_total, legend
+from prune_gui.gui.views.getting_around import zoom_buttons
 from prune_gui.gui.views.map_wording import fate
 from prune_gui.gui.views.mask_picture import Frame
 from prune_gui.gui.views.moment_chooser import Chosen, MomentChooser
 from prune_gui.gui.views.overlap_table import OverlapTable
 from prune_gui.gui.views.plane_chooser import PlaneChooser
-from prune_gui.gui.views.plane_plot import ZOOM_KEYS, PlanePlot, shortcut
+from prune_gui.gui.views.plane_plot import PlanePlot
 from prune_gui.gui.views.subject import Subject, kind_around
 from prune_gui.gui.views.view import View
 from prune_gui.gui.views.whereabouts import Whereabouts
@@ -106,7 +105,7 @@ class CompareView(View):
         halves.addWidget(self._table)
         halves.setStretchFactor(0, 1)
         halves.setSizes([3 * TABLE, TABLE])
-        self._lay_out([*self._buttons(), self._planes], halves, [self._total])
+        self._lay_out([*zoom_buttons(self._left, self), self._planes], halves, [self._total])
         self._beside.addWidget(self._planes.sliders, 3, 0)
         self._beside.addWidget(self._legend, 2, 0)  # it is about the pictures alone
         self._calm = QTimer(self, singleShot=True, interval=CALM)
@@ -117,10 +116,6 @@ class CompareView(View):
     def fit(self) -> None:
         """Show the whole plane on both sides."""
         self._left.fit()
-
-    def one_to_one(self) -> None:
-        """Show one entry per pixel, around the same middle."""
-        self._left.one_to_one()
 
     def _name_widgets(self) -> None:
         for widget, name in (
@@ -166,20 +161,6 @@ class CompareView(View):
         layout.addWidget(self._pictures, 1, 0, 1, -1)
         layout.setRowStretch(1, 1)
         return widget
-
-    def _buttons(self) -> list[QPushButton]:
-        made = []
-        for text, tip, key, act in (
-            (tr("Fit"), tr("Show the whole parameter (F)"), "F", self.fit),
-            ("1:1", tr("Show one entry per pixel (1)"), "1", self.one_to_one),
-        ):
-            made.append(button := QPushButton(text))
-            button.setToolTip(tip)
-            button.clicked.connect(act)
-            shortcut(key, act, self)
-        for key, factor in ZOOM_KEYS:
-            shortcut(key, partial(self._left.zoom, factor), self)
-        return made
 
     def _connect(self, workbench: Workbench) -> None:
         self._right.view.setXLink(self._left.view)

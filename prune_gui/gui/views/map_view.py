@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
 from prune_gui.gui.views.drawn import Drawn, Painter, drawn_by
+from prune_gui.gui.views.getting_around import pan_by_arrows, zoom_buttons
 from prune_gui.gui.views.map_canvas import MapCanvas, Written, extent
 from prune_gui.gui.views.map_wording import describe, describe_pinned
 from prune_gui.gui.views.plane_chooser import PlaneChooser
@@ -32,16 +33,12 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.explanation import Explanation
 
-ZOOM = 1.3
-PAN = 0.2
 QUIET = 200
 """Milliseconds without a change after which the whole picture is made beside the part in sight."""
 COARSE = 700
 """Cells along each side of that, at most."""
 PIECE = 0.1
 """Seconds after which what there is of a picture is shown, and the rest made afterwards."""
-ROOM = 24
-"""Pixels beside the text of a button."""
 BRIGHT = 140
 """Lightness of a colour from which text on it is black."""
 
@@ -91,7 +88,11 @@ class MapView(View):
         self._share = QLabel()
         self._share.setAccessibleName(tr("Share drawn"))
         self._lay_out(
-            [*controls, *self._buttons(), self._chooser],  # the others stay when it comes and goes
+            [
+                *controls,
+                *zoom_buttons(self._plot, self),
+                self._chooser,
+            ],  # the others stay when it comes and goes
             self._picture_or_reason,
             [self._entry, self._share],
         )
@@ -100,7 +101,7 @@ class MapView(View):
         place = below.indexOf(self._picture_or_reason)
         below.insertWidget(place + 1, self._pin)
         below.insertWidget(place, self._chooser.sliders)
-        self._set_shortcuts()
+        pan_by_arrows(self._plot)
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self.refresh)
         self._quiet = QTimer(self, singleShot=True, interval=QUIET)
@@ -120,19 +121,6 @@ class MapView(View):
     @abstractmethod
     def _describe_colours(self, subject: Subject, drawn: Drawn) -> None:
         """Show the legend of a picture."""
-
-    def _buttons(self) -> list[QPushButton]:
-        made = []
-        for text, tip, key, act in (
-            (tr("Fit"), tr("Show the whole parameter (F)"), "F", self.fit),
-            ("1:1", tr("Show one entry per pixel (1)"), "1", self.one_to_one),
-        ):
-            made.append(button := QPushButton(text))
-            button.setToolTip(tip)
-            button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + ROOM)
-            button.clicked.connect(act)
-            self._shortcut(key, act, self)
-        return made
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is a reason for none."""
@@ -163,22 +151,6 @@ class MapView(View):
     def pan(self, across: float, down: float) -> None:
         """Move by shares of what is in sight."""
         self._plot.pan(across, down)
-
-    def _set_shortcuts(self) -> None:
-        for key, factor in (("+", 1 / ZOOM), ("=", 1 / ZOOM), ("-", ZOOM)):
-            self._shortcut(key, partial(self.zoom, factor), self)
-        for key, across, down in (
-            ("Left", -PAN, 0.0),
-            ("Right", PAN, 0.0),
-            ("Up", 0.0, -PAN),
-            ("Down", 0.0, PAN),
-        ):
-            self._shortcut(key, partial(self.pan, across, down), self._plot)
-
-    def _shortcut(self, key: str, act: Callable[[], None], where: QWidget) -> None:
-        shortcut = QShortcut(QKeySequence(key), where)
-        shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        shortcut.activated.connect(act)
 
     def _look(self, subject: Subject) -> None:
         self._chooser.set_shape(subject.info.shape)

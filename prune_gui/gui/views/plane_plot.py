@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QHideEvent
 
 from prune_gui.audit.plane import Layout
+from prune_gui.gui.views.getting_around import pan_by_arrows
 from prune_gui.gui.views.map_canvas import MapCanvas
-from prune_gui.gui.views.map_view import PAN, ZOOM
 from prune_gui.gui.views.mask_picture import Frame
 from prune_gui.gui.views.view import SETTLE
 from prune_gui.gui.views.whereabouts import Whereabouts
-
-ZOOM_KEYS: Final = (("+", 1 / ZOOM), ("=", 1 / ZOOM), ("-", ZOOM))
 
 
 class PlanePlot(MapCanvas):
@@ -39,13 +32,7 @@ class PlanePlot(MapCanvas):
         self.view.sigRangeChanged.connect(self._moved)
         self.view.sigResized.connect(self._moved)
         self.view.sigResized.connect(self._label_axes)
-        for key, across, down in (
-            ("Left", -PAN, 0.0),
-            ("Right", PAN, 0.0),
-            ("Up", 0.0, -PAN),
-            ("Down", 0.0, PAN),
-        ):
-            shortcut(key, partial(self.pan, across, down), self)
+        pan_by_arrows(self)
 
     def show_plane(self, plane: Layout, labels: tuple[str, str]) -> None:
         """Put another plane on the screen; the part in sight stays if it is as large.
@@ -93,10 +80,3 @@ class PlanePlot(MapCanvas):
             ("left", "bottom"), self._labels, (size.height(), size.width()), strict=True
         ):
             self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(room)))
-
-
-def shortcut(key: str, act: Callable[[], None], where: QWidget) -> None:
-    """Let a key act while the keyboard is with a widget or one in it."""
-    made = QShortcut(QKeySequence(key), where)
-    made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-    made.activated.connect(act)

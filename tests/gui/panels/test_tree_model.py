@@ -92,6 +92,7 @@ def test_a_module_adds_up_the_parameters_below_that_can_be_pruned(model):
 
 def test_new_counts_are_told_of_where_rows_were_made(model, qtbot):
     names(model)
+    model.count({"embed.weight": (1, 40)})
     changed = []
     model.dataChanged.connect(lambda first, last: changed.append((first, last)))
     model.count({"embed.weight": (40, 40)})
@@ -131,3 +132,15 @@ def test_rows_are_made_when_their_module_is_opened(qtbot):
     assert made == 1
     model.rowCount(model.index(0, 0))
     assert len(model._rows) == made + 1000
+
+
+def test_what_is_pruned_looks_so_at_once(model):
+    changed = []
+    model.dataChanged.connect(lambda first, _: changed.append(Column(first.column())))
+    names(model)
+    model.count({"embed.weight": (0, 40)})
+    assert set(changed) == {Column.SPARSITY}
+    whole = model.row(model.find("embed.weight")).icon
+    model.count({"embed.weight": (3, 40)})
+    assert set(changed) == {Column.SPARSITY, Column.NAME}
+    assert model.row(model.find("embed.weight")).icon != whole

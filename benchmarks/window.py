@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QEventLoop, QObject, Qt, QTimer, SignalInstance
@@ -97,9 +98,8 @@ def opened_window() -> Iterator[MainWindow]:
         window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")
         window.show()
         loop = QEventLoop()
-        application.once_seen(window, loop.quit)
+        application.once_seen(window, partial(window.views.make_ahead, loop.quit))
         loop.exec()
-        window.views.make_ahead()
         try:
             yield window
         finally:

@@ -69,7 +69,8 @@ class StatusBar(QStatusBar):
         self._forget.timeout.connect(self._note.clear)
         self._clock = QTimer(self, interval=MEMORY_PERIOD)
         self._clock.timeout.connect(self._show_memory)
-        self._clock.start()
+        for watch in (self._show_memory, self._clock.start):
+            workbench.ready.connect(watch)  # by then the engine has loaded what is asked
         workbench.bridge.happened.connect(self._follow)
         workbench.resolved_changed.connect(self._show_pruned)
         workbench.resolved_changed.connect(self._show_before)

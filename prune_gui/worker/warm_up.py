@@ -15,6 +15,7 @@ from typing import Final
 from prune_gui.pruning.once import Once
 
 LATER: Final = (
+    "psutil",
     "prune_gui.audit.comparison",
     "prune_gui.audit.cumulative",
     "prune_gui.audit.density",
@@ -32,7 +33,7 @@ LATER: Final = (
     "prune_gui.recipe.exporting",
     "prune_gui.recipe.sizes",
 )
-"""Modules that jobs load when they need them; an import in the middle of one slows the window."""
+"""Modules that jobs, or the window, load when they need them; an import then holds it up."""
 
 
 def warm_up() -> None:

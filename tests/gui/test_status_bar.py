@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -91,3 +92,10 @@ def test_the_window_does_not_move_for_a_job(qtbot, workbench):
     QApplication.sendPostedEvents()
     assert middle.size() == room
     workbench.bridge.happened.emit(Finished(1, JOB, None))
+
+
+def test_memory_is_told_once_the_libraries_are_loaded(status, workbench):
+    assert status._memory.text() == ""
+    workbench.ready.emit()
+    assert re.fullmatch(r"Memory \d+\.\d GB", status._memory.text())
+    assert status._clock.isActive()

@@ -115,8 +115,9 @@ class LayersView(ViewOf[Whole]):
         self._lay_out([self._by, self._kind], splitter, [self._pointed, self._progress])
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self.refresh)
+        # Behind the painting of what is new, which the engine's work would slow.
         self._painted = QTimer(self, singleShot=True, interval=0)
-        self._painted.timeout.connect(self._go_on)
+        self._painted.timeout.connect(self.refresh)
         self._connect()
         self._recolour()
 
@@ -173,10 +174,13 @@ class LayersView(ViewOf[Whole]):
         self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
         self._treemap.resized.connect(self._settled.start)
         self._workbench.chosen_changed.connect(self._mark_chosen)
-        self.pictured.connect(self._painted.start)  # the engine's work would slow the painting
+        self.pictured.connect(self._go_on)
 
     def _find(self) -> Whole | str:
         return whole_of(self._workbench)
+
+    def _follow(self) -> None:
+        self._painted.start()
 
     def _look(self, subject: Whole) -> None:
         before = self._found
@@ -213,7 +217,7 @@ class LayersView(ViewOf[Whole]):
         """Have more of the weights read."""
         found = self._found
         if self.picture() is not None and found is not None and not found.survey.is_complete:
-            self.refresh()
+            self._settled.start()
 
     def _offer_depths(self, found: Found) -> None:
         with QSignalBlocker(self._by):

@@ -80,8 +80,8 @@ class ViewOf(QWidget, Generic[Seen]):
         self._pages.addWidget(self._content)
         self._impatience = QTimer(self, singleShot=True, interval=PATIENCE)
         self._impatience.timeout.connect(self._say_it_takes_time)
-        for signal in (workbench.opened, workbench.resolved_changed):
-            signal.connect(self.refresh)
+        workbench.opened.connect(self.refresh)
+        workbench.resolved_changed.connect(self._follow)
 
     @abstractmethod
     def _find(self) -> Seen | str:
@@ -147,6 +147,10 @@ class ViewOf(QWidget, Generic[Seen]):
         else:
             self._impatience.start()
         self._look(found)
+
+    def _follow(self) -> None:
+        """Look at what is pruned by now."""
+        self.refresh()
 
     @abstractmethod
     def _look(self, subject: Seen) -> None:

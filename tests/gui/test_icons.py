@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
-from PySide6.QtCore import QSize
-from PySide6.QtGui import QColor, QIcon, QPalette, QPixmap
+from PySide6.QtGui import QColor, QIcon, QPalette
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.gui import icons
 from prune_gui.gui.action_table import TABLE
 from prune_gui.gui.icons import app_icon, icon
 from prune_gui.resources import resource
@@ -43,24 +39,6 @@ def test_an_icon_is_drawn_in_the_colour_of_text(qtbot, name):
         painted = inks(icon(name), mode)
         assert painted
         assert max(far(colour, ink) for colour in painted) <= 2
-
-
-@pytest.mark.parametrize("ratio", [1.0, 1.25, 2.0])
-def test_an_icon_is_drawn_anew_for_every_size(qtbot, ratio):
-    made = icon("filter").pixmap(QSize(16, 16), ratio)
-    assert made.size() == QSize(round(16 * ratio), round(16 * ratio))
-    assert made.devicePixelRatio() == ratio
-
-
-def test_a_copy_of_an_icon_can_be_added_to_and_outlives_the_first(qtbot):
-    first = icon("filter")
-    copy = QIcon(first)
-    copy.addPixmap(QPixmap(24, 24))
-    del first
-    icons._drawn.cache_clear()
-    icons._coloured.cache_clear()
-    gc.collect()
-    assert inks(copy, QIcon.Mode.Normal)
 
 
 def test_every_icon_of_an_action_is_shipped():

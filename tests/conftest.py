@@ -35,6 +35,12 @@ if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.k
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 
+def pytest_sessionfinish() -> None:
+    """Empty the clipboard, which without a screen outlives Python and what was made in it."""
+    if (gui := sys.modules.get("PySide6.QtGui")) and gui.QGuiApplication.instance():
+        gui.QGuiApplication.clipboard().clear()
+
+
 @pytest.fixture(scope="session")
 def demo_checkpoint() -> Path:
     """Return the checkpoint that ships with the program; not to be written to."""

@@ -154,7 +154,8 @@ class Session:
         """The names of the parameters that no step touches."""
         patterns, every = self.recipe.protect, self.checkpoint.tensors.values()
         if patterns != self._protected[0]:
-            chosen = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
+            found = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
+            chosen = found if patterns else ()  # none at all would choose everything
             self._protected = patterns, frozenset(info.name for info in chosen)
         return self._protected[1]
 

@@ -98,8 +98,10 @@ def test_protecting_several_is_named_after_how_many(tmp_path):
     with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
         session = Session(checkpoint)
         session.protect({"a", "b"}, on=True)
+        assert session.protected == {"a", "b"}
         assert session.history.undo_label == "Protect 2 parameters"
         session.protect({"a", "b"}, on=False)
+        assert session.protected == frozenset()
         assert session.history.undo_label == "Protect 2 parameters no longer"
 
 

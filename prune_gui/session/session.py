@@ -153,9 +153,10 @@ class Session:
     def protected(self) -> frozenset[str]:
         """The names of the parameters that no step touches."""
         patterns, every = self.recipe.protect, self.checkpoint.tensors.values()
+        if not patterns:  # which would choose everything
+            return frozenset()
         if patterns != self._protected[0]:
-            found = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
-            chosen = found if patterns else ()  # none at all would choose everything
+            chosen = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
             self._protected = patterns, frozenset(info.name for info in chosen)
         return self._protected[1]
 

@@ -33,7 +33,7 @@ class InMemory(Checkpoint):
         pass
 
     def fingerprint(self, monitor) -> str:
-        raise NotImplementedError
+        return "in memory"
 
     def close(self) -> None:
         pass

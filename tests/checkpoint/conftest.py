@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from floats import ORDERED
 
 from prune_gui.checkpoint import Checkpoint, Entry
 
 DTYPES = (
-    torch.float64,
-    torch.float32,
-    torch.float16,
-    torch.bfloat16,
-    torch.float8_e4m3fn,
-    torch.float8_e5m2,
+    *ORDERED,
     torch.complex64,
     torch.int64,
     torch.int32,

@@ -183,6 +183,18 @@ def in_strips(monkeypatch):
     monkeypatch.setattr(map_view, "PIECE", 0.0)
 
 
+@pytest.fixture
+def seen(mask, bench, large, in_strips):
+    """Return what is on the screen whenever there is a new picture, from a large parameter on."""
+    bench.open(large)
+    bench.until_idle()
+    bench.add(bench.step(amount=0.5))
+    seen = _follow(mask)
+    bench.choose("fc.weight")
+    bench.until_idle()
+    return seen
+
+
 def _follow(mask):
     """Return a list that takes what is on the screen whenever there is a new picture."""
     seen = []
@@ -195,13 +207,7 @@ def _follow(mask):
     return seen
 
 
-def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, large, in_strips):
-    bench.open(large)
-    bench.until_idle()
-    bench.add(bench.step(amount=0.5))
-    seen = _follow(mask)
-    bench.choose("fc.weight")
-    bench.until_idle()
+def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, seen):
     there = len(seen)
     waiting = []
     mask._drawn = None
@@ -217,13 +223,7 @@ def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, large, 
     bench.look = look
 
 
-def test_a_large_parameter_is_drawn_strip_by_strip_and_says_how_much(mask, bench, large, in_strips):
-    bench.open(large)
-    bench.until_idle()
-    bench.add(bench.step(amount=0.5))
-    seen = _follow(mask)
-    bench.choose("fc.weight")
-    bench.until_idle()
+def test_a_large_parameter_is_drawn_strip_by_strip_and_says_how_much(mask, seen):
     last = seen[-1][0]
     assert len(seen) == len(last.mosaic.down) > 1
     for place, (drawn, told, hatched) in enumerate(seen, start=1):

@@ -40,7 +40,8 @@ class Curve:
 def cumulative(every: Sequence[Spectrum]) -> Curve:
     """Return the curve of the entries of some parameters together.
 
-    Entries whose scores are NaN or infinite are never below a cut, and have no energy.
+    Entries whose scores are NaN or infinite are never below a cut, and have no energy. The energy
+    kept is NaN where squares are too large for a double.
     """
     ends = np.concatenate([one.bounds[1:] for one in every])
     order = np.argsort(ends, kind="stable")
@@ -51,7 +52,8 @@ def cumulative(every: Sequence[Spectrum]) -> Curve:
     remaining = sum(one.remaining for one in every)
     below, lost = np.cumsum(counts)[last], np.cumsum(energy)[last]
     whole = float(lost[-1])
-    kept = 1.0 - lost / whole if whole > 0 else np.ones(len(lost))
+    with np.errstate(invalid="ignore"):  # too much for a double is no share of it
+        kept = 1.0 - lost / whole if whole > 0 else np.ones(len(lost))
     return Curve(
         np.append(0.0, scores),
         np.append(0.0, below / max(remaining, 1)),

@@ -91,8 +91,9 @@ class Spectrum:
         |w|; so groups stay what they are, and their bounds move.
         """
         above = np.append(np.cumsum(self.energy[::-1])[::-1], 0.0)
-        squares = np.square(self.bounds)
-        scores = np.divide(squares, above, out=np.ones_like(above), where=above > squares)
+        with np.errstate(over="ignore"):  # of what is larger than any square
+            squares = np.square(self.bounds)
+        scores = np.divide(squares, above, out=np.sign(self.bounds), where=above > squares)
         return LampSpectrum(
             np.maximum.accumulate(scores),
             self.codes,
@@ -218,15 +219,18 @@ def common_edges(every: Sequence[Spectrum], bins: int, *, log: bool) -> NDArray[
     """
     bounds = np.unique(np.concatenate([one.bounds for one in every]))
     occur = np.concatenate([one.bounds[1:-1][one.counts[:, 1:].any(0)] for one in every])
+    occur = occur[occur > 0]  # a LAMP score may be too small for a double
     if not occur.size:  # nothing but zeros
         return np.array([0.1 if log else 0.0, 1.0])
     low, high = float(occur.min()), float(bounds[-1])
-    if log:
-        wanted = np.exp(np.linspace(np.log(low), np.log(high), bins + 1))
-        wanted[0] = low  # and not the next bound, to which rounding may have brought it
-    else:
-        wanted = np.linspace(0.0, high, bins + 1)
-    # The largest may overflow; no score is larger than the largest double.
+    if log and low == high:  # the one LAMP score of a single weight: 1, which nothing is above
+        return np.array([high / 10, high])
+    with np.errstate(over="ignore"):  # the largest may; no score is larger than the largest double
+        if log:
+            wanted = np.exp(np.linspace(np.log(low), np.log(high), bins + 1))
+            wanted[0] = low  # and not the next bound, to which rounding may have brought it
+        else:
+            wanted = np.linspace(0.0, high, bins + 1)
     return np.unique(bounds[np.minimum(np.searchsorted(bounds, wanted), len(bounds) - 1)])
 
 

@@ -71,6 +71,24 @@ def test_bins_are_exact_between_the_edges_that_are_given(resolved, values, dtype
         assert edges[0] <= scores[np.isfinite(scores) & (scores >= left.bounds[1])].min()
 
 
+any_lamp_weight = st.floats(allow_nan=True, allow_infinity=True)
+few_weights = st.lists(st.sampled_from([0.0, -0.5, 0.5, 3.0]), min_size=1, max_size=3)
+
+
+@settings(max_examples=60)
+@given(few_weights | st.lists(any_lamp_weight, min_size=1, max_size=20), st.booleans())
+def test_every_lamp_score_lies_in_a_bin_few_and_extreme_as_they_may_be(resolved, values, log):
+    weights = torch.tensor(values, dtype=torch.float64)
+    resolution = resolved({"method": "lamp", "amount": 1}, w=weights)
+    scored = scores_of(resolution, "w", 1)
+    found = Spectra(resolution.checkpoint).found("w", scored, Monitor())
+    edges = common_edges([found], 20, log=log)
+    assert len(edges) > 1
+    assert np.all(np.diff(edges) > 0)
+    shown = found.counts[:, found.bounds[:-1] > 0] if log else found.counts
+    assert binned(found, edges).sum() == shown.sum()
+
+
 @settings(max_examples=30)
 @given(tensors, tensors, st.sampled_from(DTYPES))
 def test_the_curve_is_that_of_numpy_at_every_score(resolved, values, others, dtype):

@@ -31,7 +31,7 @@ from prune_gui.session import Settings
 
 EVERY = 20
 """Acts between two looks at the invariants."""
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 
 
 @pytest.fixture

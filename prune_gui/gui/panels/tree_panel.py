@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import (
     QEvent,
-    QItemSelection,
     QItemSelectionModel,
     QModelIndex,
     QPoint,
@@ -17,12 +16,10 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QLabel,
     QLineEdit,
     QMenu,
     QToolButton,
-    QTreeView,
     QVBoxLayout,
     QWidget,
 )
@@ -30,9 +27,8 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import RecipeError
 from prune_gui.gui.dialogs import show_remarks
 from prune_gui.gui.icons import icon
+from prune_gui.gui.panels.module_tree import ModuleTree
 from prune_gui.gui.panels.terms import LANGUAGE, Terms
-from prune_gui.gui.panels.tree_columns import TreeColumns
-from prune_gui.gui.panels.tree_delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
@@ -43,12 +39,6 @@ if TYPE_CHECKING:
 OPENED_AT_FIRST: Final = 40
 OPENED_BY_FILTER: Final = 200
 """How many rows a new tree, or the result of a filter, shows opened at most."""
-
-SELECT_ROW: Final = (
-    QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
-)
-INDENTATION: Final = 14
-"""In pixels."""
 
 
 class TreePanel(QWidget):
@@ -92,7 +82,9 @@ class TreePanel(QWidget):
         self._found.setWordWrap(True)
         self._found.setContentsMargins(4, 0, 4, 0)
         self._found.hide()
-        self.tree = self._make_tree()
+        self.tree = ModuleTree(self._model)
+        self.tree.rows.selectionChanged.connect(self._select)
+        self.tree.customContextMenuRequested.connect(self._show_menu)
         self._remarks = QToolButton()
         self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._remarks.setAutoRaise(True)
@@ -131,27 +123,6 @@ class TreePanel(QWidget):
             self._remarks.setIcon(icon("warning"))
             self._model.repaint_icons()
         super().changeEvent(event)
-
-    def _make_tree(self) -> QTreeView:
-        tree = QTreeView()
-        tree.setModel(self._model)
-        tree.setAccessibleName(tr("Modules and parameters"))
-        tree.setUniformRowHeights(True)
-        tree.setIndentation(INDENTATION)
-        tree.setAlternatingRowColors(True)
-        tree.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        tree.setItemDelegate(RowDelegate(tree, self._model))
-        tree.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(tree, self._model))
-        tree.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        tree.customContextMenuRequested.connect(self._show_menu)
-        tree.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        TreeColumns(tree)
-        tree.setAutoScroll(False)  # it would hide the names to show the column clicked on
-        tree.selectionModel().currentChanged.connect(
-            lambda current, _: tree.scrollTo(current.siblingAtColumn(Column.NAME))
-        )
-        tree.selectionModel().selectionChanged.connect(self._select)
-        return tree
 
     def _opened(self) -> None:
         assert self._workbench.session is not None
@@ -197,7 +168,7 @@ class TreePanel(QWidget):
     @property
     def prunable_selection(self) -> frozenset[str]:
         """The names of all parameters selected, or shown below what is, that can be pruned."""
-        return self._model.prunable_below(self._selected_rows())
+        return self._model.prunable_below(self.tree.rows.rows())
 
     def toggle_protection(self) -> None:
         """Protect what is selected; or, if all of it is, do so no longer."""
@@ -220,7 +191,7 @@ class TreePanel(QWidget):
             return
         if self._open_before_filter is None:
             self._open_before_filter = list(self._open_paths())
-        selection = self.tree.selectionModel()
+        selection = self.tree.rows
         selection.blockSignals(True)  # what is filtered away stays selected
         shown, everything = self._model.filter(text)
         if text.strip():
@@ -236,7 +207,7 @@ class TreePanel(QWidget):
         for path in self._selected:
             index = self._model.find(path)
             if index.isValid():
-                selection.select(index, SELECT_ROW)
+                selection.select(index, QItemSelectionModel.SelectionFlag.Select)
         selection.blockSignals(False)
         self.tree.viewport().update()
 
@@ -252,21 +223,16 @@ class TreePanel(QWidget):
 
     def _select_found(self) -> None:
         """Select what the filter found: the uppermost rows, which mean all of it."""
-        last = self._model.rowCount() - 1
-        if self.filter.text().strip() and last >= 0:
-            first = self._model.index(0, Column.NAME)
-            rows = QItemSelection(first, self._model.index(last, Column.NAME))
-            flag, selection = QItemSelectionModel.SelectionFlag, self.tree.selectionModel()
-            selection.blockSignals(True)
-            selection.setCurrentIndex(first, flag.NoUpdate)
-            selection.select(rows, flag.ClearAndSelect | flag.Rows)
-            selection.blockSignals(False)
+        if self.filter.text().strip() and self._model.rowCount():
+            self.tree.rows.blockSignals(True)
+            self.tree.selectAll()
+            self.tree.rows.blockSignals(False)
             self.tree.viewport().update()
             self.tree.setFocus()
             self._select()  # the same rows may mean other parameters than under another filter
 
     def _select(self) -> None:
-        rows = self._selected_rows()
+        rows = self.tree.rows.rows()
         nodes = [self._model.node(row) for row in rows]
         self._selected = [node.path for node in nodes]
         parameters = [node.tensor for node in nodes if node.tensor and not node.below]
@@ -288,9 +254,6 @@ class TreePanel(QWidget):
         tops = [row for row in rows if not row.parent().isValid() and self._model.node(row).below]
         whole = len(rows) in (0, self._model.rowCount()) and len(tops) == len(rows)
         return self._model.meant_by([QModelIndex()] if whole else rows)
-
-    def _selected_rows(self) -> list[QModelIndex]:
-        return self.tree.selectionModel().selectedRows(Column.NAME)
 
     def _open_rows(self, most: int) -> None:
         """Open modules, the upper ones first, as long as no more than `most` rows show."""
@@ -318,7 +281,7 @@ class TreePanel(QWidget):
 
     def _show_menu(self, at: QPoint) -> None:
         menu = QMenu(self)
-        if rows := self._selected_rows():
+        if rows := self.tree.rows.rows():
             self._offer_selected(menu, rows)
             menu.addSeparator()
         menu.addActions(self.tree.actions())

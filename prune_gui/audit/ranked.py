@@ -171,7 +171,8 @@ def _numbers(keys: KeySource) -> Callable[[Bits], Numbers] | None:
 
 
 def _absolute(keys: ScoreKeys, bits: Bits) -> Numbers:
-    found: Numbers = np.abs(of_bits(bits, keys.dtype), dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # some NaN are said to be invalid, and stay NaN
+        found: Numbers = np.abs(of_bits(bits, keys.dtype), dtype=np.float64)
     return found
 
 

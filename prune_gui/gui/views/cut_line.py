@@ -10,6 +10,7 @@ import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
 from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.drawable import MOST
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import tr
 
@@ -32,8 +33,10 @@ class Scale:
     symbol: str = "|w|"
 
     def place(self, value: float) -> float:
-        """Return where a number lies."""
-        return value if self.low is None else math.log10(max(value, self.low))
+        """Return where a number lies, or where it would be drawn."""
+        return (
+            min(max(value, -MOST), MOST) if self.low is None else math.log10(max(value, self.low))
+        )
 
     def value(self, place: float) -> float:
         """Return the number that lies somewhere, without its sign."""
@@ -144,7 +147,7 @@ def arrange(plot: Plot, cuts: Iterable[CutLine]) -> None:
         cut.label.setVisible(low <= cut.at <= high)
         if cut.label.isVisible():
             inside.append(cut)
-    if not inside:
+    if not inside or low == high:  # as it is for a moment while the limits of the axis change
         return
     width, height = plot.view.width(), plot.view.height()
     across, down = (high - low) / width, (top - bottom) / height

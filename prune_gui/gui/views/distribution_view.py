@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from prune_gui.gui.views.axes import CountAxis
 from prune_gui.gui.views.cut_line import CutLine, Scale, arrange
+from prune_gui.gui.views.drawable import LEAST, drawable, stretch
 from prune_gui.gui.views.legend import SPACE, legend, unbroken
 from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.pictured import (
@@ -44,6 +45,8 @@ FAINT: Final = 90
 RARE: Final = 1e-4
 """The share of entries that a picture may leave to zooming out: the least on a logarithmic axis,
 and the outliers among many targets."""
+NARROWEST: Final = 1e-3
+"""How many powers of ten a logarithmic axis shows at least."""
 COUNTS, LOG_COUNTS, CUMULATIVE = later("Counts"), later("Log counts"), later("Cumulative")
 DRAFT: Final = "draft"
 
@@ -210,6 +213,8 @@ class DistributionView(View):
         low, high = (scale.place(float(edge)) for edge in picture.edges[[0, -1]])
         if picture.wish.signed:
             low = float(picture.edges[0])
+        least = NARROWEST if picture.wish.log else LEAST
+        low, high = stretch(low, high, least)
         self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(high - low) / 100)
         if picture.wish.log or len(picture.names) > 1:
             reached = np.cumsum((picture.counts + picture.others).sum(0))
@@ -221,7 +226,7 @@ class DistributionView(View):
                 low = scale.place(float(picture.edges[first]))
             if len(picture.names) > 1:
                 high = scale.place(float(picture.edges[last + 1]))
-        self._plot.setXRange(low, high, padding=0)
+        self._plot.setXRange(*stretch(low, high, least), padding=0)
 
     def _scale(self, picture: Picture) -> Scale:
         return Scale(
@@ -234,7 +239,7 @@ class DistributionView(View):
         log = self._how.currentData() == LOG_COUNTS
         colours, codes = self.colours(), picture.codes
         tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
-        edges = np.log10(picture.edges) if picture.wish.log else picture.edges
+        edges = np.log10(picture.edges) if picture.wish.log else drawable(picture.edges)
         bars = []
         for part in range(len(codes) * (2 if len(picture.names) > 1 else 1)):
             colour = QColor(colours.of(codes[part % len(codes)], picture.subject.draft))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PySide6.QtGui import QFont
 
 from prune_gui.gui.theme import Colours
+from prune_gui.gui.views.drawable import drawable, stretch
 from prune_gui.language import number, tr
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ class Margins:
         if self._profiles is None:
             return
         across, down = self._main.viewRange()
-        edges, heights = _outline(*bars(self._profiles.columns, tuple(across)))
+        edges, heights = _outline(*bars(drawable(self._profiles.columns), tuple(across)))
         self._columns.setData(edges, heights)
-        edges, heights = _outline(*bars(self._profiles.rows, tuple(down)))
+        edges, heights = _outline(*bars(drawable(self._profiles.rows), tuple(down)))
         self._rows.setData(heights, edges)
 
     def recolour(self, colours: Colours) -> None:
@@ -159,7 +160,7 @@ def reach(means: Numbers) -> tuple[float, float]:
 
 def with_headroom(scale: tuple[float, float]) -> tuple[float, float]:
     """Return what a strip shows, so that a title fits beyond its bars."""
-    low, high = scale
+    low, high = stretch(*scale)
     return low, high + (high - low) * HEADROOM
 
 

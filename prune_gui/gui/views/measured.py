@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.panels.wording import sparsity
+from prune_gui.gui.views.drawable import stretch
 from prune_gui.gui.views.subject import Subject, by
 from prune_gui.language import clauses, tr
 from prune_gui.pruning.methods.structured import ChannelMethod
@@ -43,8 +44,9 @@ class Measured:
 
     @property
     def highest(self) -> float:
-        """The largest finite norm; 1.0 if there is none above zero."""
-        return float(np.max(self.norms, where=np.isfinite(self.norms), initial=0.0)) or 1.0
+        """How high the axis reaches: the largest finite norm; 1.0 if there is none above zero."""
+        highest = float(np.max(self.norms, where=np.isfinite(self.norms), initial=0.0))
+        return stretch(0.0, highest or 1.0)[1]
 
     def is_about(self, subject: Subject, dim: int) -> bool:
         """Tell whether it is about these channels, whatever is pruned of them."""

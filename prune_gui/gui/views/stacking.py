@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.gui.views.drawable import drawable
+
 if TYPE_CHECKING:
     from prune_gui.audit.norms import Channels
 
@@ -85,15 +87,15 @@ def channel_bars(
     bars = min(most, len(places))
     starts = np.arange(bars + 1, dtype=np.int64) * len(places) // bars
     shown = order[places.start : places.stop]
-    finite = np.isfinite(norms[shown])
-    heights = np.maximum.reduceat(np.where(finite, norms[shown], 0.0), starts[:-1])
-    least = np.minimum.reduceat(np.where(finite, norms[shown], np.inf), starts[:-1])
+    finite, drawn = np.isfinite(norms[shown]), drawable(norms[shown])
+    heights = np.maximum.reduceat(np.where(finite, drawn, 0.0), starts[:-1])
+    least = np.minimum.reduceat(np.where(finite, drawn, np.inf), starts[:-1])
     counts = np.add.reduceat(channels.counts[:, shown], starts[:-1], axis=1)
     parts = stacked(counts, log=False)
     dead, odd = (
         np.logical_or.reduceat(marked, starts[:-1]) for marked in (~channels.alive[shown], ~finite)
     )
-    tops = heights * parts / parts[-1]
+    tops = heights * (parts / parts[-1])
     return ChannelBars(starts + places.start, tops, np.minimum(least, heights), dead, odd)
 
 

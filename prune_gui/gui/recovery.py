@@ -13,6 +13,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
+from prune_gui.session import named_states
 from prune_gui.session.journal import Journal, Unsaved, left_behind
 
 SETTLE = 200
@@ -21,6 +22,8 @@ SETTLE = 200
 
 class Recovery(QObject):
     """Keeps the recipe of a workbench on disk while it is unsaved, and offers what others left.
+
+    Named states are kept for good: they belong to their checkpoint.
 
     Args:
         workbench: whose recipe it is.
@@ -39,8 +42,9 @@ class Recovery(QObject):
         self.journal = Journal()
         self._settled = QTimer(self, singleShot=True, interval=SETTLE)
         self._settled.timeout.connect(self._keep)
-        workbench.edited.connect(self._settled.start)
-        workbench.opened.connect(self._settled.start)
+        for changed in (workbench.edited, workbench.opened):
+            changed.connect(self._settled.start)
+            changed.connect(self._keep_states)
         preferences.changed.connect(self._follow_setting)
 
     def stop(self) -> None:
@@ -74,7 +78,7 @@ class Recovery(QObject):
         """Open the checkpoint again and take the recipe; the file goes once it is kept anew."""
         workbench = self._workbench
         try:
-            recipe, named = unsaved.parsed()
+            recipe = unsaved.parsed()
         except RecipeError as error:
             workbench.fail(later("Bringing back the recipe"), error)
             return False
@@ -82,9 +86,7 @@ class Recovery(QObject):
         def opened() -> None:
             session = workbench.session
             if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
-                workbench.edit(
-                    lambda session: session.bring_back(recipe, unsaved.recipe_path, named)
-                )
+                workbench.edit(lambda session: session.bring_back(recipe, unsaved.recipe_path))
                 self.journal.keep(session)
                 path.unlink(missing_ok=True)
 
@@ -95,6 +97,10 @@ class Recovery(QObject):
     def _follow_setting(self, name: str) -> None:
         if name == "keep_unsaved":
             self._settled.start()
+
+    def _keep_states(self) -> None:
+        if self._workbench.session is not None:
+            named_states.keep(self._workbench.session)
 
     def _keep(self) -> None:
         if not self._preferences.now.keep_unsaved:

@@ -37,7 +37,6 @@ class Unsaved(BaseModel):
         recipe_path: the file of the recipe, if it has one.
         written: when, in seconds since 1970.
         process: who wrote it: its number, and when it began.
-        named: states that the user named, as YAML.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,7 +48,6 @@ class Unsaved(BaseModel):
     recipe_path: Path | None = None
     written: float
     process: tuple[int, float]
-    named: dict[str, str] = {}
 
     @classmethod
     def of(cls, session: Session) -> Self:
@@ -65,21 +63,16 @@ class Unsaved(BaseModel):
             recipe_path=session.recipe_path,
             written=time.time(),
             process=(os.getpid(), psutil.Process().create_time()),
-            named={name: it.anchored().to_yaml() for name, it in session.named_states.items()},
         )
 
-    def parsed(self) -> tuple[Recipe, dict[str, Recipe]]:
-        """Return the recipe, and those of the named states.
+    def parsed(self) -> Recipe:
+        """Return the recipe.
 
         Raises:
-            RecipeError: one cannot be read any more, for example because a plug-in is missing.
+            RecipeError: it cannot be read any more, for example because a plug-in is missing.
         """
         source = tr("The unsaved recipe")
-        recipe, *states = (
-            Recipe.from_yaml(text, source=source, folder=self.folder)
-            for text in (self.recipe, *self.named.values())
-        )
-        return recipe, dict(zip(self.named, states, strict=True))
+        return Recipe.from_yaml(self.recipe, source=source, folder=self.folder)
 
     @property
     def writer_lives(self) -> bool:
@@ -101,8 +94,8 @@ class Journal:
         self._path = self._folder / f"{uuid4().hex}{SUFFIX}"
 
     def keep(self, session: Session) -> None:
-        """Write down the recipe of a session and its named states, or forget it if all is saved."""
-        if not session.unsaved and not session.named_states:
+        """Write down the recipe of a session, or forget it if it is saved."""
+        if not session.unsaved:
             self.forget()
             return
         draft = self._path.with_suffix(".tmp")

@@ -27,12 +27,17 @@ class Session:
         spectra: likewise.
         history: every recipe so far.
         named_states: recipes that the user gave names to.
+        kept_states: those of them that are on disk, see `session/named_states.py`.
         made: how this program made the checkpoint; None if it did not.
         recipe_path: the file the recipe was read from or last saved to, if any.
     """
 
     def __init__(
-        self, checkpoint: Checkpoint, recipe: Recipe | None = None, recipe_path: Path | None = None
+        self,
+        checkpoint: Checkpoint,
+        recipe: Recipe | None = None,
+        recipe_path: Path | None = None,
+        named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
         self.checkpoint = checkpoint
         self.stamps = Stamps.of((checkpoint.path, *checkpoint.files))
@@ -41,7 +46,8 @@ class Session:
         self.spectra = Spectra(checkpoint)
         self.made = Provenance.of(checkpoint.metadata)
         self.history = History.begin(recipe or Recipe())
-        self.named_states: dict[str, Recipe] = {}
+        self.named_states = dict(named_states or {})
+        self.kept_states = dict(self.named_states)
         self._protected: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())  # by patterns
         self.recipe_path = recipe_path
         self._saved = self.recipe
@@ -86,17 +92,16 @@ class Session:
     def take_over(self, other: Session) -> None:
         """Go on with the recipe of another session: its history, named states and file.
 
-        What was not saved there is not saved here.
+        What was not saved there is not saved here; named states that are here stay too.
         """
         self.history = other.history
-        self.named_states = dict(other.named_states)
+        self.named_states |= other.named_states
         self.recipe_path = other.recipe_path
         self._saved = other._saved
         self._in_file = other._in_file
 
-    def bring_back(self, recipe: Recipe, path: Path | None, named: Mapping[str, Recipe]) -> None:
+    def bring_back(self, recipe: Recipe, path: Path | None) -> None:
         """Take the steps that were not saved when the program last ended; they still are not."""
-        self.named_states = dict(named)
         self.history = self.history.act(tr("Bring back unsaved steps"), recipe)
         self.recipe_path = path
 

@@ -14,7 +14,7 @@ from prune_gui.language import later, tr
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
-from prune_gui.session import Session
+from prune_gui.session import Session, named_states
 from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
     def work(monitor: Monitor) -> Session:
         monitor.advance()
         recipe = Recipe.load(recipe_path) if recipe_path else None
-        return Session(open_checkpoint(path, state), recipe, recipe_path)
+        checkpoint = open_checkpoint(path, state)
+        return Session(checkpoint, recipe, recipe_path, named_states.load(checkpoint))
 
     return Job(later("Opening {name}", name=path.name), work)
 

@@ -54,7 +54,7 @@ def test_the_views_show_the_file_for_as_long_as_the_key_is_held(pruned, workbenc
 
 def test_what_the_file_had_pruned_is_pruned_before(pruned, workbench, settle, qtbot):
     recipe = workbench.session.recipe.model_copy(update={"start": "zeros"})
-    workbench.edit(lambda session: session.bring_back(recipe, None, {}))
+    workbench.edit(lambda session: session.bring_back(recipe, None))
     settle()
     in_file = workbench.resolved.before
     press(pruned)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from PySide6.QtWidgets import QMessageBox
 
@@ -86,3 +88,18 @@ def test_nothing_is_kept_on_disk_once_the_user_does_not_want_it(
     workbench.edit(lambda session: session.add(make_step()))
     qtbot.waitUntil(lambda: not demo_window.recovery._settled.isActive())
     assert not path.exists()
+
+
+def test_named_states_are_there_again_whenever_the_checkpoint_is_opened(
+    demo_window, workbench, open_file, tmp_path
+):
+    path = workbench.session.checkpoint.path
+    other = shutil.copy(path, tmp_path / "other.safetensors")
+    workbench.edit(lambda session: session.name_state("gentle"))
+    open_file(other)
+    assert not workbench.session.named_states
+    open_file(path)
+    assert list(workbench.session.named_states) == ["gentle"]
+    workbench.edit(lambda session: session.forget_state("gentle"))
+    open_file(path)
+    assert not workbench.session.named_states

@@ -71,7 +71,7 @@ def test_every_act_is_named_in_the_language_in_use(session):
     session.protect({"w"}, on=False)
     session.add(step(2))
     session.return_to("{number}")
-    session.bring_back(Recipe(), None, {})
+    session.bring_back(Recipe(), None)
     session.use_recipe(Recipe(steps=(step(1),)), session.checkpoint.path)
     history = session.history
     added = foreign("Add {}").format(foreign("L1 unstructured"))

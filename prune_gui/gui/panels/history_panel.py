@@ -49,8 +49,8 @@ class HistoryPanel(QWidget):
         self.name = QPushButton(tr("Name this state…"))
         self.name.setToolTip(
             tr(
-                "Keep the stack as it is now under a name, to return to or to compare with while "
-                "the checkpoint is open. A preset keeps it for longer."
+                "Keep the stack as it is now under a name, to return to or to compare with. "
+                "It is there again when this checkpoint is opened another time."
             )
         )
         self.name.clicked.connect(self._name)

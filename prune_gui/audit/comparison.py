@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ from prune_gui.recipe.codes import IN_FILE, KEPT
 RIGHT: Final = 1
 LEFT: Final = 2
 BOTH: Final = LEFT | RIGHT
+
+Obstacle = Literal["shape", "not_left", "not_right", "not_prunable"]
+"""Why two moments cannot be compared by a parameter: it has another shape on either side, one side
+has no such tensor, or it cannot be pruned on one of them."""
 
 _SLOTS: Final = Slots((KEPT, RIGHT, LEFT, BOTH), np.arange(256, dtype=np.uint8) % 4)
 
@@ -93,11 +98,24 @@ def until(resolution: Resolution, steps: int) -> Resolution:
 
 def comparable(left: Resolution, right: Resolution, name: str) -> bool:
     """Tell whether both can prune a parameter of this name, of one shape."""
-    return (
-        name in left.counts
-        and name in right.counts
-        and left.checkpoint.tensors[name].shape == right.checkpoint.tensors[name].shape
-    )
+    return _obstacle(left, right, name) is None
+
+
+def left_out(left: Resolution, right: Resolution) -> Counter[Obstacle]:
+    """Return how many parameters of either side are not `comparable`, by what is in the way."""
+    obstacles = (_obstacle(left, right, name) for name in {**left.counts, **right.counts})
+    return Counter(obstacle for obstacle in obstacles if obstacle is not None)
+
+
+def _obstacle(left: Resolution, right: Resolution, name: str) -> Obstacle | None:
+    of_left, of_right = (side.checkpoint.tensors.get(name) for side in (left, right))
+    if of_left is None:
+        return "not_left"
+    if of_right is None:
+        return "not_right"
+    if of_left.shape != of_right.shape:
+        return "shape"
+    return None if name in left.counts and name in right.counts else "not_prunable"
 
 
 def shares(

@@ -341,7 +341,9 @@ class SaveDialog(QDialog):
         if self._target is None:
             return
         taken = [path for path in self._outputs(self._target) if _is_taken(path)]
-        if not taken or _sure_to_replace(self, taken):
+        session = self._workbench.session
+        opened = session.checkpoint.path if session is not None else None
+        if not taken or _sure_to_replace(self, taken, opened):
             self._replaces = bool(taken)
             self.accept()
 
@@ -391,7 +393,8 @@ def _is_taken(path: Path) -> bool:
         return False  # saving will say what is wrong
 
 
-def _sure_to_replace(parent: QWidget, taken: Sequence[Path]) -> bool:
+def _sure_to_replace(parent: QWidget, taken: Sequence[Path], opened: Path | None = None) -> bool:
+    """Ask before files are replaced, all the more if one is the checkpoint that is open."""
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Question, tr("Replace the file?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
@@ -404,7 +407,11 @@ def _sure_to_replace(parent: QWidget, taken: Sequence[Path]) -> bool:
             names=names,
         )
     )
-    box.setInformativeText(str(taken[0].parent))
+    folder = str(taken[0].parent)
+    if opened is not None and opened.exists() and any(path.samefile(opened) for path in taken):
+        warning = tr("This is the checkpoint that is open: its weights as they are will be lost.")
+        folder = f"{folder}\n\n{warning}"
+    box.setInformativeText(folder)
     replace = box.addButton(tr("&Replace"), QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(button.Cancel))
     box.exec()

@@ -10,6 +10,7 @@ from prune_gui.audit import density as density_module
 from prune_gui.audit.comparison import (
     Overlap,
     comparable,
+    left_out,
     overlaps,
     shares,
     summed,
@@ -114,6 +115,14 @@ def test_parameters_of_other_shapes_or_kinds_are_not_comparable(resolved):
     right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2))
     assert not any(comparable(left, right, name) for name in ("w", "n", "only", "v"))
     assert comparable(left, left, "w")
+
+
+def test_parameters_that_are_left_out_are_counted_by_the_reason(resolved):
+    left = resolved(w=torch.ones(2, 3), n=torch.ones(3).int(), only=torch.ones(2), i=torch.ones(1))
+    right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2), i=torch.ones(1))
+    ways = {"shape": 1, "not_prunable": 1, "not_right": 1, "not_left": 1}
+    assert left_out(left, right) == ways
+    assert left_out(left, left) == {}
 
 
 def test_several_overlaps_add_up():

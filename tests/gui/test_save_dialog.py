@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QLineEdit,
+    QMessageBox,
     QPlainTextEdit,
     QPushButton,
     QRadioButton,
@@ -281,6 +282,19 @@ def test_replacing_a_file_is_confirmed_once(dialog, tmp_path, answer_box, button
     assert dialog.result() == result
     assert dialog.replaces == bool(result)
     assert asked == ["model-pruned.safetensors exists already. Replace?"]
+
+
+def test_replacing_the_open_checkpoint_says_that_its_weights_go(
+    dialog, tmp_path, model, monkeypatch
+):
+    said = []
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: said.append(box.informativeText()))
+    for path in (model, tmp_path / "model-pruned.safetensors"):
+        path.touch()
+        dialog._path.setText(str(path))
+        dialog._confirm()
+    warnings = ["This is the checkpoint that is open" in text for text in said]
+    assert warnings == [True, False]
 
 
 def test_replacing_the_lines_beside_it_is_confirmed_too(dialog, tmp_path, answer_box):

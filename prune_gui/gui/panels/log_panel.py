@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QApplication,
+    QComboBox,
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
@@ -48,10 +50,16 @@ class Column(IntEnum):
 
 
 HEADINGS: Final = (later("Time"), later("Level"), later("What happened"))
+LEVELS: Final = {
+    logging.NOTSET: later("All"),
+    logging.WARNING: later("Warnings and errors"),
+    logging.ERROR: later("Errors"),
+}
+"""From which level on records can be shown."""
 
 
 class LogModel(QAbstractTableModel):
-    """The last `MOST` entries, oldest first.
+    """Those of the last `MOST` entries that are of a level or above, oldest first.
 
     Attributes:
         entries: one per row.
@@ -60,20 +68,40 @@ class LogModel(QAbstractTableModel):
     def __init__(self) -> None:
         super().__init__()
         self.entries: list[Entry] = []
+        self._every: deque[Entry] = deque(maxlen=MOST)
+        self._level = logging.NOTSET
 
     def add(self, entries: Sequence[Entry]) -> None:
         """Append entries; the oldest go where there are too many."""
-        entries = entries[-MOST:]
-        excess = len(self.entries) + len(entries) - MOST
+        self._every.extend(entries)
+        added = self._of_level(entries[-MOST:])
+        excess = len(self.entries) + len(added) - len(self._of_level(self._every))
         if excess > 0:
             self.beginRemoveRows(ROOT, 0, excess - 1)
             del self.entries[:excess]
             self.endRemoveRows()
-        if entries:
+        if added:
             first = len(self.entries)
-            self.beginInsertRows(ROOT, first, first + len(entries) - 1)
-            self.entries.extend(entries)
+            self.beginInsertRows(ROOT, first, first + len(added) - 1)
+            self.entries.extend(added)
             self.endInsertRows()
+
+    def show_from(self, level: int) -> None:
+        """Show the entries of a level and above."""
+        self.beginResetModel()
+        self._level = level
+        self.entries = self._of_level(self._every)
+        self.endResetModel()
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self.beginResetModel()
+        self._every.clear()
+        self.entries.clear()
+        self.endResetModel()
+
+    def _of_level(self, entries: Iterable[Entry]) -> list[Entry]:
+        return [entry for entry in entries if entry.level >= self._level]
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
         """Return how many entries there are."""
@@ -132,6 +160,7 @@ class LogPanel(QWidget):
         layout.addWidget(parts, 1)
         layout.addLayout(self._make_buttons())
         self.table.selectionModel().selectionChanged.connect(self._show_details)
+        self.model.modelReset.connect(self._show_details)  # which selects nothing, without a word
         keys = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
         keys.setContext(Qt.ShortcutContext.WidgetShortcut)
         keys.activated.connect(self._copy)
@@ -160,23 +189,36 @@ class LogPanel(QWidget):
         path.setAccessibleName(tr("Log file"))
         path.setToolTip(tr("The file that has all of it, and what was logged before"))
         path.setCursorPosition(0)
+        self.level = QComboBox()
+        self.level.setAccessibleName(tr("Records to show"))
+        self.level.setToolTip(tr("Which records to show"))
+        for level, title in LEVELS.items():
+            self.level.addItem(tr(title), level)
+        self.level.currentIndexChanged.connect(self._filter)
         self.open = QPushButton(tr("Open log file"))
         self.open.setToolTip(str(self._log_file))
         self.open.clicked.connect(self._open)
         self.copy = QPushButton(tr("Copy"))
         self.copy.setToolTip(
-            tr("Copy the selected records with their details, or all if none is selected")
+            tr("Copy the selected records with their details, or all that are shown")
         )
         self.copy.clicked.connect(self._copy)
+        self.clear = QPushButton(tr("Clear"))
+        self.clear.setToolTip(tr("Empty the list; the log file keeps all of it"))
+        self.clear.clicked.connect(self.model.clear)
         row = QHBoxLayout()
         row.addWidget(path, 1)
-        row.addWidget(self.open)
-        row.addWidget(self.copy)
+        for widget in (self.level, self.open, self.copy, self.clear):
+            row.addWidget(widget)
         return row
 
     def _selected(self) -> list[Entry]:
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
         return [self.model.entries[row] for row in rows]
+
+    def _filter(self) -> None:
+        self.model.show_from(self.level.currentData())
+        self.table.scrollToBottom()
 
     def _show_details(self) -> None:
         chosen = self._selected()

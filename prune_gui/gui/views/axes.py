@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 BEYOND: Final = 8
 """Pixels that a number may reach beyond the ends of its axis: half of a 0 under the first entry."""
+PLAIN: Final = 5
+"""The power of ten from which on numbers are written as such, as pyqtgraph does below 0.0001."""
 
 
 KERNEL_DIMS: Final = {
@@ -118,6 +120,14 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
         """Return the text of each tick."""
         point = number(0.5, ".1f").strip("05")
         return [text.replace(".", point) for text in super().tickStrings(values, scale, spacing)]
+
+    def logTickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        """Return the text of each tick: 10 beside 0.1 and 1, where pyqtgraph would write 10¹."""
+        texts = super().logTickStrings(values, scale, spacing)
+        return [
+            f"{10**value:g}" if 1 <= value < PLAIN else text
+            for value, text in zip(values, texts, strict=True)
+        ]
 
 
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,22 @@ from prune_gui.audit.plane import Plane
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.legend import SPACE, counted, unbroken
 from prune_gui.gui.views.mask_picture import FAINTEST, Frame
-from prune_gui.language import tr
+from prune_gui.language import items, later, tr
 
 if TYPE_CHECKING:
-    from prune_gui.audit.comparison import Overlap
+    from prune_gui.audit.comparison import Obstacle, Overlap
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
 
 Pixels = NDArray[np.uint8]
+
+OBSTACLES: Final[dict[Obstacle, str]] = {
+    "shape": later("{count:,} of another shape"),
+    "not_left": later("{count:,} not on the left"),
+    "not_right": later("{count:,} not on the right"),
+    "not_prunable": later("{count:,} that cannot be pruned on both sides"),
+}
+"""How to count the parameters that cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +133,22 @@ def legend(overlap: Overlap, colours: Colours) -> str:
     return SPACE.join([*texts, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
 
 
-def in_total(overlap: Overlap) -> str:
-    """Say how much two moments prune of all parameters together."""
+def in_total(overlap: Overlap, left_out: Counter[Obstacle]) -> str:
+    """Say how much two moments prune of the parameters in the table, and which are not in it."""
+    total = _in_total(overlap)
+    if not left_out:
+        return total
+    counts = (tr(said, count=left_out[why]) for why, said in OBSTACLES.items() if left_out[why])
+    return tr("{total}. Parameters left out: {counts}", total=total, counts=items(counts))
+
+
+def _in_total(overlap: Overlap) -> str:
     if not overlap.total:
         return tr("No parameter of the stack is there to compare with")
     if not overlap.left + overlap.right:
-        return tr("All parameters: both prune the same {count:,} entries", count=overlap.both)
+        return tr("In total: both prune the same {count:,} entries", count=overlap.both)
     return tr(
-        "All parameters: {both:,} in both, {left:,} only left, {right:,} only right, IoU {iou:.3f}",
+        "In total: {both:,} in both, {left:,} only left, {right:,} only right, IoU {iou:.3f}",
         both=overlap.both,
         left=overlap.left,
         right=overlap.right,

@@ -20,6 +20,7 @@ from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
 from prune_gui.gui.views.compare_picture import Pair, draw_pair, in_total, legend
 from prune_gui.gui.views.getting_around import zoom_buttons
+from prune_gui.gui.views.line import Line
 from prune_gui.gui.views.map_wording import fate
 from prune_gui.gui.views.mask_picture import Frame
 from prune_gui.gui.views.moment_chooser import Chosen, MomentChooser
@@ -92,7 +93,8 @@ class CompareView(View):
         self._plots = QWidget()
         self._title = QLabel()
         self._table = OverlapTable()
-        self._entry, self._total = QLabel(), QLabel(wordWrap=True)
+        self._entry = Line(tr("Entry under the cursor in both"))
+        self._total = QLabel(wordWrap=True)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setForegroundRole(self._reason.palette().ColorRole.PlaceholderText)
         self._reason.setMargin(24)
@@ -122,13 +124,11 @@ class CompareView(View):
             (self._left, tr("Picture of what it is compared with")),
             (self._right, tr("Picture of the stack")),
             (self._title, tr("What the right picture shows")),
-            (self._entry, tr("Entry under the cursor in both")),
-            (self._total, tr("All parameters together")),
+            (self._total, tr("All parameters that can be compared")),
         ):
             widget.setAccessibleName(name)
-        for label in (self._title, self._entry, self._total):
+        for label in (self._title, self._total):
             label.setMinimumWidth(1)
-        self._entry.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._entry.setContentsMargins(8, 2, 8, 0)
         self._entry.setMinimumHeight(self._entry.fontMetrics().height() + 2)
 
@@ -245,7 +245,7 @@ class CompareView(View):
         self._drawn = None
         self._reason.setText(message)
         self._legend.clear()
-        self._entry.clear()
+        self._entry.say("")
         self._pictures.setCurrentWidget(self._reason)
         self._pages.setCurrentWidget(self._content)
         self.pictured.emit()
@@ -257,20 +257,27 @@ class CompareView(View):
             return
         compared = Compared(left, subject.resolution)
 
-        def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], Overlap]:
-            from prune_gui.audit.comparison import comparable, overlaps, summed, with_patterns
+        def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
+            from prune_gui.audit.comparison import (
+                comparable,
+                left_out,
+                overlaps,
+                summed,
+                with_patterns,
+            )
 
             before, right = left.resolution(), compared.right
             names = [name for name in right.counts if comparable(before, right, name)]
             rows = overlaps(before, right, names, monitor)
-            return with_patterns(rows, before, right, monitor), summed(rows)
+            total = in_total(summed(rows), left_out(before, right))
+            return with_patterns(rows, before, right, monitor), total
 
         self._ask("compare.table", subject, count, lambda found: self._show_table(compared, *found))
 
-    def _show_table(self, compared: Compared, rows: tuple[Overlap, ...], total: Overlap) -> None:
+    def _show_table(self, compared: Compared, rows: tuple[Overlap, ...], total: str) -> None:
         self._tabulated = compared
         self._table.show_rows(rows)
-        self._total.setText(in_total(total))
+        self._total.setText(total)
 
     def picture(self) -> QWidget | None:
         """Return what shows both pictures; None while there is a reason for none."""
@@ -314,7 +321,7 @@ class CompareView(View):
             or cursor is None
             or plane.shape != subject.info.shape
         ):
-            self._entry.clear()
+            self._entry.say("")
             return
 
         def read(_: Monitor) -> tuple[Weight, Weight]:
@@ -329,7 +336,7 @@ class CompareView(View):
         self, subject: Subject, found: tuple[Weight, Weight], cursor: tuple[int, int]
     ) -> None:
         if cursor == self._cursor:
-            self._entry.setText(describe(subject, *found))
+            self._entry.say(describe(subject, *found))
 
     def _recolour(self) -> None:
         for plot in (self._left, self._right):

@@ -16,6 +16,7 @@ from prune_gui.gui.views.axes import CountAxis
 from prune_gui.gui.views.cut_line import CutLine, Scale, arrange
 from prune_gui.gui.views.drawable import LEAST, drawable, stretch
 from prune_gui.gui.views.legend import SPACE, legend, unbroken
+from prune_gui.gui.views.line import Line
 from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.pictured import (
     Of,
@@ -95,8 +96,7 @@ class DistributionView(View):
         self._together.setToolTip(
             tr("Show all targets of the step that cuts them as one, this parameter in full colour")
         )
-        self._bin, self._odd = QLabel(), QLabel()
-        self._bin.setAccessibleName(tr("Bin under the cursor"))
+        self._bin, self._odd = Line(tr("Bin under the cursor")), QLabel()
         self._odd.setAccessibleName(tr("Weights that are no finite number"))
         controls = [self._of, self._how, self._symmetric, self._log, self._together]
         self._lay_out(controls, self._plot, [self._bin, self._odd])
@@ -108,7 +108,6 @@ class DistributionView(View):
         self._plot.view.sigRangeChanged.connect(self._arrange_cuts)
         self._plot.view.sigResized.connect(self._arrange_cuts)
         self._plot.left.connect(self._leave)
-        self._bin.setMinimumWidth(1)
         self._recolour()
 
     def _look(self, subject: Subject) -> None:
@@ -273,14 +272,17 @@ class DistributionView(View):
         ]
 
     def _draw_cuts(self, picture: Picture) -> None:
-        for code in [code for code in self._cuts if code not in picture.cuts]:
+        subject = picture.subject
+        some = {subject.draft, *subject.counts()}  # a step that prunes nothing here has no line
+        cuts = {code: value for code, value in picture.cuts.items() if code in some}
+        for code in [code for code in self._cuts if code not in cuts]:
             self._cuts.pop(code).remove()
         limit = float(np.abs(picture.edges).max())
-        for code, value in picture.cuts.items():
+        for code, value in cuts.items():
             if code not in self._cuts:
                 self._cuts[code] = CutLine(self._plot)
                 self._cuts[code].dragged.connect(self._drag)
-            drafted = code == picture.subject.draft
+            drafted = code == subject.draft
             self._cuts[code].show_cut(
                 value,
                 tr("draft") if drafted else tr("step {number}", number=code),
@@ -307,20 +309,20 @@ class DistributionView(View):
             return
         at = self._plot.view.mapSceneToView(scene).x()
         if not self._plot.view.sceneBoundingRect().contains(scene):
-            self._bin.clear()
+            self._bin.say("")
             return
         value = math.pow(10.0, at) if picture.wish.log else at
         place = int(np.searchsorted(picture.edges, value, side="right")) - 1
         if picture.curve is not None:
-            self._bin.setText(describe_cut(picture.curve, max(value, 0.0)))
+            self._bin.say(describe_cut(picture.curve, max(value, 0.0)))
         elif 0 <= place < picture.counts.shape[1]:
-            self._bin.setText(describe_bin(picture, place))
+            self._bin.say(describe_bin(picture, place))
         else:
-            self._bin.clear()
+            self._bin.say("")
 
     def _leave(self) -> None:
         self._cursor = None
-        self._bin.clear()
+        self._bin.say("")
 
     def table(self) -> Table | None:
         """Return what is shown: the bins, and how many entries each step prunes of them."""

@@ -37,6 +37,8 @@ NAMES: Final = (
 )
 STRETCHES: Final = (4, 2, 3)
 """How the height is shared; the last has the numbers under it."""
+LEAST: Final = (64, 48, 88)
+"""Pixels of height with less than which an axis has no room for what it is called."""
 PERCENT: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 """Ticks: those with a number, and those without."""
 HEADROOM: Final = 1.02
@@ -134,11 +136,11 @@ class LayerBars(QWidget):
             Plot({"left": axis, "bottom": PlaceAxis("bottom")})
             for axis in (pg.AxisItem("left"), CountAxis("left"), pg.AxisItem("left"))
         ]
-        for plot, name, stretch in zip(self.plots, NAMES, STRETCHES, strict=True):
+        for plot, name, stretch, least in zip(self.plots, NAMES, STRETCHES, LEAST, strict=True):
             layout.addWidget(plot, stretch)
             plot.setAccessibleName(tr(name))
             plot.setMouseEnabled(x=True, y=False)
-            plot.setMinimumHeight(40)
+            plot.setMinimumHeight(least)
             plot.plotItem.getAxis("left").setWidth(AXIS_WIDTH)
             plot.scene().sigMouseMoved.connect(lambda at, plot=plot: self._point_at(plot, at))
             plot.scene().sigMouseClicked.connect(lambda click, plot=plot: self._click(plot, click))

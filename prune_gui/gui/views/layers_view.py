@@ -32,6 +32,7 @@ from prune_gui.gui.views.layers_columns import (
     table_of,
 )
 from prune_gui.gui.views.layers_model import CellDelegate, LayersModel
+from prune_gui.gui.views.line import Line
 from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.treemap_picture import Map, TreemapPicture, make_map
 from prune_gui.gui.views.view import SETTLE, ViewOf
@@ -107,9 +108,7 @@ class LayersView(ViewOf[Whole]):
         splitter.addWidget(self._table)
         splitter.setSizes([400, 240])
         splitter.setChildrenCollapsible(False)
-        self._pointed, self._progress = QLabel(wordWrap=False), QLabel()
-        self._pointed.setAccessibleName(tr("Row under the cursor"))
-        self._pointed.setMinimumWidth(1)
+        self._pointed, self._progress = Line(tr("Row under the cursor")), QLabel()
         self._progress.setAccessibleName(tr("How much has been read"))
         self._progress.setContentsMargins(12, 0, 0, 0)
         self._lay_out([self._by, self._kind], splitter, [self._pointed, self._progress])
@@ -271,14 +270,14 @@ class LayersView(ViewOf[Whole]):
         self._under = under
         found = self._found
         if found is None or under is None:
-            self._pointed.clear()
+            self._pointed.say("")
         elif not isinstance(under, int):
-            self._pointed.setText(describe_node(under, found.subject.resolution))
+            self._pointed.say(describe_node(under, found.subject.resolution))
         elif 0 <= under < len(self._model.order):
             row = int(self._model.order[under])
-            self._pointed.setText(describe_row(found.rows, row, found.subject.title))
+            self._pointed.say(describe_row(found.rows, row, found.subject.title))
         else:
-            self._pointed.clear()
+            self._pointed.say("")
 
     def _recolour(self) -> None:
         self._bars.recolour(self.colours())

@@ -6,17 +6,21 @@ import re
 from html import escape
 from typing import Final, Protocol
 
-from PySide6.QtWidgets import QLabel
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
 from prune_gui.language import tr, trn
 from prune_gui.recipe.codes import KEPT
 
-SPACE: Final = "&nbsp;&nbsp;&nbsp;&nbsp; "
+SPACE: Final = "&nbsp;&nbsp; "
 """Between the parts of a legend; a line ends after it, so that all of them begin in line."""
 MOST = 12
 """Colours that are named; the others are only counted."""
+LINES: Final = 5
+"""Lines that a legend takes of the room for its picture, at most."""
 WIDE: Final = re.compile("[\u2e80-\uffef]")
 """Signs of writings in which a line may end after every sign."""
 
@@ -79,13 +83,65 @@ def unbroken(text: str) -> str:
     return WIDE.sub("\N{WORD JOINER}\\g<0>\N{WORD JOINER}", escape(text)).replace(" ", "&nbsp;")
 
 
-class Legend(QLabel):
-    """Shows the legend of a subject; wraps where the window is narrow."""
+class Legend(QScrollArea):
+    """Shows the legend of a subject; wraps where the window is narrow, scrolls if it is long."""
 
     def __init__(self) -> None:
-        super().__init__(wordWrap=True)
-        self.setAccessibleName(tr("Legend"))
-        self.setContentsMargins(8, 0, 8, 4)
+        super().__init__(widgetResizable=True)
+        self._label = QLabel(wordWrap=True)
+        self._label.setAccessibleName(tr("Legend"))
+        self._label.setContentsMargins(8, 0, 8, 4)
+        self.setWidget(self._label)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a stop of the tab key that shows nothing
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def text(self) -> str:
+        """Return the legend as rich text."""
+        return self._label.text()
+
+    def setText(self, text: str) -> None:  # noqa: N802 - as a label has it
+        """Show a legend that is rich text."""
+        if text != self.text():
+            self._label.setText(text)
+            self.updateGeometry()
+            self._offer_to_scroll()
+
+    def clear(self) -> None:
+        """Show none."""
+        self.setText("")
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802
+        """Return the height of all lines, or of as many as are shown at once."""
+        margins = self._label.contentsMargins()
+        lines = LINES * self._label.fontMetrics().lineSpacing()
+        return min(self._label.heightForWidth(width), lines + margins.top() + margins.bottom())
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Return the size of all lines, or of as many as are shown at once."""
+        hint = self._label.sizeHint()
+        return QSize(hint.width(), self.heightForWidth(hint.width()))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Never narrower than a part of the legend, which does not scroll sideways."""
+        bar = self.verticalScrollBar().sizeHint().width()
+        return QSize(self._label.minimumSizeHint().width() + bar, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Scroll if the lines have no room now."""
+        super().resizeEvent(event)
+        self._offer_to_scroll()
+
+    def _offer_to_scroll(self) -> None:
+        """Have a scroll bar if one is needed: Qt keeps one that it takes the room for itself."""
+        long = self._label.heightForWidth(self.width()) > self.height()
+        policy = Qt.ScrollBarPolicy
+        self.setVerticalScrollBarPolicy(
+            policy.ScrollBarAlwaysOn if long else policy.ScrollBarAlwaysOff
+        )
 
     def show_subject(
         self, subject: Counted, colours: Colours, *, plain: bool = False, marks: int = 0

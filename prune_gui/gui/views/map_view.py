@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QSize, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
 from prune_gui.gui.views.drawn import Drawn, Painter, drawn_by
 from prune_gui.gui.views.getting_around import pan_by_arrows, zoom_buttons
+from prune_gui.gui.views.line import Line
 from prune_gui.gui.views.map_canvas import MapCanvas, Written, extent
 from prune_gui.gui.views.map_wording import describe, describe_pinned
 from prune_gui.gui.views.plane_chooser import PlaneChooser
@@ -80,7 +81,7 @@ class MapView(View):
         self._picture_or_reason.addWidget(self._plot)
         self._picture_or_reason.addWidget(self._reason)
         self._entry, self._pin = (
-            _Line(name, wrapped=wrapped)
+            Line(name, wrapped=wrapped)
             for name, wrapped in ((tr("Entry under the cursor"), False), (tr("Pinned entry"), True))
         )
         self._pin.setContentsMargins(8, 4, 8, 0)
@@ -386,41 +387,6 @@ class MapView(View):
         super().hideEvent(event)
         self._settled.stop()
         self._quiet.stop()
-
-
-class _Line(QLabel):
-    """A text about an entry, that can be copied.
-
-    What does not fit is wrapped, or left out at the end; the window is not to grow for it.
-    """
-
-    def __init__(self, name: str, *, wrapped: bool) -> None:
-        super().__init__(
-            textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse, wordWrap=wrapped
-        )
-        self._said = ""
-        self.setAccessibleName(name)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-
-    def say(self, text: str) -> None:
-        """Show as much of a text as there is room for."""
-        self._said = text
-        self.setAccessibleDescription(text)
-        self._fit()
-
-    def _fit(self) -> None:
-        right = Qt.TextElideMode.ElideRight
-        line = self.fontMetrics().elidedText(self._said, right, self.contentsRect().width())
-        self.setText(self._said if self.wordWrap() else line)
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show as much as there is room for now."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Ask for one line."""
-        return QSize(1, self.fontMetrics().height())
 
 
 def _about(layout: Layout, subject: Subject) -> bool:

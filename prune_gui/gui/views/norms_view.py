@@ -24,6 +24,7 @@ from prune_gui.gui.views.channel_hand import Chosen
 from prune_gui.gui.views.channel_plot import ChannelPlot, Row, channels_at, where
 from prune_gui.gui.views.chosen_strip import ChosenStrip
 from prune_gui.gui.views.legend import SPACE, unbroken
+from prune_gui.gui.views.line import Line
 from prune_gui.gui.views.measured import Measured, describe_channel, drafted_cut, measure, table_of
 from prune_gui.gui.views.narrow_box import NarrowBox
 from prune_gui.gui.views.norm_box import NormBox
@@ -70,9 +71,8 @@ class NormsView(View):
         self._sorted = QCheckBox(tr("&Sorted"))
         self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
         self._strip = ChosenStrip()
-        self._channel, self._warnings = QLabel(tr(HINT)), QLabel()
-        self._channel.setMinimumWidth(1)
-        self._channel.setAccessibleName(tr("Channel under the cursor"))
+        self._channel, self._warnings = Line(tr("Channel under the cursor")), QLabel()
+        self._channel.say(tr(HINT))
         self._warnings.setAccessibleName(tr("Dead channels, and norms that are no numbers"))
         self._warnings.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
         controls = _side_by_side([self._dim, self._n, self._sorted], self._strip)
@@ -203,7 +203,7 @@ class NormsView(View):
             self._choose(self._chosen.widened(some))
         else:
             banded = last - first + 1
-            self._channel.setText(trn("{count:,} channel", "{count:,} channels", banded))
+            self._channel.say(trn("{count:,} channel", "{count:,} channels", banded))
 
     def _step(self, places: int, choosing: bool) -> None:
         if self._row is None:
@@ -250,7 +250,7 @@ class NormsView(View):
         place = round(self._plot.view.mapSceneToView(scene).x())
         inside = self._plot.view.sceneBoundingRect().contains(scene)
         if row is not None and inside and 0 <= place < len(row.order):
-            self._channel.setText(describe_channel(row.measured, int(row.order[place])))
+            self._channel.say(describe_channel(row.measured, int(row.order[place])))
         else:
             self._say_current()
 
@@ -258,9 +258,9 @@ class NormsView(View):
         """Say what the keyboard is at, or what can be done."""
         row, current = self._row, self._chosen.current
         if row is None or current is None:
-            self._channel.setText(tr(HINT))
+            self._channel.say(tr(HINT))
         else:
-            self._channel.setText(describe_channel(row.measured, current))
+            self._channel.say(describe_channel(row.measured, current))
 
     def legend(self) -> str:
         """Return what the colours and the marks stand for."""

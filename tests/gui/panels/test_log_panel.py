@@ -14,6 +14,7 @@ from prune_gui.gui.panels.log_panel import Column, LogPanel
 from prune_gui.gui.theme import LIGHT, Theme
 
 FAULT = Entry("16:20:03", logging.ERROR, "Resolving failed", "Traceback\nZeroDivisionError")
+WARNED = Entry("16:20:02", logging.WARNING, "Opening: no such file")
 NOTE = Entry("16:20:01", logging.INFO, "Saved\nit all")
 
 
@@ -67,6 +68,38 @@ def test_copy_takes_what_is_selected_or_everything(panel, qtbot):
     panel.activateWindow()
     qtbot.keyClick(panel.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == FAULT.whole
+
+
+@pytest.mark.parametrize(
+    ("chosen", "shown"),
+    [("All", [NOTE, WARNED, FAULT]), ("Warnings and errors", [WARNED, FAULT]), ("Errors", [FAULT])],
+)
+def test_only_records_of_the_level_chosen_are_shown_and_copied(panel, chosen, shown):
+    panel.add((NOTE, WARNED))
+    panel.level.setCurrentText(chosen)
+    panel.add((FAULT,))
+    assert texts(panel) == [[one.when, one.level_name, one.line] for one in shown]
+    panel.copy.click()
+    assert QGuiApplication.clipboard().text() == "\n".join(one.whole for one in shown)
+    select(panel, 0)
+    assert panel.details.toPlainText() == shown[0].whole
+
+
+def test_the_details_of_a_record_go_when_its_level_is_shown_no_longer(panel):
+    panel.add((NOTE, FAULT))
+    select(panel, 0)
+    panel.level.setCurrentText("Errors")
+    assert not panel.details.isVisible()
+
+
+def test_the_list_can_be_emptied_and_fills_again(panel):
+    panel.add((NOTE, FAULT))
+    select(panel, 1)
+    panel.clear.click()
+    assert texts(panel) == []
+    assert not panel.details.isVisible()
+    panel.add((NOTE,))
+    assert texts(panel) == [["16:20:01", "Info", NOTE.line]]
 
 
 @pytest.mark.parametrize("batch", [1, 300, 5 * MOST])

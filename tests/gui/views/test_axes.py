@@ -108,6 +108,13 @@ def test_a_logarithmic_axis_names_the_powers_of_ten(qapp):
     assert axis.tickStrings([3000], 1, 1) == ["3,000"]
 
 
+def test_a_logarithmic_axis_of_values_writes_powers_of_ten_alike_around_one(qapp):
+    axis = ValueAxis("bottom")
+    axis.setLogMode(True)
+    texts = ["10⁻⁵", "0.0001", "0.1", "1", "10", "10000", "10⁵"]
+    assert axis.tickStrings([-5, -4, -1, 0, 1, 4, 5], 1, 1) == texts
+
+
 def test_numbers_along_an_axis_have_the_signs_of_the_locale(qapp, monkeypatch):
     monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
     axis = ValueAxis("left")

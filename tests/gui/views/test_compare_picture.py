@@ -1,3 +1,5 @@
+from collections import Counter
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +50,7 @@ def test_the_legend_counts_what_occurs():
 
 
 def test_the_total_says_when_nothing_differs():
-    assert "both prune the same 1,200 entries" in in_total(Overlap("", 1200, 0, 0, 5000))
-    assert in_total(Overlap("", 0, 0, 0, 0)).startswith("No parameter")
-    assert "5 only left" in in_total(Overlap("", 1200, 5, 0, 5000))
+    none = Counter()
+    assert "both prune the same 1,200 entries" in in_total(Overlap("", 1200, 0, 0, 5000), none)
+    assert in_total(Overlap("", 0, 0, 0, 0), none).startswith("No parameter")
+    assert "5 only left" in in_total(Overlap("", 1200, 5, 0, 5000), none)

@@ -74,7 +74,7 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
     )
     assert "only right 24 (50.0 %)" in _text(compare, "Legend")
     assert _row(compare, "fc.weight") == ["0", "0", "24", "0.000"]
-    assert "24 only right" in _text(compare, "All parameters together")
+    assert "24 only right" in _text(compare, "All parameters that can be compared")
 
 
 def test_moments_are_offered_by_the_steps_there_are(compare, bench):
@@ -197,6 +197,15 @@ def test_a_parameter_the_other_has_not_is_said_and_another_moment_can_be_chosen(
     _choose(compare, bench, "The file as it is")
     assert not compare._reason.isVisible()
     assert compare._left.isVisible()
+
+
+def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
+    bench.compare_with(other)
+    bench.until_idle()
+    total = _text(compare, "All parameters that can be compared")
+    assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
+    _choose(compare, bench, "The file as it is")
+    assert "left out" not in _text(compare, "All parameters that can be compared")
 
 
 def test_a_third_checkpoint_takes_the_place_of_the_other_which_is_closed(

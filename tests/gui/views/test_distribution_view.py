@@ -393,3 +393,12 @@ def test_lamp_scores_are_cut_in_all_targets_at_one_place(distribution, bench, dr
     distribution.score_cut_dragged.emit(at / 2)
     bench.until_idle()
     assert 0 < bench.draft.step.method.amount < 0.5
+
+
+def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(distribution, bench):
+    nothing = bench.step(amount=0, targets=["fc.weight"])
+    bench.draft_step(nothing)
+    assert list(distribution._cuts) == [1]
+    bench.draft_step(None)
+    bench.add(nothing, bench.step(amount=0.5))
+    assert list(distribution._cuts) == [2]

@@ -106,3 +106,14 @@ def test_places_are_counted_from_one_at_round_numbers(bars):
     texts = axis.tickStrings(values, 1, spacing)
     assert texts
     assert all(int(text) % round(spacing) == 0 for text in texts if text)
+
+
+def test_the_lowest_plots_are_still_to_be_read(qtbot):
+    bars = LayerBars()
+    qtbot.addWidget(bars)
+    bars.resize(500, 0)
+    bars.show_rows(rows_of([4, 2], [[1, 2]]), np.arange(2), None, LIGHT)
+    bars.show()
+    qtbot.waitUntil(lambda: bars.plots[0].view.height() > 0)
+    heights = [plot.view.height() for plot in bars.plots]
+    assert min(heights) > 20

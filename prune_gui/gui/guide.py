@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QSize, QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QTextBrowser, QVBoxLayout, QWidget
 
@@ -12,6 +12,9 @@ from prune_gui.language import SOURCE, language, tr
 from prune_gui.resources import resource
 
 MARGIN = 24
+SIZE = QSize(760, 820)
+TITLE_BAR = 40
+"""Pixels that the system may put above a window."""
 
 
 class Guide(QDialog):
@@ -29,7 +32,8 @@ class Guide(QDialog):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.browser)
-        self.resize(760, 820)
+        free = parent.screen().availableSize() - QSize(0, TITLE_BAR)
+        self.resize(SIZE.boundedTo(free))
 
     def follow(self, link: QUrl) -> None:
         """Go to a heading of the guide, or open another page in the browser of the system."""

@@ -62,6 +62,7 @@ class Palette(QFrame):
         self._line.installEventFilter(self)
         self.setFocusProxy(self._line)
         self._list = _table()
+        self._list.setAccessibleName(tr("Command palette"))
         self._list.setRootIsDecorated(False)
         self._list.setHeaderHidden(True)
         self._list.itemActivated.connect(self._run)

@@ -120,10 +120,11 @@ def colours(palette: QPalette) -> Colours:
     return DARK if palette.color(QPalette.ColorRole.Base).lightness() < 128 else LIGHT
 
 
-class PlainButtons(QProxyStyle):
-    """A style without icons on the buttons of dialogs.
+class PlainStyle(QProxyStyle):
+    """A style without icons on the buttons of dialogs, and with frames around what has the focus.
 
-    Some platforms put their own there, which know nothing of the palette: dark on dark.
+    Some platforms put their own icons there, which know nothing of the palette: dark on dark. Qt
+    would have a frame lie below what is around the widget, and be a part of it.
     """
 
     def __init__(self, base: str | QStyle) -> None:
@@ -137,9 +138,11 @@ class PlainButtons(QProxyStyle):
         widget: QWidget | None = None,
         returnData: QStyleHintReturn | None = None,  # noqa: N803 - as Qt has it
     ) -> int:
-        """Return what the base does, but for the icons."""
+        """Return what the base does, but for the icons and the frames."""
         if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
             return 0
+        if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
+            return 1
         return super().styleHint(hint, option, widget, returnData)
 
 
@@ -155,7 +158,7 @@ class Theme(QObject):
         super().__init__(app)
         self._app = app
         self._mode = mode
-        app.setStyle(PlainButtons("Fusion"))
+        app.setStyle(PlainStyle("Fusion"))
         app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
         self.use(mode)
 

@@ -33,12 +33,14 @@ from prune_gui.gui import actions, dialogs, presets
 from prune_gui.gui.before_key import BeforeKey
 from prune_gui.gui.commands import Commands
 from prune_gui.gui.dialogs import ErrorBox
+from prune_gui.gui.focus_frame import FocusFrame
 from prune_gui.gui.log_feed import Entry
 from prune_gui.gui.panels.draft_panel import DraftPanel
 from prune_gui.gui.panels.history_panel import HistoryPanel
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.stack_panel import StackPanel
 from prune_gui.gui.panels.tree_panel import TreePanel
+from prune_gui.gui.panes import Panes
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.reload_notice import ReloadNotice
@@ -88,6 +90,7 @@ class MainWindow(QMainWindow):
     status: StatusBar
     taking: TakeAway
     acts: actions.Actions
+    panes: Panes
 
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__()
@@ -118,6 +121,11 @@ class MainWindow(QMainWindow):
         self._centre.addWidget(self.views)
         self.setCentralWidget(self._centre)
         self._docks = self._make_docks()
+        self.panes = Panes(
+            self,
+            [self.tree, self._welcome, self.views, self.draft, self.stack, self.history, self.log],
+        )
+        self._focus_frame = FocusFrame(self)
         self._make_toolbar()
         self._make_menus()
         self.stack.offer(

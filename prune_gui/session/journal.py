@@ -76,12 +76,14 @@ class Unsaved(BaseModel):
 
     @property
     def writer_lives(self) -> bool:
-        """Whether the process that wrote it still runs."""
+        """Whether the process that wrote it still runs. One that nobody waited for does not."""
         import psutil
 
         number, began = self.process
         try:
-            return abs(psutil.Process(number).create_time() - began) < ONE_SECOND
+            writer = psutil.Process(number)
+            same = abs(writer.create_time() - began) < ONE_SECOND
+            return same and writer.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 

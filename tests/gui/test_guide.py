@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 import translate
-from PySide6.QtCore import QUrl
+from PySide6.QtCore import QSize, QUrl
 
 from prune_gui.gui.actions import MENUS
 from prune_gui.gui.guide import Guide, guide_path
@@ -87,3 +87,16 @@ def test_a_guide_has_the_same_parts_and_code_in_every_language(code):
         return signs, set(re.findall(r"`([^`]+)`", text))
 
     assert parts(source_of(code)) == parts(source_of(SOURCE))
+
+
+def test_the_guide_is_no_higher_than_the_screen(window, monkeypatch):
+    class Low:
+        """A screen on which all of the guide would not fit."""
+
+        def availableSize(self) -> QSize:  # noqa: N802 - as Qt has it
+            return QSize(1280, 800)
+
+    monkeypatch.setattr(window, "screen", Low)
+    guide = Guide(window)
+    assert guide.height() < 800
+    guide.deleteLater()

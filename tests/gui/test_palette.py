@@ -68,3 +68,10 @@ def test_every_action_is_listed_and_every_key_shown(window, qtbot):
         [*filter(None, map(keys, every)), *(key for _, key in IN_PICTURES)]
     )
     window.findChild(Shortcuts).close()
+
+
+def test_a_screen_reader_can_name_the_list_of_commands(window):
+    window.show_palette()
+    palette = window.findChild(Palette)
+    assert palette._list.accessibleName()
+    palette.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from foreign import foreign
 
@@ -95,3 +97,12 @@ def test_files_beside_the_recipe_are_still_found(tmp_path, session):
     session.history = session.history.act("Add", beside)
     unsaved = journal_module.Unsaved.of(session)
     assert unsaved.parsed().locate("scores.pt") == Path("elsewhere/scores.pt").absolute()
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="a process that ended is gone at once here")
+def test_what_a_process_left_that_nobody_waited_for_is_left_behind(session):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        began = psutil.Process(process.pid).create_time()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        kept = Unsaved.of(session).model_copy(update={"process": (process.pid, began)})
+        assert not kept.writer_lives

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -119,7 +120,7 @@ class DraftPanel(QWidget):
         self._editing = index, step
         self._show_step(step)
         self._turn_preview(on=True)
-        self.method.setFocus()
+        self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)  # or Fusion would not show it
 
     def stop_editing(self) -> None:
         """Leave the step that is edited as it is."""
@@ -225,6 +226,13 @@ class DraftPanel(QWidget):
         if event.type() == QEvent.Type.PaletteChange:
             self._show_mode()
         super().changeEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Leave the step that is edited by Escape, as by Cancel."""
+        if event.key() == Qt.Key.Key_Escape and self.editing:
+            self.stop_editing()
+        else:
+            super().keyPressEvent(event)
 
     def _lay_out(self) -> None:
         rows = QFormLayout()

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 from prune_gui.gui.views.axes import CountAxis
 from prune_gui.gui.views.cut_line import CutLine, Scale, arrange
 from prune_gui.gui.views.drawable import LEAST, drawable, stretch
+from prune_gui.gui.views.getting_around import go_along_by_keys
 from prune_gui.gui.views.legend import SPACE, legend, unbroken
 from prune_gui.gui.views.line import Line
 from prune_gui.gui.views.narrow_box import NarrowBox
@@ -75,6 +76,7 @@ class DistributionView(View):
         self._plot = Plot({"left": CountAxis("left")})
         self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
+        go_along_by_keys(self._plot)
         self._of, self._how = NarrowBox(), NarrowBox()
         self._of.setAccessibleName(tr("Which numbers"))
         self._of.setToolTip(tr("What lies along the axis"))

@@ -1,4 +1,4 @@
-"""The buttons and keys by which one gets around in a picture of a plane."""
+"""The buttons and keys by which one gets around in a picture."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.map_canvas import MapCanvas
+    from prune_gui.gui.views.plot import Plot
 
 ZOOM: Final = 1.3
 ZOOMS: Final = {"+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM}
@@ -45,6 +46,25 @@ def pan_by_arrows(picture: MapCanvas) -> None:
     """Let the arrows move a picture while it has the focus."""
     for key, (across, down) in PANS.items():
         _shortcut(key, partial(picture.pan, across, down), picture)
+
+
+def go_along_by_keys(plot: Plot) -> None:
+    """Let plus and minus zoom a plot along its lower axis while it has the focus, and arrows move.
+
+    F shows all of it, as far as its limits reach.
+    """
+
+    def move(share: float) -> None:
+        plot.view.translateBy(x=share * plot.viewRect().width())
+
+    def fit() -> None:
+        plot.setXRange(*plot.view.state["limits"]["xLimits"], padding=0)
+
+    for key, factor in ZOOMS.items():
+        _shortcut(key, partial(plot.view.scaleBy, x=factor), plot)
+    for key in ("Left", "Right"):
+        _shortcut(key, partial(move, PANS[key][0]), plot)
+    _shortcut("F", fit, plot)
 
 
 def _shortcut(key: str, act: Callable[[], None], where: QWidget) -> None:

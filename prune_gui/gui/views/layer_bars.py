@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.gui.theme import Colours
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
+from prune_gui.gui.views.getting_around import go_along_by_keys
 from prune_gui.gui.views.plot import Plot
 from prune_gui.language import later, number, tr
 
@@ -140,6 +141,7 @@ class LayerBars(QWidget):
             layout.addWidget(plot, stretch)
             plot.setAccessibleName(tr(name))
             plot.setMouseEnabled(x=True, y=False)
+            go_along_by_keys(plot)
             plot.setMinimumHeight(least)
             plot.plotItem.getAxis("left").setWidth(AXIS_WIDTH)
             plot.scene().sigMouseMoved.connect(lambda at, plot=plot: self._point_at(plot, at))

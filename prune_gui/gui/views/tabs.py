@@ -11,6 +11,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
+from prune_gui.gui.panes import order_tabs
 from prune_gui.gui.qt_classes import make_classes
 from prune_gui.gui.views.subject import Subject, bare_facts, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
@@ -76,7 +77,11 @@ class ViewTabs(QWidget):
         self._actions: Sequence[QAction] = ()
         self._memory: int | None = None
         self._tabs = QTabWidget(documentMode=True)
-        self._tabs.setAccessibleName(tr("Views of the parameter"))
+        # Its place in the order of the tab key is that of its bar, not one more.
+        self._tabs.setFocusProxy(None)  # type: ignore[arg-type]  # it may be None
+        self._tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        for widget in (self._tabs, self._tabs.tabBar()):
+            widget.setAccessibleName(tr("Views of the parameter"))
         for title in TITLES.values():
             self._tabs.addTab(QWidget(), tr(title))
         self._name, self._facts = QLabel(), QLabel()
@@ -203,11 +208,17 @@ class ViewTabs(QWidget):
         self._offer_on(view)
         view.pictured.connect(self.changed)
         place = list(TITLES).index(name)
+        empty = self._tabs.widget(place)
+        assert empty is not None
+        had_focus = empty.hasFocus()  # for lack of anything in it that takes it
         with QSignalBlocker(self._tabs):  # what is in front stays in front
             in_front = self._tabs.currentIndex()
             self._tabs.insertTab(place, view, tr(TITLES[name]))
             self._tabs.setCurrentIndex(in_front)
             self._tabs.removeTab(place + 1)
+        order_tabs(self._tabs)
+        if had_focus:
+            self._tabs.tabBar().setFocus(Qt.FocusReason.ShortcutFocusReason)
         return view
 
     def _limit(self, view: MapView) -> None:

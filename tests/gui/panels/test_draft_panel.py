@@ -176,6 +176,30 @@ def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench,
     assert not draft.editing
 
 
+def test_the_form_shows_that_it_has_the_focus_when_a_step_is_edited(
+    demo_window, draft, workbench, make_step, qtbot
+):
+    workbench.edit(lambda session: session.add(make_step()))
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    demo_window.stack.list.setFocus()
+    demo_window.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange, False)
+    draft.edit(0)
+    assert draft.method.hasFocus()
+    assert demo_window.testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
+
+
+def test_escape_leaves_an_edited_step_as_it_is(draft, workbench, make_step, qtbot):
+    workbench.edit(lambda session: session.add(make_step()))
+    before = workbench.session.steps
+    draft.edit(0)
+    draft.form.set_amount(0.9)
+    qtbot.keyClick(draft.method, Qt.Key.Key_Escape)
+    assert not draft.editing
+    assert workbench.draft is None
+    assert workbench.session.steps == before
+
+
 def test_editing_ends_when_the_step_is_changed_otherwise(draft, workbench, make_step):
     workbench.edit(lambda session: session.add(make_step()))
     draft.edit(0)

@@ -5,7 +5,7 @@ import pytest
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QDialogButtonBox, QProxyStyle, QStyle
 
-from prune_gui.gui.theme import DARK, LIGHT, PlainButtons, Theme, colours
+from prune_gui.gui.theme import DARK, LIGHT, PlainStyle, Theme, colours
 from prune_gui.recipe.codes import IN_FILE, KEPT
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
@@ -102,8 +102,8 @@ def test_buttons_of_dialogs_have_no_icons_wherever_the_platform_wants_them(app, 
 
     app.setStyle(_WithIcons("Fusion"))
     assert icons() == [True]
-    app.setStyle(PlainButtons(_WithIcons("Fusion")))
+    app.setStyle(PlainStyle(_WithIcons("Fusion")))
     assert icons() == [False]
     theme = Theme(app, "dark")
-    assert isinstance(app.style(), PlainButtons)
+    assert isinstance(app.style(), PlainStyle)
     theme.deleteLater()

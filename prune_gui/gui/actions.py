@@ -168,8 +168,10 @@ def _make(act: Act, window: MainWindow) -> QAction:
     action.setCheckable(act.checked is not None)
     if act.icon is not None:
         action.setIcon(icon(act.icon))
-    if act.key is not None:
+    if isinstance(act.key, str):
         action.setShortcut(QKeySequence(act.key))
+    elif act.key is not None:
+        action.setShortcuts(act.key)  # all that are usual: Ctrl+Y beside Ctrl+Shift+Z
     if act.in_stack:
         action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)

@@ -35,6 +35,8 @@ IN_PICTURES: Final = (
     (later("One entry per pixel"), "1"),
     (later("Zoom in, zoom out"), "+  -"),
     (later("Move the picture"), later("Arrows")),
+    (later("Pin the entry in the middle, or let go of it"), later("Space")),
+    (later("Pin the entry beside it"), later("Shift and arrows")),
     (later("Before, without the stack and the draft"), later("Hold B")),
 )
 """Keys of the views, which are no actions of the window."""

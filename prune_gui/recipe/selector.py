@@ -136,8 +136,8 @@ class Pattern:
 
 
 def patterns_in(line: str) -> tuple[str, ...]:
-    """Return the patterns in a line, which commas part; those within brackets do not."""
-    parts = re.split(r",(?![^\[]*\])", line)
+    """Return the patterns in a line, which commas part, and blanks before "!"; not in brackets."""
+    parts = re.split(r"(?:,|\s(?=!))(?![^\[]*\])", line)
     return tuple(part.strip() for part in parts if part.strip())
 
 

@@ -25,7 +25,7 @@ class _Kept(BaseModel):
         states: by name, as YAML.
     """
 
-    checkpoint: Path
+    checkpoint: str
     states: dict[str, str] = {}
 
 
@@ -71,10 +71,11 @@ def _read(checkpoint: Checkpoint, path: Path) -> _Kept:
         pass
     except (OSError, ValidationError) as error:
         log.warning("%s cannot be read: %s", path, error)
-    return _Kept(checkpoint=checkpoint.path.absolute())
+    name = str(checkpoint.path.absolute()).encode(errors="backslashreplace")
+    return _Kept(checkpoint=name.decode())
 
 
 def _path(checkpoint: Checkpoint, folder: Path | None) -> Path:
     whose = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
     folder = folder or user_data_path("prune-gui", appauthor=False) / "states"
-    return folder / f"{hashlib.sha256(whose.encode()).hexdigest()[:32]}.json"
+    return folder / f"{hashlib.sha256(whose.encode(errors='surrogatepass')).hexdigest()[:32]}.json"

@@ -87,3 +87,8 @@ def test_a_file_that_is_broken_or_cannot_be_written_harms_nothing(opened, name, 
     name(session, "all", ALL)
     assert "cannot be kept" in caplog.text
     assert set(session.named_states) == {"half", "all"}
+
+
+def test_a_file_whose_name_is_no_text_has_named_states_too(opened, name):
+    name(opened("a\udcff"), "half", HALF)
+    assert set(opened("a\udcff").named_states) == {"half"}

@@ -32,6 +32,13 @@ MARK_BELOW = 8
 """Pixels per cell below which a lone cell is hard to see."""
 MARK = 13
 """Diameter of a mark in pixels."""
+STEPS = {
+    Qt.Key.Key_Up: (-1, 0),
+    Qt.Key.Key_Down: (1, 0),
+    Qt.Key.Key_Left: (0, -1),
+    Qt.Key.Key_Right: (0, 1),
+}
+"""Rows and columns to the next entry."""
 MARGIN = 0.01
 """Room on each side of a picture that is fitted, as a share of it."""
 
@@ -64,7 +71,7 @@ class MapCanvas(Plot):
 
     Signals:
         pointed: (row, column) or None: the cursor is there.
-        clicked: likewise, with the left button.
+        clicked: likewise, with the left button or by keys.
         escaped: the key was pressed.
     """
 
@@ -244,11 +251,26 @@ class MapCanvas(Plot):
         self.margins.recolour(colours)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Tell of Escape."""
-        if event.key() == Qt.Key.Key_Escape:
+        """Click by Space on the entry that is pinned or in the middle, by Shift on the next one."""
+        key, shift = Qt.Key(event.key()), Qt.KeyboardModifier.ShiftModifier
+        if key == Qt.Key.Key_Escape:
             self.escaped.emit()
+        elif key == Qt.Key.Key_Space:
+            middle = self.view.mapViewToScene(self.sight.center())
+            self.clicked.emit(self._pinned or self._place(middle))
+        elif key in STEPS and event.modifiers() & shift and self._pinned is not None:
+            self._click_beside(self._pinned, STEPS[key])
         else:
             super().keyPressEvent(event)
+
+    def _click_beside(self, place: tuple[int, int], step: tuple[int, int]) -> None:
+        row, column = place[0] + step[0], place[1] + step[1]
+        if self.layout_shown is not None and self.layout_shown.holds(row, column):
+            self.clicked.emit((row, column))
+            shown, entry = self.sight, QRectF(column - 0.5, row - 0.5, 1, 1)
+            if not shown.contains(entry):
+                shown.translate(step[1] * shown.width() / 2, step[0] * shown.height() / 2)
+                self.setRange(shown, padding=0)
 
     def _click(self, event: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton and not event.double():

@@ -285,6 +285,7 @@ def test_the_tab_key_goes_from_top_to_bottom(draft, method, qtbot):
 
 def test_commas_in_brackets_do_not_part_globs():
     assert patterns_in(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
+    assert patterns_in("a.*  !*.bias !x[ !]y") == ("a.*", "!*.bias", "!x[ !]y")
 
 
 class TestStack:

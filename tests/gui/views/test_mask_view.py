@@ -438,3 +438,26 @@ def test_controls_stay_where_they_are_when_there_is_more_to_choose(mask, bench):
         places.add(tuple(button.geometry().getCoords() for button in buttons))
     assert len(buttons) == 2
     assert len(places) == 1
+
+
+def test_keys_pin_the_entry_in_the_middle_and_those_beside_it(mask, bench, qtbot):
+    def press(key, modifier=Qt.KeyboardModifier.NoModifier):
+        qtbot.keyClick(mask._plot, key, modifier)
+        bench.until_idle()
+
+    shift = Qt.KeyboardModifier.ShiftModifier
+    mask._plot.setRange(xRange=(2.5, 3.5), yRange=(1.5, 2.5), padding=0)
+    bench.until_idle()
+    press(Qt.Key.Key_Right, shift)
+    assert _pinned(mask) is None
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask).startswith("Pinned [2, 3]")
+    press(Qt.Key.Key_Down, shift)
+    press(Qt.Key.Key_Left, shift)
+    assert _pinned(mask).startswith("Pinned [3, 2]")
+    assert mask._plot.sight.contains(2, 3)
+    for _ in range(9):
+        press(Qt.Key.Key_Up, shift)
+    assert _pinned(mask).startswith("Pinned [0, 2]")
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask) is None

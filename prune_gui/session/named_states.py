@@ -77,5 +77,5 @@ def _read(checkpoint: Checkpoint, path: Path) -> _Kept:
 
 def _path(checkpoint: Checkpoint, folder: Path | None) -> Path:
     whose = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
-    folder = folder or user_data_path("prune-gui", appauthor=False) / "states"
-    return folder / f"{hashlib.sha256(whose.encode(errors='surrogatepass')).hexdigest()[:32]}.json"
+    file = hashlib.sha256(whose.encode(errors="surrogatepass")).hexdigest()[:32]
+    return (folder or user_data_path("prune-gui", appauthor=False) / "states") / f"{file}.json"

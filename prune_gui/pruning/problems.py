@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.language import later, tr, trn
@@ -10,28 +11,28 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MESSAGES: Final = {
-    "bool_parsing": later("Input should be a valid boolean, unable to interpret input"),
-    "bool_type": later("Input should be a valid boolean"),
-    "extra_forbidden": later("Extra inputs are not permitted"),
-    "finite_number": later("Input should be a finite number"),
-    "float_parsing": later("Input should be a valid number, unable to parse string as a number"),
-    "float_type": later("Input should be a valid number"),
-    "greater_than": later("Input should be greater than {gt:g}"),
-    "greater_than_equal": later("Input should be greater than or equal to {ge:g}"),
-    "int_type": later("Input should be a valid integer"),
-    "less_than": later("Input should be less than {lt:g}"),
-    "less_than_equal": later("Input should be less than or equal to {le:g}"),
-    "literal_error": later("Input should be {expected}"),
-    "missing": later("Field required"),
-    "model_type": later("Input should be a valid dictionary or instance of {class_name}"),
-    "string_type": later("Input should be a valid string"),
-    "tuple_type": later("Input should be a valid tuple"),
+    "bool_parsing": later("true or false is expected"),
+    "bool_type": later("true or false is expected"),
+    "extra_forbidden": later("there is no such field"),
+    "finite_number": later("a finite number is expected"),
+    "float_parsing": later("a number is expected"),
+    "float_type": later("a number is expected"),
+    "greater_than": later("a number above {gt:g} is expected"),
+    "greater_than_equal": later("a number of at least {ge:g} is expected"),
+    "int_type": later("a whole number is expected"),
+    "less_than": later("a number below {lt:g} is expected"),
+    "less_than_equal": later("a number of at most {le:g} is expected"),
+    "literal_error": later("{expected} is expected"),
+    "missing": later("it is missing"),
+    "model_type": later("fields such as method: l1_unstructured are expected"),
+    "string_type": later("text is expected"),
+    "tuple_type": later("a list such as [a, b] is expected"),
 }
-"""By the type of the problem. What is not here is said in pydantic's English."""
+"""By the type of the problem. Of what is not here, pydantic's own English is told."""
 
 
 def in_words(problem: ErrorDetails) -> str:
-    """Return what is wrong with a value, as pydantic says it in English.
+    """Return what is wrong with a value, to be written after the name of what has it.
 
     Of a validator of this program that is what it raised, and nothing else.
     """
@@ -43,25 +44,48 @@ def in_words(problem: ErrorDetails) -> str:
             return tr(MESSAGES[kind], expected=_choice(context["expected"]))
         case "string_too_short":
             return trn(
-                "String should have at least {count} character",
-                "String should have at least {count} characters",
+                "at least {count} character is expected",
+                "at least {count} characters are expected",
                 context["min_length"],
             )
         case "too_short":
             return trn(
-                "There should be at least {count} item, not {actual}",
-                "There should be at least {count} items, not {actual}",
+                "at least {count} item is expected, not {actual}",
+                "at least {count} items are expected, not {actual}",
                 context["min_length"],
                 actual=context["actual_length"],
             )
         case "too_long":
             return trn(
-                "There should be at most {count} item, not {actual}",
-                "There should be at most {count} items, not {actual}",
+                "at most {count} item is expected, not {actual}",
+                "at most {count} items are expected, not {actual}",
                 context["max_length"],
                 actual=context["actual_length"],
             )
     return tr(MESSAGES[kind], **context) if kind in MESSAGES else problem["msg"]
+
+
+def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
+    """Return the problems without those that others of the same value make needless.
+
+    Args:
+        problems: pydantic has one for each type that a value may have, and for what follows.
+        depth: how many parts of the location of a problem say which value it is about.
+    """
+    kinds: dict[tuple[int | str, ...], set[str]] = {}
+    for problem in problems:
+        kinds.setdefault(problem["loc"][:depth], set()).add(problem["type"])
+
+    def is_needless(problem: ErrorDetails) -> bool:
+        others = kinds[problem["loc"][:depth]] - {problem["type"]}
+        match problem["type"]:
+            case "int_type":
+                return not others.isdisjoint({"float_type", "float_parsing"})
+            case "too_short":
+                return bool(others)
+        return False
+
+    return [problem for problem in problems if not is_needless(problem)]
 
 
 def _choice(expected: str) -> str:

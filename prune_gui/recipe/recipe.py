@@ -18,7 +18,7 @@ from pydantic import (
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.problems import in_words
+from prune_gui.pruning.problems import in_words, telling
 from prune_gui.recipe.step import PatternText, Step
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class Recipe(BaseModel):
         try:
             recipe = cls.model_validate(fields)
         except ValidationError as error:
-            problems = tr("; ").join(dict.fromkeys(map(_explain, error.errors(include_url=False))))
+            told = telling(error.errors(include_url=False), depth=3)  # steps, a number, a field
+            problems = tr("; ").join(dict.fromkeys(map(_explain, told)))
             raise RecipeError(
                 tr("{recipe}: {problems}.", recipe=source, problems=problems)
             ) from error
@@ -181,8 +182,7 @@ def _not_yaml(source: str, error: yaml.MarkedYAMLError) -> str:
 
 def _explain(problem: ErrorDetails) -> str:
     """Say what is wrong with a recipe, and where."""
-    unknown = problem["type"] == "extra_forbidden"
-    reason = tr("there is no such field") if unknown else in_words(problem)
+    reason = in_words(problem)
     match problem["loc"]:
         case ("steps", int(place), field, *_):
             return tr(

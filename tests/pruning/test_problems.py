@@ -14,9 +14,9 @@ from prune_gui.pruning.problems import MESSAGES, in_words
 
 CONTEXTS = {
     "greater_than": {"gt": 0.5},
-    "greater_than_equal": {"ge": 0.0},
+    "greater_than_equal": {"ge": 0},
     "less_than": {"lt": 3},
-    "less_than_equal": {"le": 1.0},
+    "less_than_equal": {"le": 1},
     "literal_error": {"expected": "'local', 'global' or 'row'"},
     "model_type": {"class_name": "Recipe"},
 }
@@ -24,10 +24,12 @@ ODD = (None, True, -1, 3, 0.5, 7.25, -0.5, math.nan, math.inf, "", "odd", [], [1
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
-def test_what_pydantic_says_in_english_is_said_in_its_words(kind):
+def test_no_word_of_a_library_is_needed_to_understand_what_is_expected(kind):
     problem = PydanticKnownError(kind, CONTEXTS.get(kind))
     told = {"type": kind, "msg": problem.message(), "ctx": CONTEXTS.get(kind, {})}
-    assert in_words(told) == problem.message()
+    assert not {"Input", "valid", "tuple", "dictionary", "instance"} & set(in_words(told).split())
+    context = {} if kind == "model_type" else CONTEXTS.get(kind, {})
+    assert all(f"{value}" in in_words(told) for value in context.values())
 
 
 def problems(method: str, field: str) -> list[str]:

@@ -104,14 +104,28 @@ def test_what_is_no_recipe_is_refused_in_one_line_that_says_where(text, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("steps: [{method: identity, targets: []}]", r"targets: .* at least 1 item, not 0\.$"),
-        ("steps: [{method: identity, targets: ['']}]", r"targets: .* at least 1 character;"),
-        ("steps:\n" + "- {method: identity, targets: [a]}\n" * 251, "at most 250 items, not 251"),
+        ("steps: [{method: identity, targets: []}]", "targets: at least 1 item is expected, not 0"),
+        ("steps: [{method: identity, targets: ['']}]", r"at least 1 character is expected\.$"),
+        (
+            "steps:\n" + "- {method: identity, targets: [a]}\n" * 251,
+            "at most 250 items are expected, not 251",
+        ),
     ],
 )
 def test_what_is_too_few_or_too_many_is_counted(text, says):
     with pytest.raises(RecipeError, match=says):
         Recipe.from_yaml(text)
+
+
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [("x", "amount: a number is expected."), ("-0.5", "amount: a share must lie between")],
+)
+def test_the_types_that_a_value_might_have_are_told_as_one(amount, says):
+    with pytest.raises(RecipeError) as caught:
+        Recipe.from_yaml(f"steps: [{{method: l1_unstructured, targets: [a], amount: {amount}}}]")
+    assert str(caught.value).startswith(f"The recipe: step 1, {says}")
+    assert str(caught.value).count("amount") == 1
 
 
 def test_a_place_is_a_step_only_among_the_steps():

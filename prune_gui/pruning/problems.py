@@ -39,7 +39,7 @@ def in_words(problem: ErrorDetails) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "value_error":
-            return str(context["error"])
+            return str(context["error"]).removesuffix(".")
         case "literal_error":
             return tr(MESSAGES[kind], expected=_choice(context["expected"]))
         case "string_too_short":

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe.selector import Pattern
 
 DESIGNED = """
 version: 1
@@ -33,7 +34,19 @@ steps:
 """
 
 amounts = st.floats(0, 1) | st.integers(0, 10**9)
-patterns = st.lists(st.text(min_size=1, max_size=9), min_size=1, max_size=3)
+
+
+def is_pattern(text):
+    """Tell whether a text is no condition that makes no sense, such as "shape:"."""
+    try:
+        Pattern.parse(text)
+    except RecipeError:
+        return False
+    return True
+
+
+pattern = st.text(min_size=1, max_size=9).filter(is_pattern)
+patterns = st.lists(pattern, min_size=1, max_size=3)
 steps = st.one_of(
     st.fixed_dictionaries(
         {

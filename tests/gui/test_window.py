@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
-from PySide6.QtTest import QTest
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
@@ -492,13 +491,3 @@ def test_a_saved_name_goes_beside_its_input():
 def test_shipped_files_are_known_as_such(tmp_path):
     assert commands._is_shipped(resource("demo", "digits_cnn.yaml"))
     assert not commands._is_shipped(tmp_path / "digits_cnn.yaml")
-
-
-def test_every_usual_key_of_an_action_works(demo_window, workbench, make_step, qtbot):
-    workbench.edit(lambda session: session.add(make_step()))
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
-    for keys in ("Ctrl+Y", "Ctrl+Shift+Z"):
-        demo_window.acts["undo"].trigger()
-        QTest.keySequence(demo_window.tree.tree, QKeySequence(keys))
-        assert len(workbench.session.steps) == 1

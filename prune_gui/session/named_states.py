@@ -41,7 +41,11 @@ def load(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe
 
 
 def keep(session: Session, folder: Path | None = None) -> None:
-    """Write down what named states were added or taken away; another window may add some too."""
+    """Write down what named states were added or taken away since they last were.
+
+    Another window may add some to those of the same checkpoint. What cannot be written down now is
+    tried again the next time.
+    """
     now, before = session.named_states, session.kept_states
     if now == before:
         return
@@ -61,7 +65,8 @@ def keep(session: Session, folder: Path | None = None) -> None:
         draft.replace(path)
     except (OSError, UnicodeEncodeError, PruneGuiError) as error:
         log.warning("The named states cannot be kept in %s: %s", path, error)
-    session.kept_states = dict(now)
+    else:
+        session.kept_states = dict(now)
 
 
 def _read(checkpoint: Checkpoint, path: Path) -> _Kept:

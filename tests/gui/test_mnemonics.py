@@ -62,7 +62,7 @@ def test_in_a_menu(demo_window):
     offered += [demo_window.stack.list.actions(), demo_window.views.mask_view.actions()]
     demo_window.tree.tree.selectAll()
     menu = QMenu(demo_window)
-    demo_window.tree._offer_selected(menu, demo_window.tree.tree.rows.rows())
+    demo_window.tree._offer_selected(menu, demo_window.tree.tree.selection.rows())
     offered.append([*menu.actions(), *demo_window.tree.tree.actions()])
     twice = [given_twice(action.text() for action in actions) for actions in offered]
     assert twice == [[]] * 8

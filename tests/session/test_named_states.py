@@ -87,6 +87,9 @@ def test_a_file_that_is_broken_or_cannot_be_written_harms_nothing(opened, name, 
     name(session, "all", ALL)
     assert "cannot be kept" in caplog.text
     assert set(session.named_states) == {"half", "all"}
+    file.parent.unlink()
+    named_states.keep(session, file.parent)
+    assert set(opened().named_states) == {"all"}  # the other was taken away by hand
 
 
 def test_a_file_whose_name_is_no_text_has_named_states_too(opened, name):

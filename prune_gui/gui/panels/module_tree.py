@@ -54,16 +54,16 @@ class ModuleTree(QTreeView):
     """Shows modules and parameters.
 
     Attributes:
-        rows: what is selected.
+        selection: the rows that are selected.
     """
 
-    rows: WholeRows
+    selection: WholeRows
 
     def __init__(self, model: TreeModel, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setModel(model)
-        self.rows = WholeRows(model, self)
-        self.setSelectionModel(self.rows)
+        self.selection = WholeRows(model, self)
+        self.setSelectionModel(self.selection)
         self.setAccessibleName(tr("Modules and parameters"))
         self.setUniformRowHeights(True)
         self.setIndentation(INDENTATION)
@@ -75,7 +75,7 @@ class ModuleTree(QTreeView):
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         TreeColumns(self)
         self.setAutoScroll(False)  # it would hide the names to show the column clicked on
-        self.rows.currentChanged.connect(
+        self.selection.currentChanged.connect(
             lambda current, _: self.scrollTo(current.siblingAtColumn(Column.NAME))
         )
 
@@ -85,5 +85,5 @@ class ModuleTree(QTreeView):
         if last := model.rowCount():
             first = model.index(0, Column.NAME)
             rows = QItemSelection(first, model.index(last - 1, Column.NAME))
-            self.rows.setCurrentIndex(first, Flag.NoUpdate)
-            self.rows.select(rows, Flag.ClearAndSelect)
+            self.selection.setCurrentIndex(first, Flag.NoUpdate)
+            self.selection.select(rows, Flag.ClearAndSelect)

@@ -83,7 +83,7 @@ class TreePanel(QWidget):
         self._found.setContentsMargins(4, 0, 4, 0)
         self._found.hide()
         self.tree = ModuleTree(self._model)
-        self.tree.rows.selectionChanged.connect(self._select)
+        self.tree.selection.selectionChanged.connect(self._select)
         self.tree.customContextMenuRequested.connect(self._show_menu)
         self._remarks = QToolButton()
         self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -168,7 +168,7 @@ class TreePanel(QWidget):
     @property
     def prunable_selection(self) -> frozenset[str]:
         """The names of all parameters selected, or shown below what is, that can be pruned."""
-        return self._model.prunable_below(self.tree.rows.rows())
+        return self._model.prunable_below(self.tree.selection.rows())
 
     def toggle_protection(self) -> None:
         """Protect what is selected; or, if all of it is, do so no longer."""
@@ -191,7 +191,7 @@ class TreePanel(QWidget):
             return
         if self._open_before_filter is None:
             self._open_before_filter = list(self._open_paths())
-        selection = self.tree.rows
+        selection = self.tree.selection
         selection.blockSignals(True)  # what is filtered away stays selected
         shown, everything = self._model.filter(text)
         if text.strip():
@@ -224,15 +224,15 @@ class TreePanel(QWidget):
     def _select_found(self) -> None:
         """Select what the filter found: the uppermost rows, which mean all of it."""
         if self.filter.text().strip() and self._model.rowCount():
-            self.tree.rows.blockSignals(True)
+            self.tree.selection.blockSignals(True)
             self.tree.selectAll()
-            self.tree.rows.blockSignals(False)
+            self.tree.selection.blockSignals(False)
             self.tree.viewport().update()
             self.tree.setFocus()
             self._select()  # the same rows may mean other parameters than under another filter
 
     def _select(self) -> None:
-        rows = self.tree.rows.rows()
+        rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
         self._selected = [node.path for node in nodes]
         parameters = [node.tensor for node in nodes if node.tensor and not node.below]
@@ -281,7 +281,7 @@ class TreePanel(QWidget):
 
     def _show_menu(self, at: QPoint) -> None:
         menu = QMenu(self)
-        if rows := self.tree.rows.rows():
+        if rows := self.tree.selection.rows():
             self._offer_selected(menu, rows)
             menu.addSeparator()
         menu.addActions(self.tree.actions())

@@ -49,7 +49,7 @@ def test_rows_are_selected_as_in_any_tree(panel, qtbot, modifier):
             names.setdefault(view, []).append(chosen)
     assert names[panel.tree] == names[plain]
     assert len(names[plain][2]) > 1 or modifier is Modifier.ControlModifier
-    rows = panel.tree.rows.rows()
+    rows = panel.tree.selection.rows()
     assert {panel._model.node(row).path for row in rows} == names[plain][-1]
 
 
@@ -83,5 +83,5 @@ def test_a_selection_asks_no_row_more_often_when_there_are_more(panel, qtbot, mo
             ),
             flag.ClearAndSelect | flag.Rows,
         )
-        costs.append(asked / len(tree.rows.rows()))
+        costs.append(asked / len(tree.selection.rows()))
     assert max(costs) < 1.5 * min(costs), costs

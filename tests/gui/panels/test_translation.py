@@ -54,7 +54,7 @@ def test_the_tree_speaks_the_language(qtbot, workbench, open_file, demo_checkpoi
     tree.filter.setText("weight")
     menu = QMenu(tree)
     tree.tree.selectAll()
-    tree._offer_selected(menu, tree.tree.rows.rows())
+    tree._offer_selected(menu, tree.tree.selection.rows())
     assert untranslated_in(tree, *names()) == set()
     tree.filter.clear()
     assert untranslated_in(tree, *names()) == set()

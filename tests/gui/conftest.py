@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from foreign import foreign
-from PySide6.QtCore import QTranslator
-from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
+from PySide6.QtCore import Qt, QTranslator
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.theme import Theme
@@ -24,6 +25,14 @@ def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture(autouse=True)
+def _no_key_is_held(qapp) -> Iterator[None]:
+    """Let go of what a test held: QTest leaves it pressed, and selecting would then add."""
+    yield
+    if qapp.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
+        QTest.keyClick(QWidget(), Qt.Key.Key_A)
 
 
 class QtCatalogue(QTranslator):
@@ -55,12 +64,13 @@ def workbench(qtbot) -> Iterator[Workbench]:
 
 
 @pytest.fixture
-def open_file(qtbot, workbench) -> Callable[..., None]:
+def open_file(qtbot, workbench, settle) -> Callable[..., None]:
     """Return what opens a checkpoint and waits until it is resolved."""
 
     def open_and_wait(path: Path, recipe: Path | None = None) -> None:
-        with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
+        with qtbot.waitSignal(workbench.opened, timeout=60_000):
             workbench.open(path, recipe)
+        settle()
 
     return open_and_wait
 

@@ -10,6 +10,7 @@ from platformdirs import user_data_path
 from pydantic import BaseModel, ValidationError
 
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.checkpoint.atomic import replacing
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.session.session import Session
@@ -53,16 +54,16 @@ def keep(session: Session, folder: Path | None = None) -> None:
     kept = _read(session.checkpoint, path)
     for name in before.keys() - now.keys():
         kept.states.pop(name, None)
-    draft = path.with_suffix(".tmp")
     try:
         kept.states.update(
             (name, recipe.anchored().to_yaml())
             for name, recipe in now.items()
             if before.get(name) != recipe
         )
+        text = kept.model_dump_json().encode()
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(kept.model_dump_json(), encoding="utf-8")
-        draft.replace(path)
+        with replacing(path, nbytes=len(text), overwrite=True) as draft:
+            draft.write_bytes(text)
     except (OSError, UnicodeEncodeError, PruneGuiError) as error:
         log.warning("The named states cannot be kept in %s: %s", path, error)
     else:

@@ -251,7 +251,7 @@ class MapCanvas(Plot):
         self.margins.recolour(colours)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Click by Space on the entry that is pinned or in the middle, by Shift on the next one."""
+        """Click by Space on the entry that is pinned or in the middle, by Shift+arrow beside it."""
         key, shift = Qt.Key(event.key()), Qt.KeyboardModifier.ShiftModifier
         if key == Qt.Key.Key_Escape:
             self.escaped.emit()

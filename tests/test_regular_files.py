@@ -1,0 +1,56 @@
+import os
+import sys
+
+import pytest
+
+from prune_gui.regular_files import open_regular, read_regular
+
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs")
+
+
+def test_a_regular_file_is_read_up_to_the_limit(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"1234")
+    assert read_regular(path, 4) == b"1234"
+    with pytest.raises(OSError, match="larger than 3 bytes"):
+        read_regular(path, 3)
+
+
+def test_a_link_to_a_regular_file_is_followed(tmp_path):
+    (tmp_path / "file").write_bytes(b"1234")
+    (tmp_path / "link").symlink_to("file")
+    with open_regular(tmp_path / "link") as file:
+        assert file.read() == b"1234"
+
+
+@needs_posix
+@pytest.mark.timeout(10)
+def test_a_fifo_without_a_writer_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular(tmp_path / "fifo", 10)
+
+
+@needs_posix
+@pytest.mark.parametrize("path", ["/dev/zero", "/"])
+def test_devices_and_folders_are_refused(path):
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular(path, 10)
+
+
+def test_what_is_missing_is_said_to_be_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "missing")
+
+
+@needs_posix
+def test_a_refused_file_leaves_no_descriptor_open(tmp_path):
+    with pytest.raises(OSError, match="regular"):
+        open_regular(tmp_path)
+    lowest_free = os.open(tmp_path, os.O_RDONLY)
+    os.close(lowest_free)
+    with pytest.raises(OSError, match="regular"):
+        open_regular(tmp_path)
+    again = os.open(tmp_path, os.O_RDONLY)
+    os.close(again)
+    assert again == lowest_free

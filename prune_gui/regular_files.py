@@ -19,9 +19,13 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     Raises:
         OSError: it cannot be opened, or is a folder, FIFO, device or socket; `strerror` says which.
     """
-    descriptor = os.open(
-        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    )
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise _not_regular(path) from error
+        raise
     try:
         check_regular(descriptor, path)
         return os.fdopen(descriptor, "rb")
@@ -37,7 +41,11 @@ def check_regular(descriptor: int, path: str | os.PathLike[str]) -> None:
         OSError: it is of something else.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise OSError(errno.EINVAL, tr("it is not a regular file"), os.fspath(path))
+        raise _not_regular(path)
+
+
+def _not_regular(path: str | os.PathLike[str]) -> OSError:
+    return OSError(errno.EINVAL, tr("it is not a regular file"), os.fspath(path))
 
 
 def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import torch
+
 from prune_gui.checkpoint.pickle_machine import Made
-from prune_gui.checkpoint.pickle_scan import Scan, Tensor
+from prune_gui.checkpoint.torch_unpickling import Tensor, Unpickled
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr
 
@@ -16,6 +18,8 @@ LONGEST_EXPRESSION: Final = 150
 LOOKED_AT: Final = 10_000
 """Dictionaries in a file."""
 DEEPEST: Final = 8
+TENSORS: Final = (Tensor, torch.Tensor)
+"""What stands for a tensor: what was built before the name of foreign code came up is there."""
 PROBLEMS: Final = {
     (True, False): later(
         "{name} needs the code of {code} to open, and code from a file is never run."
@@ -32,19 +36,19 @@ PROBLEMS: Final = {
 }
 """Why a file is not opened, by whether it names code and whether it is a plain pickle."""
 
-State = tuple[tuple[str, ...], Mapping[str, object]]
+State = tuple[tuple[str, ...], Mapping[object, object]]
 
 
-def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointError:
+def needs_code(path: Path, opened: Unpickled, *, plain: bool = False) -> CheckpointError:
     """Return the refusal of a file that names what torch.save does not write.
 
     Args:
         path: of the file.
-        scan: of its pickle.
+        opened: its pickle.
         plain: whether it is one of Python's own pickles, without anything of torch around it.
     """
-    problem = _problem(path.name, scan, plain=plain)
-    weights = _weights("model", scan.root)
+    problem = _problem(path.name, opened, plain=plain)
+    weights = _weights("model", opened.root)
     if weights is None:
         return CheckpointError(
             tr(
@@ -59,10 +63,10 @@ def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointErro
     )
 
 
-def _problem(name: str, scan: Scan, *, plain: bool) -> str:
+def _problem(name: str, opened: Unpickled, *, plain: bool) -> str:
     """Return why a file is not opened, as a sentence; see `needs_code`."""
-    message = PROBLEMS[bool(scan.foreign), plain]
-    return tr(message, name=name, code=_named(scan.foreign), protocol=scan.protocol)
+    message = PROBLEMS[bool(opened.foreign), plain]
+    return tr(message, name=name, code=_named(opened.foreign), protocol=opened.protocol)
 
 
 def _named(foreign: Sequence[str]) -> str:
@@ -92,7 +96,7 @@ def lines_of(path: Path, loader: str, weights: str = "model.state_dict()") -> tu
 
 def _weights(name: str, root: object) -> str | None:
     """Return the expression for the weights in what a pickle holds; None if it has none."""
-    if isinstance(root, Tensor):
+    if isinstance(root, TENSORS):
         return f'{{"weight": {name}}}'
     if isinstance(root, Made) and not root.items:
         known = isinstance(root.state, dict)
@@ -106,12 +110,12 @@ def _weights(name: str, root: object) -> str | None:
             (*path, key)
             for path, state in states
             for key, value in state.items()
-            if isinstance(value, Made) and _is_module(value)
+            if isinstance(key, str) and isinstance(value, Made) and _is_module(value)
         )
         module = next(modules, None)
         return f"{name}{_indices(module)}.state_dict()" if module else None
     place = f"{name}{_indices(path)}"
-    if all(isinstance(value, Tensor) for value in state.values()):
+    if all(isinstance(value, TENSORS) for value in state.values()):
         return place
     return f"{{key: value for key, value in {place}.items() if torch.is_tensor(value)}}"
 
@@ -132,12 +136,16 @@ def _dictionaries(root: object) -> Iterator[State]:
             return
         seen.add(id(state))
         yield path, state
-        inner = ((key, member) for key, member in state.items() if isinstance(member, dict | Made))
+        inner = (
+            (key, member)
+            for key, member in state.items()
+            if isinstance(key, str) and isinstance(member, dict | Made)
+        )
         waiting.extend(((*path, key), member) for key, member in inner)
 
 
-def _tensors(state: Mapping[str, object]) -> int:
-    return sum(isinstance(value, Tensor) for value in state.values())
+def _tensors(state: Mapping[object, object]) -> int:
+    return sum(isinstance(value, TENSORS) for value in state.values())
 
 
 def _is_module(made: Made) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,8 @@ from prune_gui.checkpoint.formats import START, explanation, is_pickle, is_safet
 from prune_gui.checkpoint.pipeline import find_component
 from prune_gui.checkpoint.shard_index import index_with, is_index
 from prune_gui.checkpoint.sharded import ShardedCheckpoint
+from prune_gui.checkpoint.single_file import FileCheckpoint
+from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr, trn
 
@@ -50,8 +51,6 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         if path.is_dir():
             path, about = find_checkpoint(path)
             remarks += about
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise CheckpointError(tr("{path} is not a file. Open a checkpoint file.", path=path))
         whole = is_index(path)
         if whole and state is not None:
             raise CheckpointError(tr(ONE_STATE, name=path.name))
@@ -83,17 +82,25 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
 
 
 @without_collecting()
-def _open_file(path: Path, state: str | None = None) -> Checkpoint:
-    """Open a single file, whatever lies beside it."""
-    with path.open("rb") as file:
-        start = file.read(START)
-        pickled = is_pickle(start, file)
+def _open_file(path: Path, state: str | None = None) -> FileCheckpoint:
+    """Open a single file, once, whatever lies beside it."""
+    source = Source(path)
+    try:
+        return _opened(source, state)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _opened(source: Source, state: str | None) -> FileCheckpoint:
+    path = source.path
+    start = source.file.read(START)
     expected = SUFFIXES.get(path.suffix.lower())
     if not start:
         raise CheckpointError(tr("{name} is empty. Get the file again.", name=path.name))
     if is_safetensors(start):
-        return _safetensors(path, state)
-    if is_zip(start) or pickled:
+        return _safetensors(source, state)
+    if is_zip(start) or is_pickle(start, source.file):
         if expected == "safetensors":  # torch would believe the suffix
             raise CheckpointError(
                 tr(
@@ -104,11 +111,11 @@ def _open_file(path: Path, state: str | None = None) -> Checkpoint:
             )
         from prune_gui.checkpoint.torch_file import TorchCheckpoint
 
-        return TorchCheckpoint(path, state)
+        return TorchCheckpoint(source, state)
     if explained := explanation(path, start):
         raise CheckpointError(explained)
     if expected == "safetensors":
-        return _safetensors(path, state)
+        return _safetensors(source, state)
     if expected == "torch":
         raise CheckpointError(
             tr(
@@ -125,9 +132,9 @@ def _open_file(path: Path, state: str | None = None) -> Checkpoint:
     )
 
 
-def _safetensors(path: Path, state: str | None) -> Checkpoint:
+def _safetensors(source: Source, state: str | None) -> FileCheckpoint:
     from prune_gui.checkpoint.safetensors_file import SafetensorsCheckpoint
 
     if state is not None:
-        raise CheckpointError(tr(ONE_STATE, name=path.name))
-    return SafetensorsCheckpoint(path)
+        raise CheckpointError(tr(ONE_STATE, name=source.path.name))
+    return SafetensorsCheckpoint(source)

@@ -1,7 +1,8 @@
-"""The stack machine of Python's pickle, run without building or calling anything.
+"""The stack machine of Python's pickle, run without importing or calling anything.
 
-Values that matter are followed (text, whole numbers, tuples, lists, dictionaries, names of
-classes); everything else is opaque. Bounded in memory and time, whatever the pickle says.
+Plain values are built as they are (numbers, text, bytes, tuples, lists, dictionaries); what names,
+calls and references come to is for a subclass to say. Bounded in memory and time, whatever the
+pickle says.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import pickletools
 import warnings
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, ClassVar, Final, cast
 
@@ -20,8 +21,12 @@ MAX_STRING_BYTES: Final = 1 << 28
 MAX_OPCODES: Final = 1 << 24
 """A checkpoint takes about 30 for each tensor."""
 MAX_TUPLE_DEPTH: Final = 32
-MAX_TUPLE_PARTS: Final = 1 << 20
-"""Of tuples in tuples. Python hashes a key by recursion into all of them, however often shared."""
+MAX_TUPLE_ITEMS: Final = 1 << 20
+"""Of tuples in tuples that are keys, and items in all of these. Python hashes a key by recursion
+into all of them, however often they are shared."""
+MAX_COPIED_BYTES: Final = 1 << 28
+ITEM_BYTES: Final = 256
+"""What calls of the pickle may copy in all, and about what an item of a container takes."""
 
 MAX_INT_KEY: Final = 1 << 60
 MAX_ODD_KEYS: Final = 1 << 14
@@ -63,23 +68,7 @@ class Made(Opaque):
 
     path: str
     state: object = None
-    items: dict[str, object] = field(default_factory=dict)
-
-
-class Ordered(dict[str, object]):
-    """An OrderedDict: a dictionary that may have attributes."""
-
-
-class Nested(tuple[object, ...]):
-    """A tuple with tuples in it.
-
-    Attributes:
-        depth: how many levels of tuples.
-        parts: how many values in all of them.
-    """
-
-    depth: int
-    parts: int
+    items: dict[object, object] = field(default_factory=dict)
 
 
 OPAQUE: Final = Opaque()
@@ -112,6 +101,8 @@ class Machine(ABC):
         self._below: list[list[object]] = []  # the stacks under each mark
         self._memo: dict[int, object] = {}
         self._odd_keys = 0
+        self._key_items = 0
+        self._copied_bytes = 0
 
     def run(self, file: BinaryIO) -> object:
         """Read one pickle up to its end, and return what it holds.
@@ -137,7 +128,7 @@ class Machine(ABC):
                     else:
                         step(self, argument)
                 return self._stack.pop()
-        except (ValueError, LookupError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise FalseClaimError(DAMAGED) from error
 
     @abstractmethod
@@ -156,16 +147,36 @@ class Machine(ABC):
     def fetch(self, claim: object) -> object:
         """Return what lies beside the pickle under `claim`."""
 
-    def see_key(self, key: object) -> None:
-        """Take note of a key of a dictionary, or a member of a set, that is no text.
+    def check_key(self, key: object) -> None:
+        """Check a key of a dictionary, or a member of a set, before Python hashes it.
 
         Raises:
-            FalseClaimError: it is one of many that may be made to have the same hash.
+            FalseClaimError: hashing it could take forever, or it is one of many that may be made to
+                have the same hash.
         """
-        if not isinstance(key, int) or abs(key) >= MAX_INT_KEY:
-            self._odd_keys += 1
-            if self._odd_keys > MAX_ODD_KEYS:
-                raise FalseClaimError(later("its pickle has too many odd keys"))
+        if isinstance(key, str) or (isinstance(key, int) and abs(key) < MAX_INT_KEY):
+            return
+        self._odd_keys += 1
+        if self._odd_keys > MAX_ODD_KEYS:
+            raise FalseClaimError(later("its pickle has too many odd keys"))
+        waiting = [(key, 1)] if isinstance(key, tuple) else []
+        while waiting:
+            nested, depth = waiting.pop()
+            self._key_items += len(nested)
+            if depth > MAX_TUPLE_DEPTH or self._key_items > MAX_TUPLE_ITEMS:
+                raise FalseClaimError(later("its pickle nests tuples too deeply"))
+            waiting += [(item, depth + 1) for item in nested if isinstance(item, tuple)]
+
+    def count_copied(self, value: Sized) -> None:
+        """Count a container or text that a call copies.
+
+        Raises:
+            FalseClaimError: calls have copied more than is sensible.
+        """
+        text = isinstance(value, str | bytes)
+        self._copied_bytes += len(value) * (1 if text else ITEM_BYTES)
+        if self._copied_bytes > MAX_COPIED_BYTES:
+            raise FalseClaimError(later("its pickle copies the same values too often"))
 
     def _mark(self, _: object) -> None:
         self._below.append(self._stack)
@@ -194,6 +205,10 @@ class Machine(ABC):
     def _push(self, value: object) -> None:
         self._stack.append(value)
 
+    def _push_python_2_text(self, text: Any) -> None:  # noqa: ANN401 - as `pickletools` gives it
+        """Push a text of Python 2, which torch takes for UTF-8 and `pickletools` for Latin-1."""
+        self._push(text.encode("latin-1").decode("utf-8"))
+
     def _push_name(self, path: str) -> None:
         module, _, name = path.partition(" ")
         if (module, name) in NAME_MAPPING:  # of Python 2
@@ -213,17 +228,20 @@ class Machine(ABC):
     def _set_items(self, pairs: list[object]) -> None:
         target = self._stack[-1]
         items = target.items if isinstance(target, Made) else target
-        if isinstance(items, dict):
-            for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-                if isinstance(key, str):
-                    items[key] = value
-                else:
-                    self.see_key(key)
+        if not isinstance(items, dict):
+            if isinstance(items, Opaque):
+                return
+            raise FalseClaimError(DAMAGED)
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            self.check_key(key)
+            items[key] = value
 
     def _append(self, values: Iterable[object]) -> None:
         target = self._stack[-1]
         if isinstance(target, list):
             target.extend(values)
+        elif not isinstance(target, Opaque):
+            raise FalseClaimError(DAMAGED)
 
     def _dictionary(self, _: object) -> None:
         pairs = self._to_mark()
@@ -251,13 +269,13 @@ class Machine(ABC):
         self.protocol = protocol
 
     def _follow_description(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
-        """Do what the table of opcodes says about the stack; keep plain numbers and text."""
+        """Do what the table of opcodes says about the stack; keep plain numbers, text and bytes."""
         before, after = opcode.stack_before, opcode.stack_after
         if pickletools.markobject in before:
             self._to_mark()
             before = before[: before.index(pickletools.markobject)]
         self._pop(len(before))
-        value = argument if isinstance(argument, int | str) else OPAQUE
+        value = argument if isinstance(argument, int | float | str | bytes) else OPAQUE
         self._stack.extend([value] * len(after))
 
     _STEPS: ClassVar[dict[str, Callable[[Machine, Any], None]]] = {
@@ -266,11 +284,15 @@ class Machine(ABC):
         "MARK": _mark,
         "POP": _drop,
         "DUP": lambda self, _: self._push(self._stack[-1]),
+        "NONE": lambda self, _: self._push(None),
+        "NEWTRUE": lambda self, _: self._push(True),
+        "NEWFALSE": lambda self, _: self._push(False),
+        "SHORT_BINSTRING": _push_python_2_text,
         "EMPTY_TUPLE": lambda self, _: self._push(()),
-        "TUPLE": lambda self, _: self._push(made_tuple(self._to_mark())),
-        "TUPLE1": lambda self, _: self._push(made_tuple(self._pop(1))),
-        "TUPLE2": lambda self, _: self._push(made_tuple(self._pop(2))),
-        "TUPLE3": lambda self, _: self._push(made_tuple(self._pop(3))),
+        "TUPLE": lambda self, _: self._push(tuple(self._to_mark())),
+        "TUPLE1": lambda self, _: self._push(tuple(self._pop(1))),
+        "TUPLE2": lambda self, _: self._push(tuple(self._pop(2))),
+        "TUPLE3": lambda self, _: self._push(tuple(self._pop(3))),
         "EMPTY_LIST": lambda self, _: self._push([]),
         "LIST": lambda self, _: self._push(self._to_mark()),
         "APPEND": lambda self, _: self._append(self._pop(1)),
@@ -315,22 +337,3 @@ class _BoundedReader:
 
     def readline(self) -> bytes:
         return self._file.readline(MAX_STRING_BYTES)
-
-
-def made_tuple(values: list[object]) -> tuple[object, ...]:
-    """Return the values as a tuple.
-
-    Raises:
-        FalseClaimError: hashing it could take forever, or more of the C stack than there is.
-    """
-    inner = [value for value in values if isinstance(value, tuple)]
-    if not inner:
-        return tuple(values)
-    nested = Nested(values)
-    nested.depth = 1 + max(value.depth if isinstance(value, Nested) else 1 for value in inner)
-    nested.parts = len(values) + sum(
-        value.parts if isinstance(value, Nested) else len(value) for value in inner
-    )
-    if nested.depth > MAX_TUPLE_DEPTH or nested.parts > MAX_TUPLE_PARTS:
-        raise FalseClaimError(later("its pickle nests tuples too deeply"))
-    return nested

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal
 
-from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.safetensors_header import read_header
+from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +29,7 @@ Pages = Callable[[int, int, int], "torch.Tensor"]
 """From the start and the stop of a part of the file, and an alignment, to its bytes."""
 
 
-class SafetensorsCheckpoint(Checkpoint):
+class SafetensorsCheckpoint(FileCheckpoint):
     """A safetensors file.
 
     Each tensor read is a copy-on-write mapping of its own part of the file: nothing is loaded
@@ -43,29 +40,26 @@ class SafetensorsCheckpoint(Checkpoint):
 
     format: Literal["safetensors"] = "safetensors"
 
-    def __init__(self, path: Path) -> None:
-        self.source = Source(path)
-        self._view = lru_cache(VIEWED)(partial(_map, self.source.file))
-        try:
-            tensors, self._spans, metadata = read_header(
-                self.source.file, self.source.size, path.name
-            )
-            remarks = () if tensors else (tr("{name} holds no tensors.", name=path.name),)
-            super().__init__(path, tensors, metadata, remarks)
-        except BaseException:
-            self.source.close()
-            raise
+    def __init__(self, source: Source) -> None:
+        """Read and check the header."""
+        self.source = source
+        self._view = lru_cache(VIEWED)(self._aligned)
+        name = source.path.name
+        source.file.seek(0)
+        tensors, self._spans, metadata = read_header(source.file, source.size, name)
+        remarks = () if tensors else (tr("{name} holds no tensors.", name=name),)
+        super().__init__(source.path, tensors, metadata, remarks)
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor; entries of 4 or 6 bits, which torch cannot address, as flat uint8."""
-        return self._tensor(key, partial(_map, self.source.file))
+        return self._tensor(key, self._aligned)
 
     def view_key(self, key: str) -> torch.Tensor:
         """Return what `read_key` does, perhaps the pages that another view has."""
         return self._tensor(key, self._window)
 
     def _window(self, start: int, stop: int, alignment: int) -> torch.Tensor:
-        """Return what `_map` does; of a small span, a part of what others near it share."""
+        """Return what `_aligned` does; of a small span, a part of what others near it share."""
         if stop - start > SMALL:
             return self._view(start, stop, alignment)
         first = start - start % WINDOW
@@ -115,39 +109,15 @@ class SafetensorsCheckpoint(Checkpoint):
                     key=key,
                 )
             )
-        try:
-            flat = pages(start, stop, dtype.itemsize)
-        except OSError as error:
-            raise CheckpointError(
-                tr(
-                    "{file} cannot be mapped into memory: {reason}.",
-                    file=self.path.name,
-                    reason=error.strerror,
-                )
-            ) from error
+        flat = pages(start, stop, dtype.itemsize)
         return flat if packed else flat.view(dtype)
 
-    def check(self) -> None:
-        """Check that the file is as it was; see `Checkpoint.check`."""
-        self.source.check()
-
-    def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
-        return self.source.fingerprint(monitor)
+    def _aligned(self, start: int, stop: int, alignment: int) -> torch.Tensor:
+        """Return a span of the file as a flat uint8 tensor: its pages, or a copy to be aligned."""
+        flat = self.source.pages(start, stop)
+        return flat.clone() if start % alignment else flat  # compiled loops may rely on it
 
     def close(self) -> None:
         """Close the file; tensors that were read keep their pages."""
-        self.source.close()
+        super().close()
         self._view.cache_clear()
-
-
-def _map(file: BinaryIO, start: int, stop: int, alignment: int) -> torch.Tensor:
-    """Return a span of a file as a flat uint8 tensor: its pages, or a copy to be aligned."""
-    import torch
-
-    if start == stop:
-        return torch.empty(0, dtype=torch.uint8)
-    page_start = start - start % mmap.ALLOCATIONGRANULARITY
-    pages = mmap.mmap(file.fileno(), stop - page_start, offset=page_start, access=mmap.ACCESS_COPY)
-    flat = torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - page_start)
-    return flat.clone() if start % alignment else flat  # compiled loops may rely on it

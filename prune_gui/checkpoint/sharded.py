@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.shard_index import ShardIndex, listed, read_index
+from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
@@ -41,12 +42,12 @@ class ShardedCheckpoint(Checkpoint):
         index: as it was when opened.
     """
 
-    def __init__(self, path: Path, open_file: Callable[[Path], Checkpoint]) -> None:
+    def __init__(self, path: Path, open_file: Callable[[Path], FileCheckpoint]) -> None:
         """Open all shards once, for their headers; `open_file` opens one."""
         self.index = read_index(path)
         self.format = self.index.format
         self._open_file = open_file
-        self._open: OrderedDict[str, Checkpoint] = OrderedDict()
+        self._open: OrderedDict[str, FileCheckpoint] = OrderedDict()
         self._states: dict[str, tuple[int, int]] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -87,7 +88,7 @@ class ShardedCheckpoint(Checkpoint):
                 raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
             return read(self._shard(shard))
 
-    def open_shard(self, shard: str) -> Checkpoint:
+    def open_shard(self, shard: str) -> FileCheckpoint:
         """Open a shard by itself; whoever asks closes it.
 
         Raises:
@@ -95,19 +96,7 @@ class ShardedCheckpoint(Checkpoint):
         """
         name = self.index.path.name
         try:
-            path = self.index.locate(shard)
-            status = path.stat()
-            state = status.st_size, status.st_mtime_ns
-            if self._states.setdefault(shard, state) != state:
-                raise CheckpointError(
-                    tr(
-                        "{shard} was changed by another program since {index} was opened. "
-                        "Open it again.",
-                        shard=shard,
-                        index=name,
-                    )
-                )
-            opened = self._open_file(path)
+            opened = self._open_file(self.index.locate(shard))
         except OSError as error:
             raise CheckpointError(
                 tr(
@@ -117,6 +106,17 @@ class ShardedCheckpoint(Checkpoint):
                     reason=error.strerror or error,
                 )
             ) from error
+        state = opened.source.state
+        if self._states.setdefault(shard, state) != state:
+            opened.close()
+            raise CheckpointError(
+                tr(
+                    "{shard} was changed by another program since {index} was opened. "
+                    "Open it again.",
+                    shard=shard,
+                    index=name,
+                )
+            )
         if opened.format != self.format:
             opened.close()
             raise CheckpointError(
@@ -146,7 +146,7 @@ class ShardedCheckpoint(Checkpoint):
             lines.update(f"{digest}  {shard}\n".encode())
         return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
 
-    def _shard(self, shard: str) -> Checkpoint:
+    def _shard(self, shard: str) -> FileCheckpoint:
         """Return a shard, open until others are used instead."""
         opened = self._open.get(shard)
         if opened is None:

@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from prune_gui.checkpoint.bus_errors import watch
 from prune_gui.checkpoint.digest import PIECE_BYTES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.regular_files import open_regular
+
+if TYPE_CHECKING:
+    import torch
 
 FINGERPRINT_PREFIX: Final = "sha256:"
 
 
 class Source:
-    """A file that stays open, so that it can be read on when another one takes its place.
+    """A file that is opened once, so that it can be read on when another one takes its place.
 
-    Whoever uses pages that are mapped from it checks before each stretch of them that it is as it
-    was, because the system ends a process that touches pages which another program has cut off in
-    place. In the moment between the check and the use that can still happen.
+    Whoever uses pages that are mapped from it checks before and after that it is as it was. Pages
+    that another program cuts off in place turn to zeros (see `bus_errors`).
 
     Attributes:
         path: where it was found.
         file: open for reading.
         size: in bytes.
+        state: its size and when it was last changed, to tell another file by.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.file = path.open("rb")
-        self._state = self._stat()
-        self.size = self._state[0]
+        self.file = open_regular(path)
+        self.state = self._stat()
+        self.size = self.state[0]
 
     def check(self) -> None:
         """Check that nobody has changed the file since it was opened.
@@ -42,13 +48,42 @@ class Source:
         """
         if self.file.closed:
             raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
-        if self._stat() != self._state:
+        if self._stat() != self.state:
             raise CheckpointError(
                 tr(
                     "{file} was changed by another program since it was opened. Open it again.",
                     file=self.path.name,
                 )
             )
+
+    def pages(self, start: int, stop: int) -> torch.Tensor:
+        """Return a span of the file as a flat uint8 tensor: its pages, mapped when touched.
+
+        A write to them is private. They stay when the file is closed.
+
+        Raises:
+            CheckpointError: the system has no room to map them.
+        """
+        import torch
+
+        if start == stop:
+            return torch.empty(0, dtype=torch.uint8)
+        first = start - start % mmap.ALLOCATIONGRANULARITY
+        try:
+            pages = mmap.mmap(
+                self.file.fileno(), stop - first, offset=first, access=mmap.ACCESS_COPY
+            )
+        except (OSError, ValueError) as error:  # the file may be shorter by now
+            self.check()
+            raise CheckpointError(
+                tr(
+                    "{file} cannot be mapped into memory: {reason}. Close other programs.",
+                    file=self.path.name,
+                    reason=getattr(error, "strerror", None) or error,
+                )
+            ) from error
+        watch(pages)
+        return torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - first)
 
     def fingerprint(self, monitor: Monitor) -> str:
         """Return "sha256:<hex>" of the bytes of the file that was opened.

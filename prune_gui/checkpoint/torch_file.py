@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import pickle
-import re
-import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
 import torch
 
-from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.conversion import needs_code
 from prune_gui.checkpoint.nest import Root, State, largest, name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.overlaps import overlapping
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.pickle_scan import Scan
 from prune_gui.checkpoint.shard_index import listed
+from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS
-from prune_gui.checkpoint.torch_layout import Layout, inspect_layout
+from prune_gui.checkpoint.torch_reading import read_torch_file
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr, trn
-from prune_gui.memory import shortage
-from prune_gui.monitor import Monitor
 
 NAMED_AT_MOST: Final = 5
 REPEATED: Final = later("repeated view")
 
 
-class TorchCheckpoint(Checkpoint):
+class TorchCheckpoint(FileCheckpoint):
     """A file that torch.save wrote, zip or legacy.
 
-    An archive that is stored uncompressed is mapped privately, so that nothing is loaded before it
-    is looked at and no write reaches the file; everything else is loaded into memory at once.
+    Records of an archive that are stored uncompressed are mapped privately, so that nothing is
+    loaded before it is looked at and no write reaches the file; everything else is loaded into
+    memory at once.
 
     Attributes:
         nest: everything in the file, with the state dict at `root`.
@@ -43,23 +37,17 @@ class TorchCheckpoint(Checkpoint):
 
     format: Literal["torch"] = "torch"
 
-    def __init__(self, path: Path, state: str | None = None) -> None:
+    def __init__(self, source: Source, state: str | None = None) -> None:
         """Open the state dict of that name (see `candidates`), or the largest."""
-        layout = inspect_layout(path)
-        self.source = Source(path)
-        try:
-            self._read(path, layout, state)
-        except BaseException:
-            self.source.close()
-            raise
-
-    def _read(self, path: Path, layout: Layout, state: str | None) -> None:
-        self.nest = _load(path, layout)
-        self._values = layout.values
+        self.source = source
+        opened = read_torch_file(source)
+        path = source.path
+        self.nest = opened.nest
+        self._nbytes = opened.nbytes
         found = state_dicts(self.nest)
         if not found:
             raise CheckpointError(_no_state_dict(path, self.nest))
-        self.root = layout.root if layout.root in found else largest(found)
+        self.root = opened.root if opened.root in found else largest(found)
         names = {name_of(root): root for root in reversed(found)}
         if state is not None:
             if state not in names:
@@ -75,7 +63,7 @@ class TorchCheckpoint(Checkpoint):
         self.state = found[self.root]
         raw = _raw(path, dict(tensors_of(self.state)))
         super().__init__(
-            path, raw, layout.metadata, (*layout.warnings, *_remarks(self.root, found))
+            path, raw, opened.metadata, (*opened.warnings, *_remarks(self.root, found))
         )
         self.candidates = tuple(map(name_of, found))
         self.state_dict = name_of(self.root)
@@ -95,73 +83,12 @@ class TorchCheckpoint(Checkpoint):
             for key, tensor in tensors_of(self.state)
             if self.raw[key].special is None and self.raw[key].shares is None
         }
-        return max(0, self._values - sum(dense.values()))
-
-    def check(self) -> None:
-        """Check that the file is as it was; see `Checkpoint.check`."""
-        self.source.check()
-
-    def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
-        return self.source.fingerprint(monitor)
+        return max(0, self._nbytes - sum(dense.values()))
 
     def close(self) -> None:
         """Let go of all tensors; those that were read stay valid."""
-        self.source.close()
+        super().close()
         self.nest = self.state = {}
-
-
-def _load(path: Path, layout: Layout) -> object:
-    """Unpickle with torch's restricted unpickler: tensors and plain containers only."""
-    lack = shortage(layout.nbytes)
-    if lack is not None:
-        raise CheckpointError(
-            tr(
-                "{name} cannot be read piece by piece, and loading it takes {lack}. Save it again "
-                "with torch.save of a recent torch, or close other programs.",
-                name=path.name,
-                lack=lack,
-            )
-        )
-    try:
-        with warnings.catch_warnings():
-            # Notes of torch to programmers, about storage types and file formats of old files.
-            warnings.simplefilter("ignore")
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=layout.mappable)
-    except pickle.UnpicklingError as error:
-        raise _refusal(path, str(error)) from error
-    except OSError:
-        raise
-    except UnicodeEncodeError as error:
-        raise CheckpointError(
-            tr(
-                "{path} has a name that is no valid text, which torch cannot use. Rename it.",
-                path=path,
-            )
-        ) from error
-    except MemoryError as error:
-        raise CheckpointError(
-            tr(
-                "{name} does not fit into memory. Close other programs, or open it on a larger "
-                "machine.",
-                name=path.name,
-            )
-        ) from error
-    except Exception as error:  # torch raises whatever a damaged file leads it to
-        raise CheckpointError(
-            tr(
-                "{name} is damaged: torch cannot load it ({reason}). Get the file again.",
-                name=path.name,
-                reason=_first_line(error),
-            )
-        ) from error
-
-
-def _refusal(path: Path, message: str) -> CheckpointError:
-    """Refuse what torch does; its message may name what it does not know."""
-    unknown = re.search(r"GLOBAL (\S+)", message)
-    names = (unknown[1],) if unknown else ()
-    return needs_code(path, Scan(None, names, protocol=2, readable=True, copied=0))
 
 
 def _no_state_dict(path: Path, nest: object) -> str:
@@ -275,8 +202,3 @@ def _view(tensor: torch.Tensor) -> Hashable:
         tensor.is_conj(),
         tensor.is_neg(),
     )
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200].rstrip(".") if lines else type(error).__name__

@@ -183,13 +183,13 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "pickle-said-to-be-short": Bad("m.pt", listed("data.pkl", 20, "II", 20, 20)),
     "checksum-wrong": Bad("damaged", listed("data.pkl", 16, "I", 7)),
     "count-wrong": Bad("m.pt", ended(10, "H", 2)),
-    "list-too-long": Bad("damaged zip", ended(12, "I", 2**31)),
-    "list-elsewhere": Bad("does not start with a record", ended(16, "I", 2**31)),
+    "list-too-long": Bad("directory that does not end where it says", ended(12, "I", 2**31)),
+    "list-elsewhere": Bad("directory that does not end where it says", ended(16, "I", 2**31)),
     "of-several-disks": Bad("m.pt", ended(4, "H", 3)),
     "end-cut-off": Bad("damaged zip", edited(RIGHT, lambda octets: octets[:-22])),
-    "something-before": Bad("does not start with a record", edited(RIGHT, moved)),
+    "something-before": Bad("does not end where it says", edited(RIGHT, moved)),
     "something-behind": Bad("damaged zip", edited(RIGHT, lambda octets: octets + bytes(70_000))),
-    "byte-order-nonsense": Bad("damaged", archive(ONE, order=b"middle")),
+    "byte-order-nonsense": Bad("order of bytes is unknown", archive(ONE, order=b"middle")),
     "byte-order-huge": Bad(
         "unpacks from", archive(ONE, order=b" " * 10**7, compression=8), bomb=True
     ),
@@ -219,7 +219,7 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "harmless-deflated": Harmless(packed(zipfile.ZIP_DEFLATED)),
     "harmless-big-endian": Harmless(swapped),
     "harmless-comment": Harmless(edited(RIGHT, lambda o: o[:-2] + b"\x03\0abc")),
-    "record-elsewhere": Bad("torch cannot load it", with_record("../../etc/passwd")),
+    "record-elsewhere": Bad("not lie in one folder", with_record("../../etc/passwd")),
     "harmless-record-with-nul": Harmless(
         edited(with_record("m/oddXrecord"), lambda o: o.replace(b"oddX", b"odd\0"))
     ),

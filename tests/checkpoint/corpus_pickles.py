@@ -114,7 +114,7 @@ LIES = {
     "storage '7' is missing": tensor(storage("7")),
     "storage '../version' is missing": tensor(storage("../version")),
     "storage 'é' of 4 entries": tensor(storage("é")),
-    "storage of unknown type torch.OddStorage": tensor(storage(kind="torch.OddStorage")),
+    "needs the code of torch.OddStorage": tensor(storage(kind="torch.OddStorage")),
     "does not fit its 16 bytes": tensor(shape=shaped(5)),
     "(1000000000000,), which does not fit": tensor(shape=shaped(BIG)),
     "(4,), which does not fit its 16 bytes": tensor(offset=b"K\x01"),
@@ -310,7 +310,7 @@ BOMBS: dict[str, Bad | Harmless] = {
         "nests tuples", archive(dictionary(a=tensor()) + doubling(64) + b"Ns"), True
     ),
     "tuples-doubled-in-a-set": Bad(
-        "nests tuples", archive(call("builtins.set", b"]" + doubling(64) + b"a")), True
+        "not safe to read", archive(call("builtins.set", b"]" + doubling(64) + b"a")), True
     ),
     "codec-that-grows": Bad("without filling it", claims(grown(40)), True),
     "keys-of-one-hash": Bad(

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import safetensors.torch
 import torch
@@ -31,7 +29,7 @@ def test_a_file_that_cannot_be_read_or_disappears_is_one_line(tmp_path, monkeypa
     def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(Path, "open", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.source.open_regular", fail)
     with pytest.raises(CheckpointError, match=words):
         open_checkpoint(tmp_path / "m.pt")
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import open_checkpoint, safetensors_file, safetensors_header
+from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 
 ENTRY = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
@@ -222,10 +223,8 @@ def test_small_tensors_near_each_other_share_one_mapping(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
     safetensors.torch.save_file({f"w{i}": torch.full((8,), float(i)) for i in range(100)}, path)
     mapped = []
-    make = safetensors_file._map
-    monkeypatch.setattr(
-        safetensors_file, "_map", lambda *span: (mapped.append(span), make(*span))[1]
-    )
+    make = Source.pages
+    monkeypatch.setattr(Source, "pages", lambda *span: (mapped.append(span), make(*span))[1])
     with open_checkpoint(path) as checkpoint:
         assert [float(checkpoint.view(f"w{i}")[0]) for i in range(100)] == list(range(100))
         assert len(mapped) == 1

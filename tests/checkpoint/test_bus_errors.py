@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import gc
+import mmap
+import subprocess
+import sys
+
+import pytest
+
+from prune_gui.checkpoint import bus_errors
+
+pytestmark = pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+
+PAGES = 3
+WATCHED = """
+import mmap, sys
+from prune_gui.checkpoint.bus_errors import watch
+
+file = open(sys.argv[1], "r+b")
+watched = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+watch(watched)
+"""
+TAKEN_AWAY = "file.truncate(mmap.PAGESIZE)\n"
+
+
+@pytest.fixture
+def cut_off(tmp_path):
+    """Return what runs lines of Python with a file that is mapped, and gives (status, output)."""
+    path = tmp_path / "file"
+    path.write_bytes(b"\x07" * PAGES * mmap.PAGESIZE)
+
+    def run(lines: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", WATCHED + lines, str(path)], capture_output=True, text=True
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_pages_that_are_cut_off_turn_to_zeros_and_the_process_goes_on(cut_off):
+    lines = (
+        TAKEN_AWAY + "print(watched[0], watched[mmap.PAGESIZE - 1], sum(watched[mmap.PAGESIZE:]))"
+    )
+    assert cut_off(lines) == (0, "7 7 0\n")
+
+
+def test_a_handler_that_somebody_puts_in_front_later_is_put_behind_again(cut_off):
+    lines = (
+        "import faulthandler; faulthandler.enable()\n"
+        "again = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY); watch(again)\n"
+        f"{TAKEN_AWAY}print(watched[-1], again[-1])"
+    )
+    assert cut_off(lines) == (0, "0 0\n")
+
+
+def test_other_mappings_end_the_process_as_before_with_a_trace(cut_off):
+    lines = (
+        "import faulthandler; faulthandler.enable(); watch(watched)\n"
+        "other = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
+        f"{TAKEN_AWAY}print(other[-1])"
+    )
+    status, output = cut_off(lines)
+    assert status < 0
+    assert "Bus error" in output
+
+
+def test_a_mapping_that_goes_is_watched_no_longer(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(mmap.PAGESIZE))
+    handler = bus_errors._handler()
+    gc.collect()
+    watched = sum(map(bool, handler.spans))
+    with path.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    bus_errors.watch(pages)
+    assert sum(map(bool, handler.spans)) == watched + 2
+    del pages
+    assert sum(map(bool, handler.spans)) == watched

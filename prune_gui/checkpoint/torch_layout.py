@@ -127,10 +127,10 @@ class TorchLayout:
                     part = chunk[: max(0, len(out) - done)]
                     out[done : done + len(part)] = part
                     done += len(chunk)
-            if done != record.nbytes:
-                raise EOFError
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
             raise FalseClaimError(later("its record {name!r} is damaged", name=name)) from error
+        if done != record.nbytes:
+            raise FalseClaimError(later("its record {name!r} is damaged", name=name))
 
 
 def _check_end(file: BinaryIO, size: int) -> None:

@@ -23,6 +23,7 @@ from corpus_forms import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from same_values import same
 
 from prune_gui.checkpoint import open_checkpoint, torch_unpickling
 from prune_gui.checkpoint.torch_file import TorchCheckpoint
@@ -31,38 +32,6 @@ from prune_gui.errors import CheckpointError
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse"
 )
-
-
-def same(one: object, other: object) -> bool:
-    """Tell whether two values are the same all the way down, types and order included."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, torch.Tensor):
-        return _same_tensor(one, other)
-    if isinstance(one, dict):
-        return (
-            len(one) == len(other)
-            and all(same(a, b) for a, b in zip(one.items(), other.items(), strict=True))
-            and getattr(one, "__dict__", {}) == getattr(other, "__dict__", {})
-        )
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    return one == other or one != one  # NaN
-
-
-def _same_tensor(one: torch.Tensor, other: torch.Tensor) -> bool:
-    shown = ("shape", "dtype", "layout", "requires_grad", "is_meta", "is_quantized")
-    if any(getattr(one, name) != getattr(other, name) for name in shown):
-        return False
-    if one.is_meta:
-        return one.stride() == other.stride()
-    if one.layout != torch.strided:
-        return torch.equal(one.to_dense(), other.to_dense())
-    strided = one.stride() == other.stride() and one.storage_offset() == other.storage_offset()
-    views = (one.is_conj(), one.is_neg()) == (other.is_conj(), other.is_neg())
-    if one.is_quantized:
-        return torch.equal(one.int_repr(), other.int_repr()) and one.qscheme() == other.qscheme()
-    return strided and views and one.tolist() == other.tolist()
 
 
 SHARED = torch.arange(12.0)

@@ -1,0 +1,45 @@
+"""Fuzz a target with atheris: `python tests/fuzzing/run.py pickle -max_total_time=60`.
+
+Without a target, each of them is fuzzed in turn. Whatever follows goes to libFuzzer; an input that
+breaks a promise is written to the working folder as `crash-...`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+TARGETS = ("header", "archive", "legacy", "pickle", "index", "recipe", "conditions")
+
+
+def main(arguments: list[str]) -> int:
+    """Fuzz; return the exit code."""
+    if arguments and arguments[0] in TARGETS:
+        return fuzz(arguments[0], arguments[1:])
+    codes = [
+        subprocess.run([sys.executable, __file__, name, *arguments], check=False).returncode
+        for name in TARGETS
+    ]
+    return max(map(abs, codes))
+
+
+def fuzz(name: str, options: list[str]) -> int:
+    """Fuzz one target in this process; libFuzzer ends it."""
+    import atheris
+
+    with atheris.instrument_imports(include=["prune_gui.checkpoint", "prune_gui.recipe"]):
+        from fuzzing.targets import TARGETS as ALL
+    target = ALL[name]
+    with tempfile.TemporaryDirectory() as seeds:
+        for number, octets in enumerate(target.seeds()):
+            Path(seeds, f"{number}").write_bytes(octets)
+        atheris.Setup([sys.argv[0], *options, seeds], target.run)
+        atheris.Fuzz()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,208 @@
+"""What is fuzzed: each target takes any bytes, and fails if a promise is broken.
+
+A file may be refused, in one line. Any that opens has to read as the reference reads it: the
+libraries safetensors and torch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import safetensors
+import safetensors.torch
+import torch
+from same_values import same
+
+from prune_gui.checkpoint import TensorInfo, open_checkpoint
+from prune_gui.checkpoint.shard_index import read_index
+from prune_gui.errors import CheckpointError, PruneGuiError, RecipeError
+from prune_gui.recipe import Recipe
+from prune_gui.recipe.selector import patterns_in, select
+
+LARGEST_MESSAGE = 1000
+"""Characters of a refusal, with lines of Python for the user to run."""
+INFOS = (TensorInfo("encoder.layer.0.weight", (4, 3), "float32"), TensorInfo("b", (2,), "int8"))
+
+
+class Target(NamedTuple):
+    """What is fuzzed.
+
+    Attributes:
+        run: takes the bytes; raises if a promise is broken.
+        seeds: good inputs to start from.
+    """
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes]]
+
+
+@contextmanager
+def file_of(octets: bytes, name: str) -> Iterator[Path]:
+    """Give a file with these bytes, in memory where the system offers that."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        path = Path(folder, name)
+        path.write_bytes(octets)
+        yield path
+
+
+def check_refusal(error: PruneGuiError) -> None:
+    message = str(error)
+    first, *code = message.split("\n")
+    assert first.isprintable(), message
+    assert len(message) < LARGEST_MESSAGE, message
+    assert not code or all(line.startswith("    ") for line in code), message
+
+
+def header(octets: bytes) -> None:
+    """Open a safetensors file; what opens has the values that safetensors reads."""
+    with file_of(octets, "m.safetensors") as path:
+        try:
+            checkpoint = open_checkpoint(path)
+        except CheckpointError as error:
+            check_refusal(error)
+            return
+        with checkpoint:
+            reference = dict(safetensors.deserialize(octets))
+            assert checkpoint.raw.keys() == reference.keys()
+            for key, expected in reference.items():
+                assert list(checkpoint.raw[key].shape) == expected["shape"], key
+                try:
+                    read = checkpoint.read_key(key)
+                except CheckpointError as error:  # a dtype that this torch does not know
+                    check_refusal(error)
+                    continue
+                assert read.reshape(-1).view(torch.uint8).numpy().tobytes() == expected["data"]
+
+
+def archive(octets: bytes) -> None:
+    """Open an archive; what opens is what torch loads, unless torch finds something else wrong."""
+    try:
+        torch_file(octets)
+    except RuntimeError as error:
+        if not any(reader in str(error) for reader in ("PytorchStreamReader", "inline_container")):
+            raise
+
+
+def torch_file(octets: bytes) -> None:
+    """Open a file that should be one of torch; what opens is what torch loads."""
+    with file_of(octets, "m.pt") as path:
+        try:
+            checkpoint = open_checkpoint(path)
+        except CheckpointError as error:
+            check_refusal(error)
+            return
+        with checkpoint, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if checkpoint.format != "torch":
+                return
+            for key in checkpoint.keys:
+                checkpoint.read_key(key)
+            expected = torch.load(io.BytesIO(octets), weights_only=True, map_location="cpu")
+            assert same(checkpoint.nest, expected)  # type: ignore[attr-defined]
+
+
+def pickle(octets: bytes) -> None:
+    """Open an archive around a pickle, all other parts of which are right."""
+    octets_of_archive = io.BytesIO()
+    with zipfile.ZipFile(octets_of_archive, "w") as made:
+        made.writestr("m/data.pkl", octets)
+        made.writestr("m/byteorder", "little")
+        made.writestr("m/data/0", bytes(range(24)))  # as large as what the seed claims
+        made.writestr("m/data/1", bytes(range(4)))
+        made.writestr("m/version", "3\n")
+    torch_file(octets_of_archive.getvalue())
+
+
+def index(octets: bytes) -> None:
+    """Read an index of shards."""
+    with file_of(octets, "m.safetensors.index.json") as path:
+        try:
+            found = read_index(path)
+        except CheckpointError as error:
+            check_refusal(error)
+            return
+        for shard in found.shards:
+            assert Path(shard).name == shard
+            assert os.sep not in shard
+
+
+def recipe(octets: bytes) -> None:
+    """Read a recipe; what is accepted survives being written and read again."""
+    try:
+        read = Recipe.from_yaml(octets.decode("utf-8", "replace"))
+    except RecipeError as error:
+        check_refusal(error)
+        return
+    assert Recipe.from_yaml(read.to_yaml()) == read
+
+
+def conditions(octets: bytes) -> None:
+    """Read a line of targets and select by it."""
+    try:
+        select(patterns_in(octets.decode("utf-8", "replace")), INFOS)
+    except RecipeError as error:
+        check_refusal(error)
+
+
+def _saved(**options: object) -> bytes:
+    state = {"w": torch.ones(2, 3), "p": torch.nn.Parameter(torch.ones(1)), "n": (1, "x", None)}
+    octets = io.BytesIO()
+    torch.save({"state": state, "views": [state["w"][:1], state["w"].t()]}, octets, **options)
+    return octets.getvalue()
+
+
+def _pickles() -> list[bytes]:
+    with zipfile.ZipFile(io.BytesIO(_saved())) as archive:
+        return [archive.read("archive/data.pkl")]
+
+
+def _deflated() -> bytes:
+    octets = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(_saved())) as plain,
+        zipfile.ZipFile(octets, "w", zipfile.ZIP_DEFLATED) as made,
+    ):
+        for name in plain.namelist():
+            made.writestr(name, plain.read(name))
+    return octets.getvalue()
+
+
+def _headers() -> list[bytes]:
+    tensors = {"a": torch.ones(2, 3), "b": torch.ones(4).to(torch.bfloat16), "c": torch.ones(0)}
+    return [
+        safetensors.torch.save(tensors, {"format": "pt"}),
+        safetensors.torch.save({"x": torch.ones(3).bool()}),
+    ]
+
+
+def _recipes() -> list[bytes]:
+    folder = Path(__file__).parents[2] / "resources" / "recipes"
+    return [path.read_bytes() for path in sorted(folder.glob("*.yaml"))]
+
+
+def _indexes() -> list[bytes]:
+    text = {"metadata": {"total_size": 8}, "weight_map": {"a": "m-1-of-1.safetensors"}}
+    return [json.dumps(text).encode()]
+
+
+LINES = [b"encoder.*.weight, !*norm*", b"type:Linear dims>1 size>=1M sparsity<50%", b"[!a]? b"]
+
+TARGETS = {
+    "header": Target(header, _headers),
+    "archive": Target(archive, lambda: [_saved(), _deflated()]),
+    "legacy": Target(torch_file, lambda: [_saved(_use_new_zipfile_serialization=False)]),
+    "pickle": Target(pickle, _pickles),
+    "index": Target(index, _indexes),
+    "recipe": Target(recipe, _recipes),
+    "conditions": Target(conditions, lambda: list(LINES)),
+}

@@ -158,7 +158,7 @@ def test_torch_s_own_unpickler_is_never_called(saved, monkeypatch):
 
 def test_a_storage_that_is_claimed_with_two_sizes_is_refused(tmp_path):
     small = tensor(storage(numel=b"K\x02"), shape=shaped(2))
-    path = archive(dictionary(a=small, b=tensor()))(tmp_path)
+    path = legacy(dictionary(a=small, b=tensor()))(tmp_path)
     with pytest.raises(CheckpointError, match="'0' with two sizes"):
         open_checkpoint(path)
 

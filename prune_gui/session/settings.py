@@ -61,7 +61,7 @@ class Settings(BaseModel):
                 return None  # of a version that wrote none
         return value
 
-    @field_serializer("window", when_used="json")
+    @field_serializer("window")
     def _write_window(self, window: tuple[str, str] | None) -> list[str | int] | None:
         return window and [*window, _checksum(*window)]
 

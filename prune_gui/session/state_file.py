@@ -163,7 +163,8 @@ class StateFile(Generic[State]):
         Raises:
             PruneGuiError: it cannot be written; it is as it was.
         """
-        octets = json.dumps(state.model_dump(mode="json"), indent=2).encode()
+        # pydantic's own JSON has no surrogates, as in paths that are not UTF-8.
+        octets = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
         if len(octets) > self.limit:
             raise CheckpointError(
                 tr(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.language import tr
+from prune_gui.regular_files import read_regular
 
 CONFIG: Final = "config.json"
 MAX_CONFIG_BYTES: Final = 1_000_000
@@ -21,13 +22,10 @@ def describe(folder: Path) -> tuple[str, tuple[str, ...]]:
 
     Only plain words count, so that nothing in the file can look like anything else.
     """
-    path = folder / CONFIG
     try:
-        if not path.is_file():
-            return "", ()
-        with path.open("rb") as file:
-            text = file.read(MAX_CONFIG_BYTES + 1)
-        config = json.loads(text) if len(text) <= MAX_CONFIG_BYTES else None
+        config = json.loads(read_regular(folder / CONFIG, MAX_CONFIG_BYTES))
+    except FileNotFoundError:
+        return "", ()
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):

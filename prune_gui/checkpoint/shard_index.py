@@ -6,6 +6,7 @@ file name, ...}} in a file such as `model.safetensors.index.json`.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,12 +22,18 @@ from typing import Final, TypeVar
 from prune_gui.checkpoint.base import SUFFIXES, Format
 from prune_gui.errors import CheckpointError
 from prune_gui.language import items, tr
+from prune_gui.regular_files import read_regular
 
 Item = TypeVar("Item")
 
 NAME: Final = re.compile(r".+(\.safetensors|\.bin)\.index(\.[^.]+)?\.json", re.IGNORECASE)
 """What an index is called; some have a variant in their names, as in `.index.fp16.json`."""
-MAX_INDEX_BYTES: Final = 100_000_000
+MAX_INDEX_BYTES: Final = 32_000_000
+"""A third of a million tensors with long names."""
+MAX_BRACKETS: Final = 1_000_000
+"""In names, too. Each pair may be a list or dictionary, which takes many times its text."""
+MAX_NEIGHBOURS: Final = 16
+"""Indexes that are read to find the one which lists a file."""
 MAX_NAME: Final = 255
 """Characters in the name of a file; no file system takes more."""
 NAMED_AT_MOST: Final = 8
@@ -114,7 +121,7 @@ def read_index(path: Path) -> ShardIndex:
         CheckpointError: it breaks a rule of the format, or lists what is no file of its folder.
     """
     try:
-        return _read(path)
+        return _parsed(path, _read(path))
     except _IndexError as problem:
         raise CheckpointError(
             tr(
@@ -149,13 +156,22 @@ def listed(
 
 
 def index_with(path: Path) -> ShardIndex | None:
-    """Return the index in the folder of a file that lists it as a shard, if there is one."""
+    """Return the index in the folder of a file that lists it as a shard, if there is one.
+
+    Other indexes are not parsed, and only the first few are read.
+    """
+    suffix = path.suffix.lower()
     with suppress(OSError):
-        for other in sorted(filter(is_index, path.parent.iterdir())):
-            with suppress(CheckpointError):
-                index = read_index(other)
-                if path.name in index.shards:
-                    return index
+        indexes = sorted(
+            other for other in path.parent.iterdir() if is_index(other) and _suffix(other) == suffix
+        )
+        for other in indexes[:MAX_NEIGHBOURS]:
+            with suppress(OSError, _IndexError):
+                text = _read(other)
+                if _mentions(text, path.name):
+                    index = _parsed(other, text)
+                    if path.name in index.shards:
+                        return index
     return None
 
 
@@ -163,11 +179,34 @@ class _IndexError(Exception):
     """What is wrong with an index, as the end of a sentence."""
 
 
-def _read(path: Path) -> ShardIndex:
-    with path.open("rb") as file:
-        text = file.read(MAX_INDEX_BYTES + 1)
-    if len(text) > MAX_INDEX_BYTES:
-        raise _IndexError(tr("it is over the limit of {limit:,} bytes", limit=MAX_INDEX_BYTES))
+def _read(path: Path) -> bytes:
+    """Return the text of an index.
+
+    Raises:
+        _IndexError: it is too large, or not a regular file.
+        OSError: it cannot be read.
+    """
+    try:
+        return read_regular(path, MAX_INDEX_BYTES)
+    except OSError as error:
+        if error.errno in (errno.EFBIG, errno.EINVAL):
+            raise _IndexError(error.strerror) from None
+        raise
+
+
+def _mentions(text: bytes, name: str) -> bool:
+    """Whether a JSON text may hold a string, in one of the usual spellings."""
+    return os.fsencode(name) in text or json.dumps(name)[1:-1].encode() in text
+
+
+def _parsed(path: Path, text: bytes) -> ShardIndex:
+    """Parse and check an index.
+
+    Raises:
+        _IndexError: it breaks a rule of the format.
+    """
+    if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
+        raise _IndexError(tr("it holds too many lists"))
     try:
         index = json.loads(text, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError):

@@ -9,15 +9,18 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
 from prune_gui.session import named_states
 from prune_gui.session.journal import Journal, Unsaved, left_behind
+from prune_gui.session.state_file import remove
 
 SETTLE = 200
 """Milliseconds in which changes of the recipe count as one."""
+LONGEST = 120
+"""Characters of the name of a checkpoint."""
 
 
 class Recovery(QObject):
@@ -66,7 +69,7 @@ class Recovery(QObject):
         for path, unsaved in left_behind():
             match _ask(self._window, unsaved):
                 case button.Discard:
-                    path.unlink(missing_ok=True)
+                    remove(path)
                 case button.Open:
                     if (another() if back else self)._restore(path, unsaved):
                         back.append(unsaved.checkpoint)
@@ -88,7 +91,7 @@ class Recovery(QObject):
             if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
                 workbench.edit(lambda session: session.bring_back(recipe, unsaved.recipe_path))
                 self.journal.keep(session)
-                path.unlink(missing_ok=True)
+                remove(path)
 
         workbench.opened.connect(opened, Qt.ConnectionType.SingleShotConnection)
         workbench.open(unsaved.checkpoint, state=unsaved.state or None)
@@ -117,12 +120,15 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
         tr(
             "Prune GUI ended without being closed. The steps for {name} as they were at "
             "{when:%H:%M} on {when:%d %B %Y} are kept.",
-            name=unsaved.checkpoint.name,
+            name=one_line(unsaved.checkpoint.name, LONGEST),
             when=datetime.fromtimestamp(unsaved.written),
         )
     )
     box.setInformativeText(
-        tr("{path}\n\nLater: they are offered at the next start.", path=unsaved.checkpoint)
+        tr(
+            "{path}\n\nLater: they are offered at the next start.",
+            path=one_line(str(unsaved.checkpoint)),
+        )
     )
     box.setStandardButtons(button.Open | button.Discard | button.Ignore)
     box.button(button.Open).setText(tr("&Bring back"))

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import faulthandler
-from contextlib import suppress
+import logging
+import os
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
+from prune_gui.regular_files import open_regular
 from prune_gui.session.log import log_path
+from prune_gui.session.state_file import set_aside
+
+MAX_TRAIL_BYTES: Final = 1 << 20
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +53,14 @@ class CrashTrail:
 
     def start(self) -> None:
         """Have the interpreter write there; the program works all the same if it cannot."""
-        with suppress(OSError):
+        try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("ab")
+            # A FIFO without a reader would block a plain `open` for good.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+            self._file = os.fdopen(os.open(self._path, flags, 0o666), "ab")
             faulthandler.enable(self._file)
+        except OSError as error:
+            log.info("%s cannot be written: %s", self._path, error.strerror or error)
 
     def stop(self) -> None:
         """Leave the file alone: the program ends as it should."""
@@ -59,10 +71,25 @@ class CrashTrail:
 
     def _put_by(self) -> Crash | None:
         try:
-            text = self._path.read_text(encoding="utf-8", errors="replace").strip()
-            when = datetime.fromtimestamp(self._path.stat().st_mtime)
-            if text:
-                self._path.replace(f"{self._path}.old")
-        except OSError:
+            with open_regular(self._path) as file:
+                octets, written = file.read(MAX_TRAIL_BYTES), os.fstat(file.fileno()).st_mtime
+            text = octets.decode(errors="replace").strip()
+            if not text:
+                return None
+            self._path.replace(f"{self._path}.old")
+        except FileNotFoundError:
             return None
-        return Crash(text, when) if text else None
+        except OSError as error:
+            self._set_aside(error.strerror or str(error))
+            return None
+        return Crash(text, datetime.fromtimestamp(min(max(written, 0.0), time.time())))
+
+    def _set_aside(self, problem: str) -> None:
+        """Rename what is in the place of the file, unless it is one that cannot be read now."""
+        try:
+            if not self._path.is_file():
+                set_aside(self._path, problem)
+                return
+        except OSError as error:
+            problem = f"{problem}; {error.strerror or error}"
+        log.warning("%s cannot be read: %s", self._path, problem)

@@ -6,24 +6,30 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Annotated, Final, Self
 from uuid import uuid4
 
 from platformdirs import user_state_path
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from prune_gui.errors import PruneGuiError
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe
 from prune_gui.session.session import Session
+from prune_gui.session.state_file import StateFile, StatePath, files_of, remove
 
 log = logging.getLogger(__name__)
 
 SUFFIX: Final = ".unsaved.json"
+MAX_UNSAVED_BYTES: Final = 1 << 24
+MAX_TIME_S: Final = 32_503_680_000
+"""The beginning of the year 3000; Windows has no later times."""
 ONE_SECOND: Final = 1.0
 """By which the clocks that say when a process began may differ."""
+
+Time = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
+"""In seconds since 1970."""
 
 
 class Unsaved(BaseModel):
@@ -39,15 +45,15 @@ class Unsaved(BaseModel):
         process: who wrote it: its number, and when it began.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
-    checkpoint: Path
+    checkpoint: StatePath
     state: str = ""
     recipe: str
-    folder: Path
-    recipe_path: Path | None = None
-    written: float
-    process: tuple[int, float]
+    folder: StatePath
+    recipe_path: StatePath | None = None
+    written: Time
+    process: tuple[PositiveInt, Time]
 
     @classmethod
     def of(cls, session: Session) -> Self:
@@ -56,10 +62,10 @@ class Unsaved(BaseModel):
 
         checkpoint, recipe = session.checkpoint, session.recipe
         return cls(
-            checkpoint=checkpoint.path.absolute(),
+            checkpoint=_absolute(checkpoint.path),
             state=checkpoint.state_dict,
             recipe=recipe.to_yaml(),
-            folder=recipe.locate("").absolute(),
+            folder=_absolute(recipe.locate("")),
             recipe_path=session.recipe_path,
             written=time.time(),
             process=(os.getpid(), psutil.Process().create_time()),
@@ -100,33 +106,39 @@ class Journal:
         if not session.unsaved:
             self.forget()
             return
-        draft = self._path.with_suffix(".tmp")
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            draft.write_text(Unsaved.of(session).model_dump_json(), encoding="utf-8")
-            draft.replace(self._path)
-        except (OSError, UnicodeEncodeError, PruneGuiError) as error:
-            log.warning("The unsaved recipe cannot be kept in %s: %s", self._path, error)
+            unsaved = Unsaved.of(session)
+        except (ValueError, PruneGuiError) as error:
+            log.warning("The unsaved recipe cannot be kept: %s", error)
+        else:
+            _file(self._path).save(unsaved)
 
     def forget(self) -> None:
         """Keep nothing: all is saved, or the user does not want it."""
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+        remove(self._path)
 
 
 def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, Unsaved]]:
     """Yield the files of programs that ended without a word, the latest first."""
-    found = []
-    for path in (folder or _folder()).glob(f"*{SUFFIX}"):
-        try:
-            unsaved = Unsaved.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            log.warning("%s cannot be read: %s", path, error)
-            continue
-        if not unsaved.writer_lives:
-            found.append((path, unsaved))
+    found = [
+        (path, unsaved)
+        for path in files_of(folder or _folder(), SUFFIX)
+        if (unsaved := _file(path).load()) is not None and not unsaved.writer_lives
+    ]
     yield from sorted(found, key=lambda pair: -pair[1].written)
+
+
+def _file(path: Path) -> StateFile[Unsaved]:
+    return StateFile(path, Unsaved, MAX_UNSAVED_BYTES)
 
 
 def _folder() -> Path:
     return user_state_path("prune-gui", appauthor=False) / "unsaved"
+
+
+def _absolute(path: Path) -> Path:
+    """Return the absolute path; the path itself if the working folder was deleted."""
+    try:
+        return path.absolute()
+    except FileNotFoundError:
+        return path

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import logging
 from pathlib import Path
+from typing import Final
 
 from platformdirs import user_data_path
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.atomic import replacing
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.session.session import Session
+from prune_gui.session.state_file import StateFile, StatePath
+
+MAX_STATES_BYTES: Final = 1 << 24
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +29,16 @@ class _Kept(BaseModel):
         states: by name, as YAML.
     """
 
-    checkpoint: str
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    checkpoint: StatePath = Path()
     states: dict[str, str] = {}
 
 
 def load(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
     """Return the named states of a checkpoint; one that cannot be read now stays where it is."""
     found = {}
-    for name, text in _read(checkpoint, _path(checkpoint, folder)).states.items():
+    for name, text in _read(checkpoint, folder).items():
         try:
             found[name] = Recipe.from_yaml(text, source=name, folder=checkpoint.path.parent)
         except RecipeError as error:  # a plug-in may be missing
@@ -50,38 +55,43 @@ def keep(session: Session, folder: Path | None = None) -> None:
     now, before = session.named_states, session.kept_states
     if now == before:
         return
-    path = _path(session.checkpoint, folder)
-    kept = _read(session.checkpoint, path)
-    for name in before.keys() - now.keys():
-        kept.states.pop(name, None)
     try:
-        kept.states.update(
-            (name, recipe.anchored().to_yaml())
+        path = session.checkpoint.path.absolute()
+        file = _file(session.checkpoint, folder)
+        changed = {
+            name: recipe.anchored().to_yaml()
             for name, recipe in now.items()
             if before.get(name) != recipe
-        )
-        text = kept.model_dump_json().encode()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path, nbytes=len(text), overwrite=True) as draft:
-            draft.write_bytes(text)
-    except (OSError, UnicodeEncodeError, PruneGuiError) as error:
-        log.warning("The named states cannot be kept in %s: %s", path, error)
-    else:
+        }
+    except (OSError, ValueError, PruneGuiError) as error:
+        log.warning("The named states of %s cannot be kept: %s", session.checkpoint.path, error)
+        return
+
+    def change(kept: _Kept | None) -> _Kept:
+        others = kept.states if kept else {}
+        stay = {name: text for name, text in others.items() if name in now or name not in before}
+        return _Kept(checkpoint=path, states=stay | changed)
+
+    if file.update(change) is not None:
         session.kept_states = dict(now)
 
 
-def _read(checkpoint: Checkpoint, path: Path) -> _Kept:
+def _read(checkpoint: Checkpoint, folder: Path | None) -> dict[str, str]:
     try:
-        return _Kept.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        pass
-    except (OSError, ValidationError) as error:
-        log.warning("%s cannot be read: %s", path, error)
-    name = str(checkpoint.path.absolute()).encode(errors="backslashreplace")
-    return _Kept(checkpoint=name.decode())
+        kept = _file(checkpoint, folder).load()
+    except FileNotFoundError as error:
+        log.warning("The named states of %s cannot be found: %s", checkpoint.path, error)
+        return {}
+    return kept.states if kept else {}
 
 
-def _path(checkpoint: Checkpoint, folder: Path | None) -> Path:
+def _file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_Kept]:
+    """Return the file with the named states of a checkpoint.
+
+    Raises:
+        FileNotFoundError: the path of the checkpoint is relative to a folder that was deleted.
+    """
     whose = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
-    file = hashlib.sha256(whose.encode(errors="surrogatepass")).hexdigest()[:32]
-    return (folder or user_data_path("prune-gui", appauthor=False) / "states") / f"{file}.json"
+    name = hashlib.sha256(whose.encode(errors="surrogatepass")).hexdigest()[:32]
+    folder = folder or user_data_path("prune-gui", appauthor=False) / "states"
+    return StateFile(folder / f"{name}.json", _Kept, MAX_STATES_BYTES)

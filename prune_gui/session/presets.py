@@ -11,13 +11,16 @@ from urllib.parse import unquote
 
 from platformdirs import user_data_path
 
-from prune_gui.checkpoint.atomic import replacing
+from prune_gui.checkpoint.atomic import flush, replacing
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe, Step
+from prune_gui.regular_files import read_regular
 from prune_gui.resources import resource
+from prune_gui.session.state_file import files_of
 
 SUFFIX: Final = ".yaml"
+MAX_PRESET_BYTES: Final = 1 << 22
 LONGEST: Final = 80
 """Characters of a name."""
 AWKWARD: Final = re.compile(r'^\.|[%/\\:*?"<>|\x00-\x1f]')
@@ -67,7 +70,7 @@ class Presets:
 
     def __iter__(self) -> Iterator[Preset]:
         """Yield them by name, those that cannot be used as well."""
-        paths = (path for path in self.folder.glob(f"*{SUFFIX}") if path.is_file())
+        paths = files_of(self.folder, SUFFIX)
         yield from sorted(map(_read, paths), key=lambda preset: preset.name.casefold())
 
     def __contains__(self, name: str) -> bool:
@@ -82,14 +85,20 @@ class Presets:
         steps = recipe.anchored().steps
         text = Recipe(steps=steps).to_yaml().encode()
         path = self._path(name)
+        if len(text) > MAX_PRESET_BYTES:
+            raise PruneGuiError(tr("A preset has at most {limit:,} bytes.", limit=MAX_PRESET_BYTES))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PruneGuiError(
                 tr("{path} cannot be made: {why}.", path=self.folder, why=error.strerror)
             ) from error
-        with replacing(path, nbytes=len(text), overwrite=True) as draft:
-            draft.write_bytes(text)
+        with (
+            replacing(path, nbytes=len(text), overwrite=True) as draft,
+            draft.open("wb") as file,
+        ):
+            file.write(text)
+            flush(file)
 
     def rename(self, preset: Preset, name: str) -> None:
         """Give a preset another name; what has that already is replaced.
@@ -133,6 +142,15 @@ def _quoted(found: re.Match[str]) -> str:
 def _read(path: Path) -> Preset:
     name = unquote(path.stem)
     try:
-        return Preset(name, path, Recipe.load(path).anchored().steps)
+        text = read_regular(path, MAX_PRESET_BYTES).decode()
+        recipe = Recipe.from_yaml(text, source=path.name, folder=path.parent)
+        return Preset(name, path, recipe.anchored().steps)
     except RecipeError as error:
-        return Preset(name, path, problem=str(error).replace(str(path), path.name))
+        return Preset(name, path, problem=str(error))
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except UnicodeDecodeError:
+        reason = tr("it is not UTF-8 text")
+    return Preset(
+        name, path, problem=tr("{path} cannot be read: {why}.", path=path.name, why=reason)
+    )

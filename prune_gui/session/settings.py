@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, TypeVar
+from zlib import crc32
 
 from platformdirs import user_config_path
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
+
+from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
 RECENT = 10
 MOST_THREADS: Final = 256
 MOST_MEGABYTES: Final = 1 << 16
+MAX_SETTINGS_BYTES: Final = 1 << 20
 
-log = logging.getLogger(__name__)
+Loaded = TypeVar("Loaded", bound="Settings")
+RecentPath = Annotated[str, Field(max_length=MAX_PATH_LENGTH, pattern=r"^[^\x00]+$")]
 
 
 class Settings(BaseModel):
@@ -33,11 +36,11 @@ class Settings(BaseModel):
         keep_unsaved: whether unsaved steps are kept on disk, in case the program ends badly.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     theme: Literal["system", "light", "dark"] = "system"
     language: Literal["system", "en", "zh_CN"] = "system"
-    recent: tuple[str, ...] = ()
+    recent: Annotated[tuple[RecentPath, ...], Field(max_length=100)] = ()
     window: tuple[str, str] | None = None
     white_pictures: bool = False
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
@@ -45,47 +48,56 @@ class Settings(BaseModel):
     form: Literal["finalized", "reparametrized", "masks"] = "finalized"
     keep_unsaved: bool = True
 
+    @field_validator("window", mode="before")
+    @classmethod
+    def _check_window(cls, value: object) -> object:
+        """Drop a layout of which any bit is not as it was written: Qt crashes on some of them."""
+        match value:
+            case [str(geometry), str(docks), int(checksum)]:
+                if checksum != _checksum(geometry, docks):
+                    raise ValueError("its checksum differs")
+                return geometry, docks
+            case list():
+                return None  # of a version that wrote none
+        return value
+
+    @field_serializer("window")
+    def _write_window(self, window: tuple[str, str] | None) -> list[str | int] | None:
+        return window and [*window, _checksum(*window)]
+
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
         """Read the settings. Unreadable ones never block the start: they are as at first."""
-        path = path or _path()
-        try:
-            text = path.read_bytes()
-            return cls.model_validate_json(text)
-        except FileNotFoundError:
-            return cls()
-        except ValidationError as error:
-            wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
-            log.warning("Some settings in %s cannot be read, using the defaults: %s", path, error)
-            if not wrong:  # it is no JSON, or no object
-                return cls()
-            kept = {name: value for name, value in from_json(text).items() if name not in wrong}
-            return cls.model_validate(kept)
-        except OSError as error:
-            log.warning("The settings in %s cannot be read, using the defaults: %s", path, error)
-            return cls()
+        return _file(cls, path).load() or cls()
+
+    @classmethod
+    def update(cls, change: Callable[[Self], Self], path: Path | None = None) -> Self | None:
+        """Change the settings on disk; what another window wrote there stays.
+
+        Returns:
+            The settings as they are now; None if they could not be written, which the log says.
+        """
+        return _file(cls, path).update(lambda now: change(now or cls()))
 
     def save(self, path: Path | None = None) -> None:
-        """Write the settings, whole or not at all."""
-        path = path or _path()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(f".{os.getpid()}.tmp")
-            draft.write_text(self.model_dump_json(indent=2), encoding="utf-8")
-            draft.replace(path)
-        except OSError as error:
-            log.warning("The settings cannot be written to %s: %s", path, error)
+        """Write the settings in place of those on disk, whole or not at all."""
+        self.update(lambda _: self, path)
 
     def with_recent(self, path: Path) -> Self:
         """Return settings with `path` first among the recent files, if its name is text."""
-        name = str(path.absolute())
         try:
+            name = str(path.absolute())
             name.encode()
-        except UnicodeEncodeError:
+        except (FileNotFoundError, UnicodeEncodeError):  # the former of the working folder
             return self
         others = [other for other in self.recent if other != name]
         return self.model_copy(update={"recent": (name, *others)[:RECENT]})
 
 
-def _path() -> Path:
-    return user_config_path("prune-gui", appauthor=False) / "settings.json"
+def _file(model: type[Loaded], path: Path | None) -> StateFile[Loaded]:
+    path = path or user_config_path("prune-gui", appauthor=False) / "settings.json"
+    return StateFile(path, model, MAX_SETTINGS_BYTES)
+
+
+def _checksum(*texts: str) -> int:
+    return crc32("\n".join(texts).encode())

@@ -209,7 +209,7 @@ def test_any_index_opens_or_is_refused(tmp_path_factory, content):
 def test_a_huge_index_is_not_read(split, monkeypatch):
     index = split(three())
     monkeypatch.setattr(shard_index, "MAX_INDEX_BYTES", 100)
-    assert "over the limit of 100 bytes" in refusal(index)
+    assert "larger than 100 bytes" in refusal(index)
 
 
 def test_a_missing_shard_is_named(split):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import shutil
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QMessageBox
 
 from prune_gui.gui import recovery
-from prune_gui.session.journal import Unsaved
+from prune_gui.session.journal import MAX_TIME_S, SUFFIX, Unsaved
 
 Button = QMessageBox.StandardButton
 
@@ -54,6 +58,40 @@ def test_they_are_only_thrown_away_if_the_user_says_so(
     answering(monkeypatch, button)
     assert not demo_window.recovery.offer(pytest.fail)
     assert left.exists() is stays
+
+
+@pytest.mark.parametrize("change", [{"written": 1e300}, {"process": [-1, 0.0]}], ids=str)
+def test_one_damaged_recovery_file_blocks_no_start(demo_window, left, monkeypatch, caplog, change):
+    asked = answering(monkeypatch, Button.Ignore)
+    damaged = json.loads(left.read_text()) | change
+    left.with_name(f"damaged{SUFFIX}").write_text(json.dumps(damaged))
+    assert not demo_window.recovery.offer(pytest.fail)
+    assert len(asked) == 1
+    assert "is damaged, and kept as" in caplog.text
+
+
+def test_one_that_cannot_be_removed_is_said_in_the_log(demo_window, left, monkeypatch, caplog):
+    answering(monkeypatch, Button.Discard)
+
+    def fail(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", fail)
+        assert not demo_window.recovery.offer(pytest.fail)
+    assert "cannot be removed" in caplog.text
+
+
+@pytest.mark.parametrize("written", [0.0, float(MAX_TIME_S)])
+def test_every_recovery_file_that_is_accepted_can_be_asked_about(
+    demo_window, workbench, written, answer_box
+):
+    asked = answer_box("Later")
+    path = Path("/" + 300 * "\udcff" + "<b>.pt")
+    fields = Unsaved.of(workbench.session).model_dump()
+    unsaved = Unsaved.model_validate(fields | {"written": written, "checkpoint": path})
+    assert recovery._ask(demo_window, unsaved) == Button.Ignore
+    assert len(asked[0]) < 400
 
 
 def test_nobody_is_asked_if_nothing_was_left(demo_window, monkeypatch):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -82,14 +84,88 @@ def test_nothing_is_kept_of_what_is_saved_or_given_up(tmp_path, session):
 def test_a_broken_file_is_passed_over_and_the_log_has_it(tmp_path, caplog):
     (tmp_path / f"x{journal_module.SUFFIX}").write_text("{")
     assert not list(left_behind(tmp_path))
-    assert "cannot be read" in caplog.text
+    assert "is damaged, and kept as" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"written": 1e300},
+        {"written": float("nan")},
+        {"written": -1e300},
+        {"written": float("inf")},
+        {"process": [-1, 0.0]},
+        {"process": [0, 0.0]},
+        {"process": [1, float("nan")]},
+        {"process": ["x", 0.0]},
+        {"checkpoint": "a\0b"},
+        {"checkpoint": "a" * 100_000},
+        {"recipe": None},
+    ],
+    ids=str,
+)
+def test_one_recovery_file_with_a_strange_value_is_set_aside_and_the_others_are_offered(
+    tmp_path, session, caplog, change
+):
+    good = Unsaved.of(session).model_copy(update={"process": (2**22, 0.0)})
+    for name, fields in {"a": {}, "b": change}.items():
+        text = json.dumps(json.loads(good.model_dump_json()) | fields)
+        (tmp_path / f"{name}{journal_module.SUFFIX}").write_text(text)
+    [(path, unsaved)] = left_behind(tmp_path)
+    assert path.name.startswith("a")
+    assert datetime.fromtimestamp(unsaved.written)
+    assert (tmp_path / f"b{journal_module.SUFFIX}.damaged-1").read_text() == text
+    [record] = caplog.records
+    assert len(record.getMessage()) < 1000
+
+
+@pytest.mark.parametrize("process", [(2**31 - 1, 0.0), (2**31, 0.0), (2**63, 0.0), (1, 0.0)])
+@pytest.mark.parametrize("written", [0.0, float(journal_module.MAX_TIME_S)])
+def test_every_time_and_process_that_is_accepted_can_be_shown(session, process, written):
+    fields = Unsaved.of(session).model_dump() | {"process": process, "written": written}
+    unsaved = Unsaved.model_validate(fields)
+    assert not unsaved.writer_lives
+    assert datetime.fromtimestamp(unsaved.written)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs FIFOs")
+def test_neither_a_fifo_nor_a_folder_among_recovery_files_blocks_the_start(tmp_path, caplog):
+    os.mkfifo(tmp_path / f"a{journal_module.SUFFIX}")
+    (tmp_path / f"b{journal_module.SUFFIX}").mkdir()
+    assert not list(left_behind(tmp_path))
+    assert not list(left_behind(tmp_path))
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names there are text")
+def test_a_recipe_for_a_file_whose_name_is_no_text_is_kept(tmp_path, demo_checkpoint):
+    path = tmp_path / "a\udcff.safetensors"
+    path.write_bytes(demo_checkpoint.read_bytes())
+    with open_checkpoint(path) as checkpoint:
+        session = Session(checkpoint)
+        session.history = session.history.act("Add", Recipe(steps=[STEP]))
+        journal = Journal(tmp_path)
+        journal.keep(session)
+    assert journal_module._file(journal._path).load().checkpoint == path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a working folder cannot be deleted there")
+def test_a_recipe_is_kept_although_the_working_folder_was_deleted(tmp_path, session, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    session.history = session.history.act("Add", Recipe(steps=[STEP]))
+    journal = Journal(tmp_path)
+    journal.keep(session)
+    assert journal_module._file(journal._path).load().parsed().steps == session.steps
 
 
 def test_a_recipe_that_cannot_be_kept_harms_nothing(tmp_path, session, caplog):
     (tmp_path / "file").write_text("")
     session.history = session.history.act("Add", Recipe(steps=[STEP]))
     Journal(tmp_path / "file").keep(session)
-    assert "cannot be kept" in caplog.text
+    assert "was not written" in caplog.text
 
 
 def test_files_beside_the_recipe_are_still_found(tmp_path, session):

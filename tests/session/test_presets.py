@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
 from prune_gui.recipe.fit import fit
 from prune_gui.session import Presets, Session
+from prune_gui.session import presets as presets_module
 from prune_gui.session.presets import LONGEST, SHIPPED, shipped
 
 NAMES = st.text(
@@ -73,6 +76,32 @@ def test_a_copied_file_is_a_preset_and_a_broken_one_says_why(presets):
     assert "not YAML" in found["broken"].problem
     assert "\n" not in found["broken"].problem
     assert not found["broken"].steps
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs FIFOs and devices")
+def test_a_preset_that_cannot_be_read_says_why_and_blocks_none(presets, caplog):
+    presets.save("good", Recipe(steps=(step(),)))
+    os.mkfifo(presets.folder / "fifo.yaml")
+    (presets.folder / "device.yaml").symlink_to("/dev/zero")
+    (presets.folder / "folder.yaml").mkdir()
+    (presets.folder / "latin.yaml").write_bytes(b"steps: [] # \xff")
+    (presets.folder / "missing.yaml").symlink_to(presets.folder / "nowhere")
+    with (presets.folder / "huge.yaml").open("wb") as file:
+        file.truncate(5 << 30)
+    found = {preset.name: preset.problem for preset in presets}
+    assert found.pop("good") == ""
+    assert sorted(found) == ["device", "fifo", "folder", "huge", "latin", "missing"]
+    for name, problem in found.items():
+        assert f"{name}.yaml cannot be read" in problem
+        assert "\n" not in problem
+
+
+def test_no_preset_is_written_that_could_not_be_read(presets, monkeypatch):
+    monkeypatch.setattr(presets_module, "MAX_PRESET_BYTES", 100)
+    presets.save("small", Recipe())
+    with pytest.raises(PruneGuiError, match="at most 100 bytes"):
+        presets.save("large", Recipe(steps=(step(), step())))
+    assert [preset.name for preset in presets] == ["small"]
 
 
 def test_presets_are_renamed_and_removed(presets):

@@ -1,6 +1,7 @@
 """What is remembered between runs."""
 
 import json
+import os
 from pathlib import Path
 from typing import get_args
 
@@ -38,10 +39,58 @@ def test_a_broken_setting_does_not_take_the_others_with_it(tmp_path, caplog, fie
     assert field in caplog.text
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs FIFOs")
+def test_a_fifo_in_place_of_settings_does_not_block_the_start(tmp_path, caplog):
+    path = tmp_path / "settings.json"
+    os.mkfifo(path)
+    assert Settings.load(path) == Settings()
+    Settings(theme="dark").save(path)
+    assert Settings.load(path).theme == "dark"
+
+
+def test_damaged_settings_are_kept_aside_when_others_are_written(tmp_path, caplog):
+    path = tmp_path / "settings.json"
+    Settings(theme="dark", threads=3).save(path)
+    damaged = path.read_text().replace('"dark"', '"dork"')
+    path.write_text(damaged)
+    Settings.update(lambda settings: settings.model_copy(update={"form": "masks"}), path)
+    assert Settings.load(path) == Settings(threads=3, form="masks")
+    assert (tmp_path / "settings.json.damaged-1").read_text() == damaged
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_layout_of_which_any_bit_changed_is_dropped_since_qt_crashes_on_some(
+    tmp_path, caplog, place
+):
+    path = tmp_path / "settings.json"
+    Settings(theme="dark", window=("AAAA", "BBBB")).save(path)
+    assert Settings.load(path).window == ("AAAA", "BBBB")
+    written = json.loads(path.read_text())
+    written["window"][place] = "AABA"
+    path.write_text(json.dumps(written))
+    assert Settings.load(path) == Settings(theme="dark")
+    assert "checksum" in caplog.text
+
+
+def test_a_layout_without_a_checksum_is_not_used(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text('{"window": ["AAAA", "BBBB"], "theme": "dark"}')
+    assert Settings.load(path) == Settings(theme="dark")
+
+
+def test_a_file_of_a_deleted_working_folder_is_not_recent(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert Settings().with_recent(Path("model.pt")) == Settings()
+    assert Settings().with_recent(Path("/model.pt")).recent == (str(Path("/model.pt")),)
+
+
 def test_settings_that_cannot_be_written_are_logged(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     Settings().save(tmp_path / "file" / "settings.json")
-    assert "cannot be written" in caplog.text
+    assert "was not written" in caplog.text
 
 
 def test_recent_files_are_latest_first_once_each_and_few():

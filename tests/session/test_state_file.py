@@ -1,0 +1,290 @@
+"""State files: whatever is in their place, whoever writes at once, whenever a disk fails."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict
+from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
+
+from prune_gui.session import state_file
+from prune_gui.session.state_file import LOCK, StateFile, StatePath
+
+OLD, NEW = {"a": "old"}, {"a": "old", "b": "new"}
+DAMAGED = [b"", b"{", b"[]", b"\x00", b'{"texts": 3, "number": "x"}', b"[" * 100_000, b"9" * 5000]
+
+ADD_MANY = """
+import sys
+from pathlib import Path
+from prune_gui.session.state_file import StateFile
+from pydantic import BaseModel
+
+class Kept(BaseModel):
+    texts: dict[str, str] = {}
+
+file = StateFile(Path(sys.argv[1]), Kept, 1 << 20)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    added = {f"{sys.argv[2]}.{number}": "x"}
+    assert file.update(lambda kept: Kept(texts=(kept.texts if kept else {}) | added))
+"""
+
+posix_only = pytest.mark.skipif(os.name == "nt", reason="needs FIFOs and devices")
+
+
+class Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    number: int
+    texts: dict[str, str] = {}
+    path: StatePath = Path()
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Return a state file that is not there yet, in a folder that is not there yet."""
+    return StateFile(tmp_path / "state" / "kept.json", Kept, 1 << 20)
+
+
+def put(file, texts):
+    file.path.parent.mkdir(exist_ok=True)
+    for path in file.path.parent.iterdir():
+        path.unlink()
+    if texts is not None:
+        assert file.save(Kept(number=1, texts=texts))
+
+
+def names(file):
+    return sorted(path.name for path in file.path.parent.iterdir() if path.name != LOCK)
+
+
+def add(file):
+    return file.update(lambda kept: Kept(number=1, texts=(kept.texts if kept else {}) | NEW))
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+@pytest.mark.parametrize("kind", [*ERRNOS, SHORT])
+def test_a_write_in_which_a_system_call_fails_leaves_the_old_state_or_the_new(
+    file, before, kind, caplog
+):
+    put(file, before)
+    with system_calls() as calls:
+        add(file)
+    assert {"write", "fsync"} <= set(calls)
+    for number in range(len(calls)):
+        put(file, before)
+        caplog.clear()
+        with system_calls(Fault(number, kind)):
+            written = add(file)
+        where = f"{number}: {calls[number]}"
+        found = file.load()
+        if written is not None:
+            assert found == written, where
+            assert not caplog.records, where
+        else:
+            assert found in (before and Kept(number=1, texts=before), Kept(number=1, texts=NEW))
+            assert [record.levelname for record in caplog.records] == ["WARNING"], where
+        assert names(file) in ([], [file.path.name]), where
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+def test_a_killed_write_leaves_the_old_state_or_the_new_and_the_next_tidies_up(file, before):
+    put(file, before)
+    with system_calls() as calls:
+        add(file)
+    for number in range(len(calls)):
+        put(file, before)
+        with pytest.raises(Killed), system_calls(Fault(number, KILL)):
+            add(file)
+        found = file.load()
+        assert (found and found.texts) in (before, NEW), f"{number}: {calls[number]}"
+        assert add(file) == Kept(number=1, texts=NEW)
+        assert names(file) == [file.path.name], f"{number}: {calls[number]}"
+
+
+def test_nothing_is_lost_when_many_programs_write_at_once(file):
+    writers, each = 3, 12
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", ADD_MANY, str(file.path), str(number), str(each)],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        for number in range(writers)
+    ]  # fmt: skip
+    for one in started:
+        one.stdin.write(b"\n")
+        one.stdin.flush()
+    assert [one.communicate(timeout=60)[1] for one in started] == [b""] * writers
+    kept = json.loads(file.path.read_bytes())["texts"]
+    assert len(kept) == writers * each
+
+
+@pytest.mark.parametrize("octets", DAMAGED)
+def test_a_damaged_file_is_set_aside_by_whoever_reads_or_changes_it_first(file, octets, caplog):
+    for number, act in enumerate((file.load, lambda: add(file)), start=1):
+        file.path.parent.mkdir(exist_ok=True)
+        file.path.write_bytes(octets)
+        caplog.clear()
+        assert act() == (None if number == 1 else Kept(number=1, texts=NEW))
+        aside = file.path.with_name(f"{file.path.name}.damaged-{number}")
+        assert aside.read_bytes() == octets
+        [record] = caplog.records
+        assert file.path.name in record.getMessage()
+        assert aside.name in record.getMessage()
+        assert len(record.getMessage()) < 1000
+    assert file.load() == Kept(number=1, texts=NEW)
+
+
+def test_of_a_file_damaged_in_part_the_rest_is_used_and_the_whole_set_aside(file, caplog):
+    file.path.parent.mkdir()
+    text = json.dumps({"number": 1, "texts": {"a": 3, "b": "new", "c": None}})
+    file.path.write_text(text)
+    assert file.load() == Kept(number=1, texts={"b": "new"})
+    assert names(file) == [file.path.name]
+    assert file.update(lambda kept: kept) == Kept(number=1, texts={"b": "new"})
+    assert file.path.with_name(f"{file.path.name}.damaged-1").read_text() == text
+    caplog.clear()
+    assert file.load() == Kept(number=1, texts={"b": "new"})
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("kind", ERRNOS)
+def test_a_damaged_file_comes_to_no_more_harm_when_a_system_call_fails(file, kind, caplog):
+    text = json.dumps({"number": 1, "texts": {"a": "old", "c": None}}).encode()
+
+    def damage():
+        put(file, None)
+        file.path.write_bytes(text)
+
+    damage()
+    with system_calls() as calls:
+        add(file)
+    for number in range(len(calls)):
+        damage()
+        with system_calls(Fault(number, kind)):
+            add(file)
+        held = [path.read_bytes() for path in file.path.parent.iterdir() if path.name != LOCK]
+        assert text in held, f"{number}: {calls[number]}"
+        found = file.load()
+        assert found is not None, f"{number}: {calls[number]}"
+        assert found.texts in (OLD, NEW)
+
+
+@posix_only
+def test_what_is_not_a_regular_file_is_set_aside_and_never_read(file, caplog):
+    file.path.parent.mkdir()
+    os.mkfifo(file.path)
+    assert file.load() is None
+    file.path.symlink_to("/dev/zero")
+    assert file.load() is None
+    file.path.mkdir()
+    assert add(file) == Kept(number=1, texts=NEW)
+    aside = [file.path.with_name(f"{file.path.name}.damaged-{number}") for number in (1, 2, 3)]
+    assert aside[0].is_fifo()
+    assert aside[1].is_symlink()
+    assert aside[2].is_dir()
+    assert Path("/dev/zero").exists()
+
+
+def test_a_file_over_the_limit_is_set_aside_and_none_is_written(file, caplog):
+    file.path.parent.mkdir()
+    with file.path.open("wb") as junk:
+        junk.truncate(5 << 30)
+    assert file.load() is None
+    assert names(file) == [f"{file.path.name}.damaged-1"]
+    put(file, OLD)
+    assert not file.save(Kept(number=1, texts={"a": "x" * file.limit}))
+    assert "larger than" in caplog.text
+    assert file.load() == Kept(number=1, texts=OLD)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="needs a user without all rights")
+def test_a_file_that_may_not_be_read_is_neither_set_aside_nor_overwritten(file, caplog):
+    put(file, OLD)
+    file.path.chmod(0)
+    assert file.load() is None
+    assert add(file) is None
+    file.path.chmod(0o600)
+    assert file.load() == Kept(number=1, texts=OLD)
+
+
+def test_a_file_that_cannot_be_read_now_is_neither_set_aside_nor_overwritten(file, caplog):
+    put(file, OLD)
+
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_file, "read_regular", fail)
+        assert file.load() is None
+        assert add(file) is None
+    assert len(caplog.records) == 2
+    assert names(file) == [file.path.name]
+    assert file.load() == Kept(number=1, texts=OLD)
+
+
+def test_a_program_that_keeps_the_lock_delays_others_for_a_bounded_time(file, caplog, monkeypatch):
+    put(file, OLD)
+    monkeypatch.setattr(state_file, "LOCK_TIMEOUT_S", 0.05)
+    with state_file._locked(file.path.parent):
+        assert add(file) is None
+    assert "another program keeps it locked" in caplog.text
+    assert file.load() == Kept(number=1, texts=OLD)
+    assert add(file) is not None
+
+
+@posix_only
+def test_a_file_system_without_locks_is_used_without_them(file, monkeypatch):
+    import fcntl
+
+    def fail(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert add(file) == Kept(number=1, texts=NEW)
+    assert file.load() == Kept(number=1, texts=NEW)
+
+
+@posix_only
+def test_paths_and_texts_that_are_not_utf_8_come_back(file):
+    state = Kept(number=1, texts={"\udcff": "\udc80"}, path=Path("/a\udcff"))
+    assert file.save(state)
+    assert file.load() == state
+
+
+def test_a_path_with_a_null_is_no_path(file, caplog):
+    file.path.parent.mkdir()
+    file.path.write_text(json.dumps({"number": 1, "path": "a\0b"}))
+    assert file.load() == Kept(number=1)
+    assert "not a path" in caplog.text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["number", "texts", "path", "a"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=40))
+def test_whatever_a_file_holds_it_never_fails_and_is_never_lost(file, monkeypatch, octets):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    put(file, None)
+    file.path.write_bytes(octets)
+    read = file.load()
+    assert octets in [path.read_bytes() for path in file.path.parent.iterdir()]
+    assert add(file) is not None
+    held = [path.read_bytes() for path in file.path.parent.iterdir()]
+    assert octets in held or read is not None

@@ -115,6 +115,7 @@ class Resolution:
 
         Raises:
             RecipeError: the checkpoint has no parameter of that name, or that no such tile.
+            CheckpointError: the file was changed meanwhile.
         """
         if tile is not None:
             return self._tile(name, tile) == KEPT
@@ -131,6 +132,7 @@ class Resolution:
 
         Raises:
             RecipeError: the checkpoint has no parameter of that name, or that no such tile.
+            CheckpointError: the file was changed meanwhile.
         """
         if tile is not None:
             return self._tile(name, tile)
@@ -205,6 +207,7 @@ class Resolution:
 
         Raises:
             StepError: the step cannot be carried out.
+            CheckpointError: the file was changed meanwhile.
             Cancelled: the monitor said so.
         """
         recipe = self.recipe.with_steps((*self.recipe.steps, step))
@@ -220,6 +223,7 @@ class Resolution:
             )
         except RecipeError as error:
             raise StepError(number, str(error)) from error
+        self.checkpoint.check()  # what was read from a file that changed meanwhile may be anything
         layers, counts = dict(self.layers), dict(self.counts)
         pruned, predicates = {}, {}
         for target, decision in zip(targets, decisions, strict=True):
@@ -249,6 +253,7 @@ class Resolution:
 
         for _ in run(fill, chunks(flat.size)):
             pass
+        self.checkpoint.check()
         return torch.from_numpy(out).view(dtype)
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
@@ -383,6 +388,7 @@ def resolve(
 
     Raises:
         StepError: a step cannot be carried out; the message says which and why.
+        CheckpointError: the file was changed meanwhile.
         Cancelled: `cancel` was set.
     """
     monitor = Monitor(progress, cancel)

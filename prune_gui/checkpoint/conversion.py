@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.pickle_machine import Made
+from prune_gui.checkpoint.pickle_machine import OPAQUE, Made
+from prune_gui.checkpoint.pickle_names import is_dangerous, is_harmless
 from prune_gui.checkpoint.pickle_scan import Scan, Tensor
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr
 
 LONGEST_NAME: Final = 60
 LONGEST_EXPRESSION: Final = 150
+LONGEST_KEY: Final = 40
 LOOKED_AT: Final = 10_000
 """Dictionaries in a file."""
 DEEPEST: Final = 8
@@ -43,7 +46,19 @@ def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointErro
         scan: of its pickle.
         plain: whether it is one of Python's own pickles, without anything of torch around it.
     """
-    problem = _problem(path.name, scan, plain=plain)
+    dangerous = [name for name in scan.foreign if is_dangerous(name)]
+    problem = _problem(
+        path.name, scan, list(dict.fromkeys((*dangerous, *scan.foreign))), plain=plain
+    )
+    if dangerous:
+        return CheckpointError(
+            tr(
+                "{problem} That can run programs, change files or use the network, so the file "
+                "looks like an attack: do not load it with torch or pickle. Get the weights from "
+                "another source.",
+                problem=problem,
+            )
+        )
     weights = _weights("model", scan.root)
     if weights is None:
         return CheckpointError(
@@ -53,16 +68,24 @@ def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointErro
                 problem=problem,
             )
         )
+    if plain or scan.root is OPAQUE or not all(map(is_harmless, scan.foreign)):
+        return CheckpointError(
+            tr(
+                "{problem} What that would do is not known. If you trust whoever made the file, "
+                "load it where it came from, and save only the state dict with torch.save.",
+                problem=problem,
+            )
+        )
     return CheckpointError(
         tr("{problem} If you trust it, run this where it came from:", problem=problem),
-        lines_of(path, "pickle" if plain else "torch", weights),
+        lines_of(path, "torch", weights),
     )
 
 
-def _problem(name: str, scan: Scan, *, plain: bool) -> str:
-    """Return why a file is not opened, as a sentence; see `needs_code`."""
-    message = PROBLEMS[bool(scan.foreign), plain]
-    return tr(message, name=name, code=_named(scan.foreign), protocol=scan.protocol)
+def _problem(name: str, scan: Scan, foreign: Sequence[str], *, plain: bool) -> str:
+    """Return why a file is not opened, as a sentence that begins with the first foreign name."""
+    message = PROBLEMS[bool(foreign), plain]
+    return tr(message, name=name, code=_named(foreign), protocol=scan.protocol)
 
 
 def _named(foreign: Sequence[str]) -> str:
@@ -81,13 +104,11 @@ def lines_of(path: Path, loader: str, weights: str = "model.state_dict()") -> tu
         quoted = "path"
     load = {
         "torch": f"torch.load({quoted}, weights_only=False)",
-        "pickle": f'pickle.load(open({quoted}, "rb"))',
         "torch.jit": f"torch.jit.load({quoted})",
     }[loader]
-    imports = "import pickle, torch" if loader == "pickle" else "import torch"
     if len(weights) > LONGEST_EXPRESSION:
         weights = "model[...]"
-    return imports, f"model = {load}", f'torch.save({weights}, "weights.pt")'
+    return "import torch", f"model = {load}", f'torch.save({weights}, "weights.pt")'
 
 
 def _weights(name: str, root: object) -> str | None:
@@ -117,7 +138,11 @@ def _weights(name: str, root: object) -> str | None:
 
 
 def _indices(path: tuple[str, ...]) -> str:
-    return "".join(f"[{one_line(key, 40)!r}]".replace("'", '"') for key in path)
+    """Return the subscripts that lead to a value; "[...]" for keys that cannot be shown as is."""
+    return "".join(
+        f"[{json.dumps(key, ensure_ascii=False)}]" if one_line(key, LONGEST_KEY) == key else "[...]"
+        for key in path
+    )
 
 
 def _dictionaries(root: object) -> Iterator[State]:

@@ -8,12 +8,12 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from prune_gui.checkpoint.conversion import lines_of, needs_code
-from prune_gui.checkpoint.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.pickle_machine import OPAQUE, FalseClaimError
 from prune_gui.checkpoint.pickle_scan import Scan, Storage, scan
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr
@@ -234,8 +234,11 @@ def _inspect_legacy(path: Path, file: BinaryIO) -> Layout:
     if first.root != LEGACY_MAGIC:
         raise needs_code(path, first, plain=True)
     found = [scan(file, note) for _ in range(LEGACY_PICKLES - 1)]
-    for pickled in sorted((first, *found), key=lambda pickled: not pickled.foreign):
-        _check_code(path, pickled)
+    names = tuple(name for pickled in (first, *found) for name in pickled.foreign)
+    # torch.load runs all of them, so that the names of all count; one may not be read to its end.
+    order = sorted((first, *found), key=lambda each: (not each.foreign, each.root is not OPAQUE))
+    for pickled in order:
+        _check_code(path, replace(pickled, foreign=names))
     keys = found[-1].root
     if not isinstance(keys, list) or not storages.keys() <= set(filter(_is_text, keys)):
         raise FalseClaimError(later("some of its storages are missing"))

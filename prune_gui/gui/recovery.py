@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
@@ -117,12 +117,15 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
         tr(
             "Prune GUI ended without being closed. The steps for {name} as they were at "
             "{when:%H:%M} on {when:%d %B %Y} are kept.",
-            name=unsaved.checkpoint.name,
+            name=one_line(unsaved.checkpoint.name),
             when=datetime.fromtimestamp(unsaved.written),
         )
     )
     box.setInformativeText(
-        tr("{path}\n\nLater: they are offered at the next start.", path=unsaved.checkpoint)
+        tr(
+            "{path}\n\nLater: they are offered at the next start.",
+            path=one_line(str(unsaved.checkpoint)),
+        )
     )
     box.setStandardButtons(button.Open | button.Discard | button.Ignore)
     box.button(button.Open).setText(tr("&Bring back"))

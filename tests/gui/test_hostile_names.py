@@ -35,7 +35,9 @@ def hostile_file(tmp_path):
     names = [f"{name}.{inner}.weight" for name, inner in zip(HOSTILE, HOSTILE[1:], strict=False)]
     tensors = {name: torch.randn(6, 8) for name in (*names, *HOSTILE)}
     path = tmp_path / "<b>[*]\n\u202e&x.safetensors"
-    metadata = {key.encode(errors="replace").decode(): value for key, value in zip(HOSTILE, HOSTILE)}
+    metadata = {
+        key.encode(errors="replace").decode(): value for key, value in zip(HOSTILE, HOSTILE)
+    }
     save_file(tensors, path, metadata=metadata)
     return path
 

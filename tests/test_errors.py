@@ -1,4 +1,4 @@
-"""What a person reads of names that may hold anything: one line, of bounded length, all of it seen."""
+"""What a person reads of names that may hold anything: one bounded line, all of it seen."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
             return None
         column, row = self._columns[index.column()], self._rows[index.row()]
         if role == Role.DisplayRole:
-            return column.text(row)
+            return one_line(column.text(row))
         if role == Role.ToolTipRole:
             text = (column.tip or column.text)(row)
             return "\n".join(map(one_line, text.split("\n")))

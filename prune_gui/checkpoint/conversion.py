@@ -68,7 +68,8 @@ def needs_code(path: Path, scan: Scan, *, plain: bool = False) -> CheckpointErro
                 problem=problem,
             )
         )
-    if plain or scan.root is OPAQUE or not all(map(is_harmless, scan.foreign)):
+    followed = scan.root is not None and scan.root is not OPAQUE  # to its end
+    if plain or not followed or not all(map(is_harmless, scan.foreign)):
         return CheckpointError(
             tr(
                 "{problem} What that would do is not known. If you trust whoever made the file, "

@@ -33,6 +33,7 @@ from prune_gui.gui.views.tabs import TITLES
 from prune_gui.recipe import Recipe
 from prune_gui.session.journal import Unsaved
 
+ROW = torch.tensor([0])
 MARKS = "\N{COMBINING ACUTE ACCENT}" * 50
 HOSTILE = (
     "<b>bold</b>",
@@ -56,7 +57,8 @@ def hostile_file(tmp_path):
     """A checkpoint in which tensors, modules and metadata have such names."""
     names = [f"{outer}.{inner}.weight" for outer, inner in pairwise(HOSTILE)]
     path = tmp_path / "<b>[*]\n\u202e&x.safetensors"
-    tensors = {name: torch.randn(6, 8) for name in (*names, *HOSTILE)}
+    # Of one row nothing is left, and the views warn of that.
+    tensors = {name: torch.randn(6, 8).index_fill(0, ROW, 0.0) for name in (*names, *HOSTILE)}
     save_file(tensors, path, metadata={name: name for name in HOSTILE})
     return path
 
@@ -72,12 +74,18 @@ def wrong_in(root: QWidget) -> set[str]:
     return {text for text in texts_in(root) if wrong(text)}
 
 
+def _is_plain(label: QLabel) -> bool:
+    return label.textFormat() == Qt.TextFormat.PlainText
+
+
 def rich_in(root: QWidget) -> list[str]:
     """Return the texts of labels below a widget in which a name is markup."""
     labels = root.findChildren(QLabel)
     for label in labels:
         label.ensurePolished()
     assert all(label.textFormat() != Qt.TextFormat.AutoText for label in labels)
+    ours = ("<span", "&nbsp;", "<br>")
+    assert not any(mark in label.text() for label in labels for mark in ours if _is_plain(label))
     rich = [label.text() for label in labels if label.textFormat() == Qt.TextFormat.RichText]
     return [text for text in rich if any(tag in text for tag in HOSTILE[:3])]
 

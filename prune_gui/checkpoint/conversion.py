@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import torch
 
-from prune_gui.checkpoint.pickle_machine import Made
+from prune_gui.checkpoint.pickle_machine import OPAQUE, Made
+from prune_gui.checkpoint.pickle_names import is_dangerous, is_harmless
 from prune_gui.checkpoint.torch_unpickling import Tensor, Unpickled
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr
 
 LONGEST_NAME: Final = 60
 LONGEST_EXPRESSION: Final = 150
+LONGEST_KEY: Final = 40
 LOOKED_AT: Final = 10_000
 """Dictionaries in a file."""
 DEEPEST: Final = 8
@@ -47,7 +50,19 @@ def needs_code(path: Path, opened: Unpickled, *, plain: bool = False) -> Checkpo
         opened: its pickle.
         plain: whether it is one of Python's own pickles, without anything of torch around it.
     """
-    problem = _problem(path.name, opened, plain=plain)
+    dangerous = [name for name in opened.foreign if is_dangerous(name)]
+    problem = _problem(
+        path.name, opened, list(dict.fromkeys((*dangerous, *opened.foreign))), plain=plain
+    )
+    if dangerous:
+        return CheckpointError(
+            tr(
+                "{problem} That can run programs, change files or use the network, so the file "
+                "looks like an attack: do not load it with torch or pickle. Get the weights from "
+                "another source.",
+                problem=problem,
+            )
+        )
     weights = _weights("model", opened.root)
     if weights is None:
         return CheckpointError(
@@ -57,16 +72,25 @@ def needs_code(path: Path, opened: Unpickled, *, plain: bool = False) -> Checkpo
                 problem=problem,
             )
         )
+    followed = opened.root is not OPAQUE  # to its end
+    if plain or not followed or not all(map(is_harmless, opened.foreign)):
+        return CheckpointError(
+            tr(
+                "{problem} What that would do is not known. If you trust whoever made the file, "
+                "load it where it came from, and save only the state dict with torch.save.",
+                problem=problem,
+            )
+        )
     return CheckpointError(
         tr("{problem} If you trust it, run this where it came from:", problem=problem),
-        lines_of(path, "pickle" if plain else "torch", weights),
+        lines_of(path, "torch", weights),
     )
 
 
-def _problem(name: str, opened: Unpickled, *, plain: bool) -> str:
-    """Return why a file is not opened, as a sentence; see `needs_code`."""
-    message = PROBLEMS[bool(opened.foreign), plain]
-    return tr(message, name=name, code=_named(opened.foreign), protocol=opened.protocol)
+def _problem(name: str, opened: Unpickled, foreign: Sequence[str], *, plain: bool) -> str:
+    """Return why a file is not opened, as a sentence that begins with the first foreign name."""
+    message = PROBLEMS[bool(foreign), plain]
+    return tr(message, name=name, code=_named(foreign), protocol=opened.protocol)
 
 
 def _named(foreign: Sequence[str]) -> str:
@@ -85,13 +109,11 @@ def lines_of(path: Path, loader: str, weights: str = "model.state_dict()") -> tu
         quoted = "path"
     load = {
         "torch": f"torch.load({quoted}, weights_only=False)",
-        "pickle": f'pickle.load(open({quoted}, "rb"))',
         "torch.jit": f"torch.jit.load({quoted})",
     }[loader]
-    imports = "import pickle, torch" if loader == "pickle" else "import torch"
     if len(weights) > LONGEST_EXPRESSION:
         weights = "model[...]"
-    return imports, f"model = {load}", f'torch.save({weights}, "weights.pt")'
+    return "import torch", f"model = {load}", f'torch.save({weights}, "weights.pt")'
 
 
 def _weights(name: str, root: object) -> str | None:
@@ -121,7 +143,11 @@ def _weights(name: str, root: object) -> str | None:
 
 
 def _indices(path: tuple[str, ...]) -> str:
-    return "".join(f"[{one_line(key, 40)!r}]".replace("'", '"') for key in path)
+    """Return the subscripts that lead to a value; "[...]" for keys that cannot be shown as is."""
+    return "".join(
+        f"[{json.dumps(key, ensure_ascii=False)}]" if one_line(key, LONGEST_KEY) == key else "[...]"
+        for key in path
+    )
 
 
 def _dictionaries(root: object) -> Iterator[State]:

@@ -7,11 +7,11 @@ import json
 import sys
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from prune_gui.checkpoint.conversion import lines_of, needs_code
-from prune_gui.checkpoint.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.pickle_machine import OPAQUE, FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.torch_layout import (
     BYTE_ORDER,
@@ -32,6 +32,8 @@ MAX_METADATA_BYTES: Final = 1 << 26
 LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL: Final = 1001
 """The numbers that each legacy torch file starts with, one pickle each."""
+LEGACY_PICKLES: Final = 5
+"""These two, the system, the saved object, and the keys of the storages behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +165,12 @@ def _read_legacy(source: Source) -> TorchFile:
     magic = unpickle(source.file, storages)
     if magic.root != LEGACY_MAGIC:
         _check_code(source, magic, plain=True)
-    protocol, system, opened, keys = (unpickle(source.file, storages) for _ in range(4))
-    for each in (opened, magic, protocol, system, keys):
-        _check_code(source, each)
+    pickles = magic, *(unpickle(source.file, storages) for _ in range(LEGACY_PICKLES - 1))
+    # torch.load runs all of them, so that the names of all count; one may not be read to its end.
+    names = tuple(name for each in pickles for name in each.foreign)
+    for each in sorted(pickles, key=lambda each: (not each.foreign, each.root is not OPAQUE)):
+        _check_code(source, replace(each, foreign=names))
+    _, protocol, _, opened, keys = pickles
     if protocol.root != LEGACY_PROTOCOL:
         raise FalseClaimError(later("it is of a version that nobody reads"))
     storages.order = keys.root if isinstance(keys.root, list) else []

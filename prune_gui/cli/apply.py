@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.options import as_bytes, as_json, file, one_state, own_methods, use_methods
-from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, shape_text
+from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, say, shape_text
 from prune_gui.errors import RecipeError, one_line
 
 if TYPE_CHECKING:
@@ -124,14 +124,14 @@ def prune_and_save(
             print_json({**_applied(resolution, outputs), "loaders": loaders})
             return
         for row in _table(report(resolution)):
-            click.echo(row)
+            say(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
             for about, note in outcome.notes.items():
-                click.echo(f"Note on step {number}: {about}: {note}")
+                say(f"Note on step {number}: {about}: {note}")
         for out, form in outputs.items():
-            click.echo(f"Wrote {out} ({form}, {_written(out):,} bytes)")
+            say(f"Wrote {out} ({form}, {_written(out):,} bytes)")
         for loader in loaders:
-            click.echo(f"Wrote {loader} (its load(model) loads that into a model)")
+            say(f"Wrote {loader} (its load(model) loads that into a model)")
 
 
 def _written(out: str) -> int:

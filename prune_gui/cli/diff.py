@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from prune_gui.cli.options import as_json, file
-from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, shape_text
+from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, say, shape_text
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
             print_json(_described(one, other, found))
         else:
             for line in _table(one, other, found):
-                click.echo(line)
+                say(line)
 
 
 def _table(a: Checkpoint, b: Checkpoint, found: Differences) -> Iterator[str]:

@@ -10,11 +10,11 @@ import click
 
 from prune_gui.cli.options import as_json, file, one_state
 from prune_gui.cli.printing import (
-    LONGEST_LINE,
     LONGEST_NAME,
     aligned,
     job,
     print_json,
+    say,
     shape_text,
 )
 from prune_gui.errors import one_line
@@ -97,29 +97,30 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
         waiting += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
-    path = one_line(str(checkpoint.path))
-    click.echo(
-        f"{path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
+    say(
+        f"{checkpoint.path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
         f"{zeros.total.total:,} prunable parameters, {size:,} bytes"
     )
     if checkpoint.description:
-        click.echo(f"Model: {checkpoint.description}")
+        say(f"Model: {checkpoint.description}")
     for line in aligned([("Module", "Shape", "Type", "Parameters", "Zeros"), *lines]):
-        click.echo(line)
+        say(line)
     for key, value in checkpoint.metadata.items():
-        for line in f"{key}: {value}".splitlines():
-            click.echo(one_line(line, LONGEST_LINE))
+        first, *more = value.splitlines() or [""]
+        say(f"Metadata {key}: {first}")
+        for line in more:
+            say(f"    {line}")  # indented, so that it is not taken for a line of the program
     for note in _roles(checkpoint):
-        click.echo(note)
+        say(note)
     for warning in checkpoint.warnings:
-        click.echo(f"Warning: {warning}")
+        say(f"Warning: {warning}")
 
 
 def _roles(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield what the first few tensors that are parts of a weight are for it."""
     parts = [info for info in checkpoint.tensors.values() if info.role]
     for info in parts[:ROLES_AT_MOST]:
-        yield one_line(f"{info.name}: {info.role}", LONGEST_LINE)
+        yield f"{info.name}: {info.role}"
     if len(parts) > ROLES_AT_MOST:
         yield f"and {len(parts) - ROLES_AT_MOST:,} more like these; --json names all"
 

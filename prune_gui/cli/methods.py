@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from prune_gui.cli.options import as_json, own_methods, use_methods
-from prune_gui.cli.printing import print_json
+from prune_gui.cli.printing import print_json, say
 
 
 @click.command()
@@ -29,11 +29,12 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
         return
     for name, method in METHODS.items():
         origin = "" if method.source == Method.source else f"  (from {method.source})"
-        click.echo(f"{name}{origin}\n    {_summary(method.__doc__)}")
+        say(f"{name}{origin}")
+        say(f"    {_summary(method.__doc__)}")
         for field_name, field in method.model_fields.items():
             given = "required" if field.is_required() else f"{field.default}"
-            click.echo(f"    {field_name} [{given}]: {field.description}")
-        click.echo()
+            say(f"    {field_name} [{given}]: {field.description}")
+        say()
 
 
 def _summary(text: str | None) -> str:

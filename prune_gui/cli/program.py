@@ -13,7 +13,7 @@ from prune_gui.cli.diff import diff
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
 from prune_gui.cli.window import demo, open_window
-from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.errors import Cancelled, PruneGuiError, one_line
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,7 @@ def main() -> None:
     try:
         sys.exit(cli.main(standalone_mode=False))
     except click.ClickException as error:
+        vars(error)["message"] = one_line(error.message)  # it repeats arguments, as file names
         error.show()
         sys.exit(error.exit_code)
     except (Cancelled, click.Abort, KeyboardInterrupt):

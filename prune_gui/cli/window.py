@@ -10,6 +10,7 @@ import click
 
 from prune_gui.cli.apply import prune_and_save
 from prune_gui.cli.options import file, own_methods, use_methods
+from prune_gui.cli.printing import say
 from prune_gui.errors import PruneGuiError
 from prune_gui.resources import resource
 
@@ -45,7 +46,8 @@ def demo(out: Path, own: Sequence[Path]) -> int:
         from prune_gui.gui.app import run
 
         return run(checkpoint, recipe, own)
-    click.echo(f"No window: {problem} Doing the same job without one.\n")
+    say(f"No window: {problem} Doing the same job without one.")
+    say()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

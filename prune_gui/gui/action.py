@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QKeySequence
 
+from prune_gui.gui.speech import literal
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ def redo_label(window: MainWindow) -> str | None:
 def undo_text(window: MainWindow) -> str:
     """Return the text of undo, named after what it undoes."""
     what = undo_label(window)
-    return tr("&Undo: {what}", what=what) if what else tr("&Undo")
+    return tr("&Undo: {what}", what=literal(what)) if what else tr("&Undo")
 
 
 def redo_text(window: MainWindow) -> str:
     """Return the text of redo, named after what it does again."""
     what = redo_label(window)
-    return tr("&Redo: {what}", what=what) if what else tr("&Redo")
+    return tr("&Redo: {what}", what=literal(what)) if what else tr("&Redo")

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.errors import PruneGuiError
+from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import dialogs
 from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
@@ -55,7 +55,7 @@ COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
         lambda row: f"{row.path.parent.name}/{row.path.name}",
         lambda row: str(row.path),
         is_number=False,
-        tip=lambda row: str(row.path),
+        tip=lambda row: one_line(str(row.path)),
     ),
     Column(
         later("Targets"),
@@ -81,7 +81,9 @@ COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
         later("Unmatched"),
         lambda row: number(len(row.unmatched)) if row.unmatched else "",
         lambda row: ", ".join(row.unmatched) or None,
-        tip=lambda row: "\n".join((tr("Patterns that match no parameter:"), *row.unmatched)),
+        tip=lambda row: "\n".join(
+            (tr("Patterns that match no parameter:"), *map(one_line, row.unmatched))
+        ),
     ),
     Column(
         later("Result"),

@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ CHECKPOINTS: Final = later("Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);
 WITH_INDEXES: Final = later(
     "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
 )
+MAX_PATH: Final = 4096
+"""Characters of a path: all of it counts where it is to be run."""
 RECIPES: Final = later("Recipes (*.yaml *.yml);;All files (*)")
 TABLES: Final = later("Tables (*.csv);;All files (*)")
 METHODS: Final = later("Python files (*.py);;All files (*)")
@@ -79,7 +82,7 @@ def agree_to_run(parent: QWidget, path: Path) -> bool:
             "Loading pruning methods runs the code in this file:\n\n{path}\n\n"
             "It can do whatever you can do on this computer: read, change, delete and send files. "
             "Run it only if you wrote it, or trust whoever did.",
-            path=path.absolute(),
+            path=one_line(str(path.absolute()), MAX_PATH),
         )
     )
     run = box.addButton(tr("&Run and load"), QMessageBox.ButtonRole.AcceptRole)
@@ -135,7 +138,7 @@ def agree(parent: QWidget, title: str, text: str, yes: str) -> bool:
     """Ask whether to do what cannot be undone; anything but a plain yes is a no."""
     box = QMessageBox(QMessageBox.Icon.Question, title, "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)  # a name in it may look like anything
-    box.setText(text)
+    box.setText(one_line(text))
     agreed = box.addButton(yes, QMessageBox.ButtonRole.AcceptRole)
     box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
     box.exec()
@@ -147,7 +150,7 @@ def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Question, tr("Save the recipe?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(tr("The recipe for {name} is not saved.", name=name))
+    box.setText(tr("The recipe for {name} is not saved.", name=one_line(name)))
     box.setInformativeText(tr("Its steps are lost if you discard them."))
     box.setStandardButtons(button.Save | button.Discard | button.Cancel)
     box.button(button.Save).setText(tr("&Save recipe…"))
@@ -211,9 +214,9 @@ class ErrorBox:
 
 def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
     """Say what a person should know about a file."""
-    box = QMessageBox(QMessageBox.Icon.Information, name, "", parent=parent)
+    box = QMessageBox(QMessageBox.Icon.Information, one_line(name), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText("\n\n".join(remarks))
+    box.setText("\n\n".join(map(one_line, remarks)))
     box.exec()
 
 
@@ -236,6 +239,7 @@ def show_about(parent: QWidget) -> None:
     box = QMessageBox(QMessageBox.Icon.NoIcon, tr("About Prune GUI"), "", parent=parent)
     box.setIconPixmap(parent.windowIcon().pixmap(64))
     purpose = tr("Prune neural networks by point and click.")
+    box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(f"<b>Prune GUI</b><br>{purpose}")
     box.setInformativeText("\n".join(_versions()))
     box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.message import Message
 from prune_gui.gui.result_table import Column, ResultModel, ResultTable
@@ -36,7 +37,7 @@ COLUMNS: Final[tuple[Column[StepFit], ...]] = (
         lambda row: ", ".join(row.unmatched),
         lambda row: ", ".join(row.unmatched) or None,
         is_number=False,
-        tip=lambda row: "\n".join(row.unmatched),
+        tip=lambda row: "\n".join(map(one_line, row.unmatched)),
     ),
 )
 LISTED: Final = 20
@@ -46,7 +47,7 @@ LISTED: Final = 20
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - LISTED
     rest = [tr("and {more:,} more", more=more)] if more > 0 else []
-    return "\n".join((*names[:LISTED], *rest))
+    return "\n".join((*map(one_line, names[:LISTED]), *rest))
 
 
 def summary(fits: Sequence[StepFit]) -> tuple[str, bool]:
@@ -93,7 +94,7 @@ class FitDialog(QDialog):
 
     def __init__(self, recipe: Recipe, checkpoint: Checkpoint, parent: QWidget) -> None:
         super().__init__(parent)
-        self.setWindowTitle(tr("Use the recipe on {name}?", name=checkpoint.path.name))
+        self.setWindowTitle(tr("Use the recipe on {name}?", name=one_line(checkpoint.path.name)))
         fits = fit(recipe, checkpoint)
         self.model: ResultModel[StepFit] = ResultModel(COLUMNS, self)
         self.model.show(fits)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QGuiApplication
 from PySide6.QtWidgets import (
     QGroupBox,
@@ -16,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.errors import one_line
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LoaderBox(QGroupBox):
         self._lines.setTabChangesFocus(True)
         margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
         self._lines.setFixedHeight(LINES * self._lines.fontMetrics().height() + margins)
-        self._file = QLabel(textFormat=Qt.TextFormat.PlainText)
+        self._file = QLabel()
         copy = QPushButton(tr("Cop&y"))
         copy.setAutoDefault(False)
         copy.setAccessibleDescription(tr("Copies the lines to the clipboard"))
@@ -55,4 +55,4 @@ class LoaderBox(QGroupBox):
         from prune_gui.recipe.loader import loader_path, loader_text
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
-        self._file.setText(tr("Written as {name}", name=loader_path(target).name))
+        self._file.setText(tr("Written as {name}", name=one_line(loader_path(target).name)))

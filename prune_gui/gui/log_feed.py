@@ -18,6 +18,7 @@ from prune_gui.language import later, tr
 
 MOST: Final = 1000
 """Records that are kept; older ones are in the log file."""
+LONGEST_LINE: Final = 2000
 LEVELS: Final = (later("Info"), later("Warning"), later("Error"), later("Critical"))
 """What `logging` calls the levels that are listed, to be translated."""
 
@@ -45,7 +46,7 @@ class Entry:
         return cls(
             time.strftime("%H:%M:%S", time.localtime(record.created)),
             record.levelno,
-            record.getMessage(),
+            one_line(record.getMessage()),
             details_of(error) if error is not None else "",
         )
 
@@ -59,7 +60,7 @@ class Entry:
             else tr("{tried}: {error}", tried=tried, error=error)
         )
         level = logging.ERROR if fault else logging.WARNING
-        return cls(time.strftime("%H:%M:%S"), level, text, details_of(error))
+        return cls(time.strftime("%H:%M:%S"), level, one_line(text), details_of(error))
 
     @property
     def level_name(self) -> str:
@@ -86,10 +87,14 @@ def details_of(error: BaseException) -> str:
     Of an error that input caused, that is what the system said about it, if anything.
     """
     if not isinstance(error, PruneGuiError):
-        return "".join(traceback.format_exception(error)).rstrip()
+        return _lines("".join(traceback.format_exception(error)))
     if error.__cause__ is None:
         return ""
-    return "".join(traceback.format_exception_only(error.__cause__)).rstrip()
+    return _lines("".join(traceback.format_exception_only(error.__cause__)))
+
+
+def _lines(text: str) -> str:
+    return "\n".join(one_line(line, LONGEST_LINE) for line in text.rstrip().split("\n"))
 
 
 class LogFeed(QObject):

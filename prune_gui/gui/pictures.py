@@ -86,7 +86,7 @@ def image_of(page: Page, scale: int = 1) -> QImage:
     """Return a page as an image, with so many pixels for each of the screen along a side."""
     image = QImage(page.size * scale, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(scale)
-    image.setText("Title", page.title)
+    image.setText("Title", one_line(page.title, LONGEST_TITLE))
     painter = QPainter(image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     page.paint(painter)

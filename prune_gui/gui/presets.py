@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import agree
 from prune_gui.gui.panels import wording
+from prune_gui.gui.speech import literal
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
 from prune_gui.session.presets import Preset, Presets, shipped
@@ -66,7 +67,7 @@ class PresetMenu(QMenu):
     def _list(self, presets: Iterable[tuple[str, Preset]]) -> None:
         for name, preset in presets:
             text = preset.problem or name
-            action = self.addAction(one_line(text, LONGEST).replace("&", "&&"))
+            action = self.addAction(literal(text, LONGEST))
             action.setEnabled(not preset.problem)
             action.setToolTip(about(preset))
             action.triggered.connect(partial(self._add, name, preset))
@@ -214,7 +215,7 @@ def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> s
 def about(preset: Preset) -> str:
     """Return what a preset does, a line for each step; of a broken one, why it cannot be used."""
     if preset.problem:
-        return preset.problem
+        return one_line(preset.problem)
     return "\n".join(f"{wording.title(step)}: {wording.targets(step)}" for step in preset.steps)
 
 

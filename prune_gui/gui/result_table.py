@@ -18,6 +18,7 @@ from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from prune_gui.audit.table import Cell, Table
+from prune_gui.errors import one_line
 from prune_gui.language import tr
 
 Row = TypeVar("Row")
@@ -126,9 +127,10 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
             return None
         column, row = self._columns[index.column()], self._rows[index.row()]
         if role == Role.DisplayRole:
-            return column.text(row)
+            return one_line(column.text(row))
         if role == Role.ToolTipRole:
-            return (column.tip or column.text)(row)
+            text = (column.tip or column.text)(row)
+            return "\n".join(map(one_line, text.split("\n")))
         if role == Role.TextAlignmentRole:
             return RIGHT if column.is_number else LEFT
         return None

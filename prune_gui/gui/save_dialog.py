@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 from prune_gui.byte_counts import parse_bytes, short_bytes
 from prune_gui.checkpoint.base import SUFFIXES
 from prune_gui.checkpoint.shard_index import is_index
-from prune_gui.errors import PruneGuiError
+from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import CHECKPOINTS
 from prune_gui.gui.loader_box import LoaderBox
 from prune_gui.gui.panels.message import Message
@@ -398,7 +398,7 @@ def _sure_to_replace(parent: QWidget, taken: Sequence[Path], opened: Path | None
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Question, tr("Replace the file?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    names = tr(" and ").join(path.name for path in taken)
+    names = tr(" and ").join(one_line(path.name) for path in taken)
     box.setText(
         trn(
             "{names} exists already. Replace?",
@@ -407,7 +407,7 @@ def _sure_to_replace(parent: QWidget, taken: Sequence[Path], opened: Path | None
             names=names,
         )
     )
-    folder = str(taken[0].parent)
+    folder = one_line(str(taken[0].parent))
     if opened is not None and opened.exists() and any(path.samefile(opened) for path in taken):
         warning = tr("This is the checkpoint that is open: its weights as they are will be lost.")
         folder = f"{folder}\n\n{warning}"

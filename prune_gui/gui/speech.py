@@ -8,6 +8,7 @@ from typing import Final
 from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
 
+from prune_gui.errors import LONGEST, one_line
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 
 SYSTEM: Final = "system"
@@ -53,6 +54,11 @@ def numbers_of(locale: QLocale) -> QLocale:
     read a Latin point in a number as no part of it.
     """
     return locale if locale.zeroDigit() == "0" else QLocale("en_US")
+
+
+def literal(text: str, most: int = LONGEST) -> str:
+    """Return a text from a file as that of an action or a button, where & would begin a key."""
+    return one_line(text, most).replace("&", "&&")
 
 
 def plain(text: str) -> str:

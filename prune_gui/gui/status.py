@@ -8,6 +8,7 @@ from typing import Final
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels import wording
 from prune_gui.gui.workbench import Workbench
@@ -81,6 +82,7 @@ class StatusBar(QStatusBar):
 
     def say(self, note: str) -> None:
         """Show a sentence for a while."""
+        note = one_line(note)
         self._note.setText(note)
         self._note.setToolTip(note)
         self._forget.start()
@@ -121,7 +123,7 @@ class StatusBar(QStatusBar):
     def _begin(self, ticket: int, job: Job) -> None:
         self._ticket, self._began = ticket, time.monotonic()
         self._progress.setFormat(tr("%p %"))
-        self._title.setText(tr("{job} …", job=tr(job.title)))
+        self._title.setText(tr("{job} …", job=one_line(tr(job.title))))
         self._progress.setRange(0, 0)
         self._progress.reset()
         if not job.idle:  # of which the user need not know

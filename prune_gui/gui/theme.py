@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import (
     QApplication,
+    QLabel,
     QProxyStyle,
     QStyle,
     QStyleHintReturn,
@@ -121,7 +122,10 @@ def colours(palette: QPalette) -> Colours:
 
 
 class PlainStyle(QProxyStyle):
-    """A style without icons on the buttons of dialogs, and with frames around what has the focus.
+    """A style of plain texts, without icons on buttons, and with frames around what has the focus.
+
+    Labels and tool tips show texts as they are: Qt would guess from a name in them that they are
+    HTML, which can look like anything and load files. A label that is to be rich text says so.
 
     Some platforms put their own icons there, which know nothing of the palette: dark on dark. Qt
     would have a frame lie below what is around the widget, and be a part of it.
@@ -130,6 +134,12 @@ class PlainStyle(QProxyStyle):
     def __init__(self, base: str | QStyle) -> None:
         super().__init__(base)
         self.setObjectName(base if isinstance(base, str) else base.objectName())
+
+    def polish(self, thing: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
+        """Have a label that would guess its format, as that of a tool tip, show plain text."""
+        if isinstance(thing, QLabel) and thing.textFormat() == Qt.TextFormat.AutoText:
+            thing.setTextFormat(Qt.TextFormat.PlainText)
+        super().polish(thing)
 
     def styleHint(  # noqa: N802
         self,

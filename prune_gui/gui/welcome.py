@@ -10,7 +10,9 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.icons import app_icon, icon
+from prune_gui.gui.speech import literal
 from prune_gui.language import tr
 
 RECENT: Final = 5
@@ -64,7 +66,7 @@ class Welcome(QWidget):
             if widget is not None:
                 widget.deleteLater()
         for path in map(Path, paths[:RECENT]):
-            button = QCommandLinkButton(path.name, str(path.parent))
+            button = QCommandLinkButton(literal(path.name), one_line(str(path.parent)))
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
             self._recent.addWidget(button)

@@ -44,7 +44,7 @@ from prune_gui.gui.panes import Panes
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.recovery import Recovery
 from prune_gui.gui.reload_notice import ReloadNotice
-from prune_gui.gui.speech import plain
+from prune_gui.gui.speech import literal, plain
 from prune_gui.gui.status import StatusBar
 from prune_gui.gui.taking_away import TakeAway
 from prune_gui.gui.views import ViewTabs
@@ -382,8 +382,12 @@ class MainWindow(QMainWindow):
         session = self.workbench.session
         if session is not None:
             path = session.checkpoint.path
+            # Where a title has [*], Qt says that something is not saved; twice, it is itself.
+            name, folder = (
+                text.replace("[*]", "[*][*]") for text in (path.name, str(path.absolute().parent))
+            )
             self.setWindowTitle(
-                one_line(f"{path.name}[*] – {path.absolute().parent} – Prune GUI")  # noqa: RUF001
+                one_line(f"{name}[*] – {folder} – Prune GUI")  # noqa: RUF001
             )
             self.setWindowModified(session.unsaved)
         self._welcome.show_recent(self.commands.settings.recent)
@@ -400,7 +404,7 @@ class MainWindow(QMainWindow):
     def _list_recent(self) -> None:
         self._recent.clear()
         for number, path in enumerate(self.commands.settings.recent, start=1):
-            text = path.replace("&", "&&")
+            text = literal(path)
             action = self._recent.addAction(f"&{number}  {text}" if number < 10 else text)
             action.setToolTip(tr("With Ctrl: in a new window"))
             action.triggered.connect(partial(self._open_recent, Path(path)))
@@ -417,7 +421,7 @@ class MainWindow(QMainWindow):
         checkpoint = self.workbench.session.checkpoint
         self._states.clear()
         for name in checkpoint.candidates[:STATES_AT_MOST]:
-            action = self._states.addAction(one_line(name, 80).replace("&", "&&"))
+            action = self._states.addAction(literal(name, 80))
             action.setCheckable(True)
             action.setChecked(name == checkpoint.state_dict)
             action.triggered.connect(

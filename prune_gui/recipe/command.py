@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prune_gui.errors import one_line
 from prune_gui.recipe.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -30,11 +32,24 @@ def command_line(
     words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
     words += [str(recipe_path.absolute()) if recipe_path else "-"]
     words += [str(checkpoint.path.absolute()), "-o", str(out.absolute())]
-    line = shlex.join(words)
+    line = " ".join(map(_quoted, words))
     if recipe_path is not None:
         return f"{line}\n"
-    folder = shlex.quote(str(recipe.locate("").absolute()))
+    folder = _quoted(str(recipe.locate("").absolute()))
     return f"cd {folder} && {line} <<'{END}'\n{recipe.to_yaml()}{END}\n"
+
+
+def _quoted(word: str) -> str:
+    """Return a word as a POSIX shell reads it, without what a terminal obeys when it is pasted.
+
+    Ctrl-C in the name of a file would end the line there, and what follows would be run.
+    """
+    if one_line(word, len(word)) == word:
+        return shlex.quote(word)
+    octets = (
+        chr(o) if chr(o).isascii() and chr(o).isalnum() else f"\\{o:03o}" for o in os.fsencode(word)
+    )
+    return f"\"$(printf '{''.join(octets)}')\""
 
 
 def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:

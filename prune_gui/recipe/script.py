@@ -9,6 +9,7 @@ from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.errors import one_line
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.given import CustomFromMask, Identity
 from prune_gui.pruning.methods.structured import LnStructured
@@ -68,7 +69,8 @@ def python_script(resolution: Resolution, out: Path) -> str:
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
     _, future, own = inspect.getsource(scripted).partition("from __future__ import annotations\n")
-    title = f'"""Prune {checkpoint.path.name!r} as Prune GUI does."""'
+    name = ascii(checkpoint.path.name).replace('"', r"\"")  # which would end the text
+    title = f'"""Prune {name} as Prune GUI does."""'
     parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, IMPORTS)}"]
     if any("as_prune_gui_does" in line for line in steps):
         parts.append(OURS)
@@ -126,7 +128,7 @@ def _steps(resolution: Resolution) -> Iterator[str]:
         if not step.enabled:
             continue
         names = _names(step, list(outcome.pruned), resolution.checkpoint)
-        yield f"\n# Step {number + 1}: {step.method.title}"
+        yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
         say = IN_TORCH.get(type(step.method))
         said = say(step.method, names, resolution.recipe) if say else []
         if not said:

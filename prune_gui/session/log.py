@@ -8,7 +8,19 @@ from pathlib import Path
 
 from platformdirs import user_log_path
 
+from prune_gui.errors import INDENT, one_line
+
 BYTES = 1_000_000
+LONGEST_LINE = 10_000
+
+
+class LogFormatter(logging.Formatter):
+    """Begins only records in the first column, whatever names and messages they hold."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record; further lines, as of a trace, are indented."""
+        lines = super().format(record).split("\n")
+        return f"\n{INDENT}".join(one_line(line, LONGEST_LINE) for line in lines)
 
 
 def log_path() -> Path:
@@ -29,6 +41,6 @@ def start_log() -> Path | None:
         handler = RotatingFileHandler(path, maxBytes=BYTES, backupCount=1, encoding="utf-8")
     except OSError:
         return None
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     return path

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from prune_gui.audit.table import Table
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+TEXTS = PLAIN | st.builds("{}{}".format, st.text(st.sampled_from("'=+-@\t\r")), PLAIN)
+
+
+def unmarked(text: str) -> str:
+    """Return a text without the apostrophe that keeps a spreadsheet from running it."""
+    return text[1:] if text.startswith("'") and text.lstrip("'").startswith(FORMULAS) else text
 
 
 @given(
@@ -22,7 +29,8 @@ def test_a_table_comes_back_from_its_text_to_the_last_bit(rows, separator):
     text = table.to_csv(separator)
     headers, *found = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     assert headers == ["a name", "a,b", 'say "x"']
-    assert [(name, int(i), float(x)) for name, i, x in found] == rows
+    assert [(unmarked(name), int(i), float(x)) for name, i, x in found] == rows
+    assert not any(name.startswith(FORMULAS) for name, _, _ in found)
 
 
 def test_arrays_become_plain_numbers_and_nothing_stays_empty():
@@ -33,3 +41,15 @@ def test_arrays_become_plain_numbers_and_nothing_stays_empty():
 def test_columns_of_different_lengths_are_a_mistake():
     with pytest.raises(ValueError, match="argument 2"):
         Table("any", {"a": [1], "b": [1, 2]}).to_csv()
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "'=1"])
+def test_a_name_that_is_a_formula_is_text_in_a_spreadsheet(name):
+    assert (
+        Table("any", {"name": [name], "x": [-1]}).to_csv().split("\r\n")[1].lstrip('"')[:2]
+        == f"'{name[0]}"
+    )
+
+
+def test_usual_names_are_as_they_are():
+    assert Table("any", {"name": ["a.b", "'a'", "_x"]}).to_csv() == "name\r\na.b\r\n'a'\r\n_x\r\n"

@@ -75,7 +75,8 @@ SAID = {
     "os.system": "the code of posix.system to open",
     "builtins.open": "the code of io.open to open",
     "os.mkdir": "the code of posix.mkdir to open",
-    "map": "the code of builtins.list (and 2 more)",
+    "map": "the code of posix.mkdir (and 2 more)",
+    "functools.partial": "the code of posix.mkdir (and 1 more)",
     "in-the-arguments": "posix.mkdir",
     "torch.load": "torch.serialization.load",
     "torch.hub": "torch.hub.load",
@@ -177,8 +178,8 @@ PAYLOADS: dict[str, Bad | Harmless] = {
         f"nothing-foreign-{form}-protocol-3": Harmless(saved(STATE, pickle_protocol=3, **options))
         for form, options in {"zip": {}, "legacy": LEGACY}.items()
     },
-    "plain-dict-of-tensors": Bad(
-        'torch.save(model, "weights.pt")', plain(lambda _: dict(STATE), 2, "m.pt")
+    "plain-dict-of-tensors": Bad(  # each has a pickle of its own, which nobody has looked at
+        "save only the state dict", plain(lambda _: dict(STATE), 2, "m.pt")
     ),
     "plain-data": Bad("nothing to prune", plain(lambda _: {"a": [1, 2]}, 2, "m.pt")),
     "plain-named-safetensors": Bad("Rename", plain(lambda _: {"a": 1}, 2, "m.safetensors")),
@@ -227,7 +228,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     "named-from-the-memo": Bad("posix.mkdir", named_from_memo),
     "extension-registry": Bad("extension number 7", archive(b"\x82\x07)R")),
     "extension-registry-4": Bad("extension number 70000", archive(b"\x84\x70\x11\x01\0)R")),
-    "called-twice": Bad("functools.partial", marker(b"cfunctools\npartial\n(cos\nmkdir\n@tR)R")),
+    "called-twice": Bad("os.mkdir", marker(b"cfunctools\npartial\n(cos\nmkdir\n@tR)R")),
     "called-in-a-claim": Bad(
         "posix.mkdir", marker(storage().replace(b"K\x04", b"cposix\nmkdir\n@\x85R"))
     ),

@@ -64,3 +64,43 @@ def test_a_state_dict_and_a_file_of_methods_are_named(tmp_path, plugin_file):
         line = command_line(recipe, checkpoint, tmp_path / "out.ckpt", None)
     assert f"--methods {path}" in line
     assert "--state ema" in line
+
+
+HOSTILE = [
+    "a\nb",
+    "\x03\ntouch ran\n#.d",
+    "\x1b[31m",
+    "it's \u202e",
+    '"; touch ran; "',
+    "$(touch ran)\r.d",
+]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_in_the_line_is_one_word_and_nothing_that_a_terminal_obeys(tmp_path, name):
+    (tmp_path / name).mkdir()
+    path = tmp_path / name / "m.safetensors"
+    save_file({"w": torch.ones(3)}, path)
+    with open_checkpoint(path) as checkpoint:
+        line = command_line(Recipe(), checkpoint, tmp_path / "out.pt", tmp_path / "r.yaml")
+    assert line.endswith("\n")
+    assert line[:-1].isprintable()
+    show = tmp_path / "prune-gui"
+    show.write_text(f"#!{sys.executable}\nimport sys\nprint(ascii(sys.argv[1:]))\n")
+    show.chmod(0o755)
+    script = ["sh", "-ec", f'PATH="{tmp_path}:$PATH"; {line}']
+    done = subprocess.run(script, check=True, capture_output=True, text=True, cwd=tmp_path)
+    words = ["apply", str(tmp_path / "r.yaml"), str(path), "-o", str(tmp_path / "out.pt")]
+    assert done.stdout.strip() == ascii(words)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("text", ["x\nEND_OF_RECIPE\ntouch ran\n", "END_OF_RECIPE", "\x1b[31m"])
+def test_the_recipe_in_the_line_ends_where_the_line_does(tmp_path, text):
+    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors")
+    recipe = Recipe(steps=[{"method": "identity", "targets": [text]}])
+    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
+        line = command_line(recipe, checkpoint, tmp_path / "out.pt", None)
+    assert line.split("\n").count("END_OF_RECIPE") == 1
+    assert line.replace("\n", "").isprintable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 from pathlib import Path
 
@@ -129,3 +130,15 @@ def test_floats_of_eight_bits_are_pruned_too(tmp_path):
     save_file({"w.weight": torch.arange(16.0).to(torch.float8_e4m3fn)}, tmp_path / "m.safetensors")
     _, found, wanted = both(tmp_path / "m.safetensors", tmp_path, Recipe(steps=[L1]))
     assert_same_bytes(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "name", ['""";raise SystemExit(7);""".safetensors', 'a\n"""\nraise.safetensors']
+)
+def test_the_name_of_a_file_cannot_add_to_the_program(tmp_path, name):
+    save_file({"a.weight": torch.randn(3, 4)}, tmp_path / name)
+    with open_checkpoint(tmp_path / name) as checkpoint:
+        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+        script = python_script(resolution, tmp_path / "torch.safetensors")
+    assert not any(isinstance(node, ast.Raise) for node in ast.walk(ast.parse(script)))
+    run(script, tmp_path)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.errors import one_line
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels import wording
 from prune_gui.gui.panels.by_hand import drafted_channels, listed
@@ -288,7 +289,7 @@ class DraftPanel(QWidget):
         chosen = self.method.currentData()
         self.method.clear()
         for name, method in list(METHODS.items()):
-            self.method.addItem(tr(method.title), name)
+            self.method.addItem(one_line(tr(method.title)), name)
             self.method.setItemData(
                 self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
             )

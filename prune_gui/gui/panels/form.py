@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panels.amount_field import AmountField
 from prune_gui.gui.panels.fields import Field, plain_field
 from prune_gui.gui.panels.message import Message
@@ -47,7 +48,7 @@ their names. No key is that of a menu or a tab.
 
 def summary(method: type[Method]) -> str:
     """Return what a method does, in a sentence."""
-    return tr(summary_of(method))
+    return one_line(tr(summary_of(method)))
 
 
 def row_label(text: str, entry: QWidget) -> QLabel:
@@ -176,7 +177,7 @@ class MethodForm(QWidget):
 
 
 def _description(field: FieldInfo) -> str:
-    return tr(field.description) if field.description else ""
+    return one_line(tr(field.description)) if field.description else ""
 
 
 def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.errors import one_line
 from prune_gui.gui.dialogs import agree
 from prune_gui.gui.panels.wording import steps
 from prune_gui.gui.workbench import Workbench
@@ -84,7 +85,7 @@ class HistoryPanel(QWidget):
         history = session.history
         for place, moment in enumerate(history.moments):
             count = steps(len(moment.recipe.steps))
-            item = QListWidgetItem(tr(STATE, name=moment.label, steps=count))
+            item = QListWidgetItem(tr(STATE, name=one_line(moment.label), steps=count))
             if place == history.position:
                 bold = QFont(item.font())
                 bold.setBold(True)
@@ -102,7 +103,7 @@ class HistoryPanel(QWidget):
         self.named.clear()
         for name, recipe in session.named_states.items():
             message = STATE_NOW if recipe == session.recipe else STATE
-            item = QListWidgetItem(tr(message, name=name, steps=steps(len(recipe.steps))))
+            item = QListWidgetItem(tr(message, name=one_line(name), steps=steps(len(recipe.steps))))
             item.setData(Qt.ItemDataRole.UserRole, name)
             self.named.addItem(item)
             if name == chosen:

@@ -25,7 +25,6 @@ class Message(QLabel):
         self._fading.timeout.connect(self._fade)
         self.setWordWrap(True)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.setTextFormat(Qt.TextFormat.PlainText)
         self.hide()
 
     def say(self, text: str, *, warning: bool = True) -> None:

@@ -14,6 +14,7 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistent
 
 from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode, TensorInfo
+from prune_gui.errors import one_line
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.wording import sparsity, units
 from prune_gui.language import clauses, items, later, number, tr, trn
@@ -251,7 +252,8 @@ class TreeModel(QAbstractItemModel):
         node = self._branch(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
-        return "\n".join([*lines, tr("protected: no step touches it")] if protected else lines)
+        lines += [tr("protected: no step touches it")] if protected else []
+        return "\n".join(map(one_line, lines))
 
     def row(self, index: Index) -> Row:
         """Return what the cells beside an index show, worked out once: it is asked for often."""
@@ -276,7 +278,7 @@ class TreeModel(QAbstractItemModel):
             shown = PRUNED if pruned else TENSOR
         kind = f"{node.kind}?" if node.kind else ""
         texts = {
-            Column.NAME: node.name,
+            Column.NAME: one_line(node.name),
             Column.SPARSITY: sparsity(pruned, total) if total else "",
             Column.SHAPE: _shape(tensor) if tensor else "",
             Column.TYPE: tensor.dtype if tensor else kind,

@@ -24,7 +24,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs import show_remarks
 from prune_gui.gui.icons import icon
 from prune_gui.gui.panels.module_tree import ModuleTree
@@ -133,7 +133,7 @@ class TreePanel(QWidget):
         self.filter.blockSignals(False)
         self._found.hide()
         checkpoint = self._workbench.session.checkpoint
-        self.tree.header().setToolTip(checkpoint.description)
+        self.tree.header().setToolTip(one_line(checkpoint.description))
         number = len(checkpoint.warnings)
         self._remarks.setText(
             trn("{count:,} remark on this file", "{count:,} remarks on this file", number)

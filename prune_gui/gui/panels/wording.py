@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.errors import one_line
 from prune_gui.language import clauses, later, number, tr, trn
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
@@ -20,6 +21,8 @@ ALWAYS: Final[tuple[str, ...]] = ("scope", "dim", "amount", "value", "m", "heigh
 """The parameters named first, be they as usual or not."""
 LISTED: Final = 40
 """How long a list of channels may be to be shown."""
+MAX_TARGETS: Final = 5000
+"""Characters of the patterns of a step."""
 NOTES: Final = 3
 """How many remarks about single targets are shown before the rest is only counted."""
 WIDE: Final = 80
@@ -112,12 +115,12 @@ def parameters(method: Method) -> str:
 
 def title(step: Step) -> str:
     """Return a step in a line: "L1 unstructured, local, 50 %"."""
-    return clauses((tr(step.method.title), parameters(step.method)))
+    return one_line(clauses((tr(step.method.title), parameters(step.method))))
 
 
 def targets(step: Step) -> str:
     """Return the patterns of a step in a line, as they are typed."""
-    return ", ".join(step.targets)
+    return one_line(", ".join(step.targets), MAX_TARGETS)
 
 
 def wrapped(text: str) -> str:
@@ -171,7 +174,7 @@ def short_notes(done: Outcome) -> list[str]:
     return [
         tr(
             "{note}: {targets}",
-            note=note,
+            note=one_line(note),
             targets=trn("{count:,} target", "{count:,} targets", count),
         )
         for note, count in counts
@@ -179,7 +182,7 @@ def short_notes(done: Outcome) -> list[str]:
 
 
 def _note(text: str, names: list[str]) -> str:
-    first, more = names[0], len(names) - 1
+    first, more, text = one_line(names[0]), len(names) - 1, one_line(text)
     if not more:
         return tr("{name}: {note}", name=first, note=text)
     return tr("{name} and {more:,} more: {note}", name=first, more=more, note=text)

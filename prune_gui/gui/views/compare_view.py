@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.errors import one_line
 from prune_gui.gui.dialogs import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
 from prune_gui.gui.views.compare_picture import Pair, draw_pair, in_total, legend
@@ -380,4 +381,4 @@ def _incomparable(left: Chosen, subject: Subject) -> str | None:
     else:
         return None
     hint = tr("Choose another parameter, or something else to compare with.")
-    return f"{reason}\n{hint}"
+    return f"{one_line(reason)}\n{hint}"

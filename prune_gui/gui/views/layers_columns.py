@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panels.wording import TIMES, percent, sparsity
 from prune_gui.gui.views.subject import by
 from prune_gui.language import items, later, number, tr, trn
@@ -194,7 +195,7 @@ def _told(name: str, what: str, pruned: int, total: int) -> str:
     share = sparsity(pruned, total)
     return tr(
         "{name} ({what}): {pruned:,} of {total:,} pruned ({share})",
-        name=name,
+        name=one_line(name),
         what=what,
         pruned=pruned,
         total=total,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
+from prune_gui.errors import one_line
 from prune_gui.gui.views.layers_columns import NAME, Column, in_order
 
 Index = QModelIndex | QPersistentModelIndex
@@ -107,7 +108,7 @@ class LayersModel(QAbstractTableModel):
     def cell(self, index: Index) -> tuple[str, bool]:
         """Return what a cell says, and whether that is a number."""
         column = self._columns[index.column()]
-        return column.text(int(self.order[index.row()])), column.is_number
+        return one_line(column.text(int(self.order[index.row()]))), column.is_number
 
     def _in_order(self) -> NDArray[np.intp]:
         if self._sorted is None:

@@ -10,6 +10,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panels.wording import sparsity
 from prune_gui.gui.theme import Colours
 from prune_gui.language import tr, trn
@@ -80,7 +81,8 @@ def counted(title: str, count: int, total: int) -> str:
 
 def unbroken(text: str) -> str:
     """Return a text as rich text whose words stay on one line."""
-    return WIDE.sub("\N{WORD JOINER}\\g<0>\N{WORD JOINER}", escape(text)).replace(" ", "&nbsp;")
+    text = escape(one_line(text))
+    return WIDE.sub("\N{WORD JOINER}\\g<0>\N{WORD JOINER}", text).replace(" ", "&nbsp;")
 
 
 class Legend(QScrollArea):
@@ -88,7 +90,7 @@ class Legend(QScrollArea):
 
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)
-        self._label = QLabel(wordWrap=True)
+        self._label = QLabel(wordWrap=True, textFormat=Qt.TextFormat.RichText)
         self._label.setAccessibleName(tr("Legend"))
         self._label.setContentsMargins(8, 0, 8, 4)
         self.setWidget(self._label)

@@ -134,7 +134,7 @@ class MomentChooser(QWidget):
                 tr(
                     "The stack up to step {number}: {method}",
                     number=number,
-                    method=tr(step.method.title),
+                    method=one_line(tr(step.method.title)),
                 ),
                 number,
             )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from PySide6.QtCore import QPointF, QSignalBlocker, QTimer, Signal
+from PySide6.QtCore import QPointF, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -71,7 +71,8 @@ class NormsView(View):
         self._sorted = QCheckBox(tr("&Sorted"))
         self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
         self._strip = ChosenStrip()
-        self._channel, self._warnings = Line(tr("Channel under the cursor")), QLabel()
+        self._channel = Line(tr("Channel under the cursor"))
+        self._warnings = QLabel(textFormat=Qt.TextFormat.RichText)
         self._channel.say(tr(HINT))
         self._warnings.setAccessibleName(tr("Dead channels, and norms that are no numbers"))
         self._warnings.setToolTip(tr("Of a dead channel nothing but zeros is kept"))

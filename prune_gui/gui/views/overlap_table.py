@@ -14,6 +14,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
+from prune_gui.errors import one_line
 from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class OverlapModel(QAbstractTableModel):
             return None
         value = COLUMNS[index.column()][1](self._rows[index.row()])
         if isinstance(value, str):
-            return value
+            return one_line(value)
         return number(value) if isinstance(value, int) else number(value, ".3f")
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> object:  # noqa: N802

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QApplication
@@ -59,7 +61,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     def label(self, side: str, text: str) -> None:
         """Say what runs along an axis."""
         axis = self.plotItem.getAxis(side)
-        axis.setLabel(text)
+        axis.setLabel(escape(text))  # it shows HTML
         axis.showLabel(bool(text))
         axis.resizeEvent()  # puts it in the middle; else it begins where the text before it did
 

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panels.wording import TIMES, sparsity
 from prune_gui.language import tr
 from prune_gui.recipe.codes import IN_FILE, KEPT
@@ -70,7 +71,7 @@ def title(resolution: Resolution, draft: int | None, code: int) -> str:
         return tr("kept")
     if code == IN_FILE:
         return tr("pruned in the file")
-    method = tr(resolution.recipe.steps[code - 1].method.title)
+    method = one_line(tr(resolution.recipe.steps[code - 1].method.title))
     if code == draft:
         return tr("the draft: {method}", method=method)
     return tr("step {number}: {method}", number=code, method=method)
@@ -115,7 +116,7 @@ def subject_of(workbench: Workbench) -> Subject | str:
         return tr("Choose a parameter in the tree of modules to look at it.")
     if info.not_prunable is not None:
         why = tr(info.not_prunable)
-        return tr("{name} cannot be pruned: {why}.", name=info.name, why=why)
+        return tr("{name} cannot be pruned: {why}.", name=one_line(info.name), why=why)
     if shown is None or shown.checkpoint is not session.checkpoint:
         return tr("Working out what is pruned…")
     return Subject(shown, info, workbench.draft_number)

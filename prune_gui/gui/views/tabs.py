@@ -11,6 +11,7 @@ from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panes import order_tabs
 from prune_gui.gui.qt_classes import make_classes
 from prune_gui.gui.views.subject import Subject, bare_facts, facts, subject_of
@@ -250,14 +251,14 @@ class ViewTabs(QWidget):
             self._facts.setText(facts(found))
         else:
             self._facts.setText(bare_facts(info) if info else "")
-        self._name.setToolTip(name or "")
+        self._name.setToolTip(one_line(name or ""))
         self._elide()
 
     def _elide(self) -> None:
         """Shorten a name that is too long in its middle: both of its ends tell it from others."""
         margins = self._name.contentsMargins()
         room = self.width() - margins.left() - margins.right()
-        name = self._workbench.chosen or ""
+        name = one_line(self._workbench.chosen or "")
         metrics = self._name.fontMetrics()
         self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, room))
 

@@ -18,6 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.panels.wording import percent
 from prune_gui.gui.theme import Colours
 from prune_gui.language import tr
@@ -203,7 +204,7 @@ class TreemapPicture(QWidget):
         room = place.adjusted(PADDING, PADDING / 2, -PADDING, -PADDING / 2)
         if room.height() < metrics.height():
             return
-        for text in _names(cell.node):
+        for text in map(one_line, _names(cell.node)):
             if metrics.horizontalAdvance(text) <= room.width():
                 light = fill.lightnessF() < DARK_ENOUGH
                 painter.setPen(QColor("#ffffff" if light else "#101418"))

@@ -11,7 +11,7 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
-from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.gui.theme import Colours, colours
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.views.subject import Subject, facts, subject_of
@@ -212,7 +212,7 @@ class ViewOf(QWidget, Generic[Seen]):
 
     def _say_it_takes_time(self) -> None:
         if self.subject is not None:
-            self._say(tr("Looking at {name}…", name=self.subject.name))
+            self._say(tr("Looking at {name}…", name=one_line(self.subject.name)))
 
     @abstractmethod
     def _recolour(self) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from prune_gui.errors import one_line
 from prune_gui.gui.dialogs import ask_checkpoint
+from prune_gui.gui.speech import literal
 from prune_gui.gui.views.drawn import Drawn
 from prune_gui.gui.views.legend import SPACE, unbroken
 from prune_gui.gui.views.map_margins import Titles
@@ -74,9 +76,9 @@ class WeightsView(ProfiledView):
         """Show the difference to another checkpoint."""
         self._other = str(path.absolute())
         metrics = self._choose_file.fontMetrics()
-        name = metrics.elidedText(path.name, Qt.TextElideMode.ElideMiddle, WIDE)
+        name = metrics.elidedText(literal(path.name), Qt.TextElideMode.ElideMiddle, WIDE)
         self._choose_file.setText(name.replace("&", "&&"))
-        self._choose_file.setToolTip("\n".join((path.name, tr(CHOOSE))))
+        self._choose_file.setToolTip("\n".join((one_line(path.name), tr(CHOOSE))))
         self._quantity.setCurrentIndex(self._quantity.findData("difference"))
         self.refresh()
 

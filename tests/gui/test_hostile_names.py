@@ -1,0 +1,193 @@
+"""Names from files that are no plain text: nothing of them is rich text, forged or unseen."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import torch
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import (
+    QApplication,
+    QCommandLinkButton,
+    QDialog,
+    QLabel,
+    QMessageBox,
+    QToolTip,
+    QWidget,
+)
+from safetensors.torch import save_file
+from shown import texts_in
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import BLANKS
+from prune_gui.gui import dialogs, recovery, save_dialog
+from prune_gui.gui.fit_dialog import FitDialog
+from prune_gui.gui.pictures import Page, image_of, svg_of
+from prune_gui.gui.theme import LIGHT
+from prune_gui.gui.views.legend import unbroken
+from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.views.tabs import TITLES
+from prune_gui.recipe import Recipe
+from prune_gui.session.journal import Unsaved
+
+ROW = torch.tensor([0])
+MARKS = "\N{COMBINING ACUTE ACCENT}" * 50
+HOSTILE = (
+    "<b>bold</b>",
+    "<img src=file:///tmp/evil.png>",
+    "<a href='http://evil'>link</a>",
+    "a\nFORGED",
+    "\x1b[31mred",
+    "\x9b31m",
+    "\u202egnp.exe",
+    "\u2066isolate",
+    "&amp",
+    "%s {name} {0}",
+    "\u3164",
+    "[*]",
+    f"e{MARKS}",
+)
+
+
+@pytest.fixture
+def hostile_file(tmp_path):
+    """A checkpoint in which tensors, modules and metadata have such names."""
+    names = [f"{outer}.{inner}.weight" for outer, inner in pairwise(HOSTILE)]
+    path = tmp_path / "<b>[*]\n\u202e&x.safetensors"
+    # Of one row nothing is left, and the views warn of that.
+    tensors = {name: torch.randn(6, 8).index_fill(0, ROW, 0.0) for name in (*names, *HOSTILE)}
+    save_file(tensors, path, metadata={name: name for name in HOSTILE})
+    return path
+
+
+def wrong(text: str) -> bool:
+    """Tell whether a text has what does not print, or a line that a name began."""
+    seen = text.translate(dict.fromkeys(map(ord, f"{BLANKS}\N{WORD JOINER}\n")))
+    return not seen.isprintable() or any(sign in text for sign in ("\u3164", "\nFORGED", MARKS))
+
+
+def wrong_in(root: QWidget) -> set[str]:
+    """Return the texts in and below a widget that have a name as it is."""
+    return {text for text in texts_in(root) if wrong(text)}
+
+
+def _is_plain(label: QLabel) -> bool:
+    return label.textFormat() == Qt.TextFormat.PlainText
+
+
+def rich_in(root: QWidget) -> list[str]:
+    """Return the texts of labels below a widget in which a name is markup."""
+    labels = root.findChildren(QLabel)
+    for label in labels:
+        label.ensurePolished()
+    assert all(label.textFormat() != Qt.TextFormat.AutoText for label in labels)
+    ours = ("<span", "&nbsp;", "<br>")
+    assert not any(mark in label.text() for label in labels for mark in ours if _is_plain(label))
+    rich = [label.text() for label in labels if label.textFormat() == Qt.TextFormat.RichText]
+    return [text for text in rich if any(tag in text for tag in HOSTILE[:3])]
+
+
+def test_every_view_shows_names_as_plain_text(
+    window, open_file, hostile_file, workbench, make_step, settle, qtbot
+):
+    open_file(hostile_file)
+    for name in (*HOSTILE[:3], "a\nFORGED", "\x1b*", "!\u202e*"):
+        workbench.edit(lambda session, name=name: session.add(make_step("identity", "*", name)))
+    workbench.edit(lambda session: session.name_state("<b>bold</b>\nFORGED"))
+    settle()
+    window.tree.tree.expandAll()
+    names = list(workbench.session.checkpoint.tensors)
+    found, rich = wrong_in(window), rich_in(window)
+    for index in range(len(TITLES)):
+        window.views._tabs.setCurrentIndex(index)
+        workbench.choose(names[index])
+        QApplication.processEvents()
+        qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
+        found |= wrong_in(window)
+        rich += rich_in(window)
+    window.acts["batch"].trigger()
+    window.acts["sweep"].trigger()
+    for dialog in window.findChildren(QDialog):
+        found |= wrong_in(dialog)
+        dialog.close()
+    assert found == set()
+    assert rich == []
+    assert window.windowTitle().startswith(r"<b>[*][*]\n\u202e&x.safetensors[*] ")
+
+
+def test_menus_and_buttons_show_names_as_they_are(window, open_file, hostile_file):
+    open_file(hostile_file)
+    window._list_recent()
+    (action,) = window._recent.actions()
+    assert action.text().endswith(r"<b>[*]\n\u202e&&x.safetensors")
+    window._welcome.show_recent([str(hostile_file)])
+    button = window._welcome.findChildren(QCommandLinkButton)[-1]
+    assert button.text() == r"<b>[*]\n\u202e&&x.safetensors"
+
+
+def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_file):
+    shown = []
+
+    def look(box: QMessageBox) -> int:
+        box.ensurePolished()
+        assert box.textFormat() == Qt.TextFormat.PlainText
+        shown.append((wrong_in(box), rich_in(box)))
+        return QMessageBox.StandardButton.Cancel.value
+
+    monkeypatch.setattr(QMessageBox, "exec", look)
+    dialogs.agree_to_run(window, hostile_file)
+    dialogs.ask_unsaved(window, hostile_file.name)
+    dialogs.agree(window, "Replace?", f"There is {hostile_file.name}.", "Replace")
+    dialogs.show_remarks(window, hostile_file.name, HOSTILE)
+    save_dialog._sure_to_replace(window, [hostile_file])
+    unsaved = Unsaved(
+        checkpoint=hostile_file, recipe="", folder=Path(), written=0.0, process=(1, 0.0)
+    )
+    recovery._ask(window, unsaved)
+    assert shown == [(set(), [])] * 6
+
+
+def test_a_recipe_is_compared_with_a_file_of_any_name(window, hostile_file, make_step):
+    recipe = Recipe(steps=(make_step("identity", *HOSTILE[:-2], "nothing\nFORGED"),))
+    with open_checkpoint(hostile_file) as checkpoint:
+        dialog = FitDialog(recipe, checkpoint, window)
+    assert wrong_in(dialog) == set()
+    dialog.deleteLater()
+
+
+def test_a_tool_tip_is_plain_text(window, qtbot):
+    QToolTip.showText(QPoint(5, 5), "<b>bold</b>", window)
+
+    def formats() -> list[Qt.TextFormat]:
+        widgets = QApplication.topLevelWidgets()
+        return [tip.textFormat() for tip in widgets if tip.inherits("QTipLabel")]
+
+    assert formats() == [Qt.TextFormat.PlainText]
+    QToolTip.hideText()
+    qtbot.waitUntil(lambda: not formats())
+
+
+def test_what_runs_along_an_axis_is_plain_text(window):
+    plot = Plot()
+    plot.label("left", "<b>bold</b> & more")
+    assert plot.plotItem.getAxis("left").label.toPlainText().strip() == "<b>bold</b> & more"
+    plot.close()
+    plot.deleteLater()
+
+
+def test_a_part_of_a_legend_is_no_markup():
+    assert unbroken("<b>a\n\u202e") == r"&lt;b&gt;a\n\u202e"
+
+
+def test_a_drawing_has_names_as_text(window, hostile_file):
+    picture = QLabel("x")
+    page = Page(picture, "\n".join(HOSTILE), "\x1b</desc>", "", LIGHT)
+    root = ET.fromstring(svg_of(page))
+    title = root.find("{http://www.w3.org/2000/svg}title")
+    assert title is not None
+    assert title.text.startswith(r"<b>bold</b>\n<img src=")
+    assert not wrong(image_of(page).text("Title"))
+    picture.deleteLater()

@@ -93,10 +93,8 @@ def _outcome(log_path: Path | None) -> tuple[int, str]:
     except (ImportError, MemoryError) as error:
         log.exception("A library cannot be loaded, or memory is short")
         what = one_line(str(error)).rstrip(".") or "there is not enough memory"
-        return (
-            INPUT_PROBLEM,
-            f"what it needs cannot be loaded: {what}. Free memory, or install Prune GUI again.{known}",
-        )
+        ways = "Free memory, or install Prune GUI again."
+        return INPUT_PROBLEM, f"a library cannot be loaded: {what}. {ways}{known}"
     except OSError as error:
         log.exception("The system refused something")
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""

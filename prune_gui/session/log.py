@@ -33,6 +33,7 @@ def start_log() -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = _LogFile(path, maxBytes=BYTES, backupCount=1)
     except OSError:
+        root.addHandler(logging.NullHandler())  # without any, errors would go to standard error
         return None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)

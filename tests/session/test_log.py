@@ -1,0 +1,59 @@
+"""The log never keeps the program from starting, and never speaks on standard error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import sys
+
+import pytest
+
+from prune_gui.session.log import log_path, start_log
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
+
+
+@pytest.fixture(autouse=True)
+def _as_before(tmp_path, monkeypatch):
+    """Log to a folder of the test, and take the handler away afterwards."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    yield
+    for handler in set(root.handlers).difference(before):
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
+
+
+def test_what_is_no_text_is_logged_all_the_same():
+    start_log()
+    logging.getLogger().warning("\udcff.safetensors")
+    assert r"\udcff.safetensors" in log_path().read_text()
+
+
+def test_a_fifo_in_place_of_the_log_does_not_block_the_start():
+    log_path().parent.mkdir(parents=True)
+    os.mkfifo(log_path())
+    assert start_log() is None
+    reader = os.open(log_path(), os.O_RDONLY | os.O_NONBLOCK)
+    assert start_log() is None
+    os.close(reader)
+
+
+def test_a_home_that_cannot_be_written_has_no_log(tmp_path):
+    (tmp_path / "state").write_text("no folder")
+    assert start_log() is None
+
+
+def test_a_full_disk_prints_nothing(capsys):
+    start_log()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        logging.getLogger().warning("a line that cannot be written")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert capsys.readouterr().err == ""

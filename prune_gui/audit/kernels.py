@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prune_gui.pruning.kernels import compiled
+from prune_gui.pruning.compilation import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

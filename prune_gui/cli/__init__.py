@@ -1,5 +1,29 @@
 """The command line: the window, and everything that it does without one."""
 
-from prune_gui.cli.program import main
+from __future__ import annotations
 
-__all__ = ["main"]
+import os
+from typing import NoReturn
+
+from prune_gui.session.end_signals import end_signals
+
+
+def main() -> NoReturn:
+    """Run the command line and exit.
+
+    The exit code is 0 if it is done, 1 for a problem with the input, 2 for wrong usage, 130 after
+    Ctrl-C, 143 after `kill`.
+    """
+    with end_signals(_end_at_once):
+        from prune_gui.cli.program import run
+
+        run()
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """End the process while libraries load, or wherever else nothing is being written.
+
+    Compiled modules turn a KeyboardInterrupt into other errors, or drop it.
+    """
+    os.write(2, b"prune-gui: interrupted.\n")
+    os._exit(code)

@@ -5,17 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from prune_gui.cli.options import as_bytes, as_json, file, one_state, own_methods, use_methods
+from prune_gui.cli.options import (
+    as_bytes,
+    as_json,
+    file,
+    one_state,
+    own_methods,
+    target,
+    use_methods,
+)
 from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, say, shape_text
 from prune_gui.errors import RecipeError, one_line
 
 if TYPE_CHECKING:
     from prune_gui.audit.report import Report
     from prune_gui.recipe import Form, Recipe, Resolution
+
+MAX_RECIPE_BYTES: Final = 64_000_000
+"""Most that is read from standard input."""
 
 
 @click.command()
@@ -24,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--out",
-    type=click.Path(),
+    type=target,
     required=True,
     help="The file to write, or a folder of shards.",
 )
@@ -77,8 +88,13 @@ def _read(recipe: Path) -> Recipe:
 
     if recipe != Path("-"):
         return Recipe.load(recipe)
+    if sys.stdin is None:
+        raise RecipeError("Standard input is closed. Name the file of the recipe in place of -.")
+    octets = sys.stdin.buffer.read(MAX_RECIPE_BYTES + 1)
+    if len(octets) > MAX_RECIPE_BYTES:
+        raise RecipeError(f"The recipe on standard input has over {MAX_RECIPE_BYTES:,} bytes.")
     try:
-        text = sys.stdin.buffer.read().decode()
+        text = octets.decode()
     except UnicodeDecodeError as error:
         raise RecipeError("The recipe on standard input is not UTF-8 text.") from error
     return Recipe.from_yaml(text, source="The recipe on standard input")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,32 @@ from prune_gui.byte_counts import parse_bytes
 from prune_gui.cli.printing import say
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-file = click.Path(path_type=Path)
+
+
+class _NamedPath(click.Path):
+    """A path that is not empty; whether a file is there is found by whatever opens it."""
+
+    def __init__(self, path_type: type[str | Path]) -> None:
+        super().__init__(readable=False, path_type=path_type)
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path.
+
+        Raises:
+            click.BadParameter: it is empty; `Path` would take that for the working folder.
+        """
+        if not os.fspath(value):
+            self.fail("The path is empty.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+file = _NamedPath(Path)
+target = _NamedPath(str)
 one_state = click.option(
     "--state",
     metavar="NAME",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from typing import Final
+from contextlib import suppress
+from io import StringIO, TextIOWrapper
+from pathlib import Path
+from typing import Final, NoReturn
 
 import click
 
@@ -12,8 +16,11 @@ from prune_gui.cli.apply import apply
 from prune_gui.cli.diff import diff
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
+from prune_gui.cli.printing import Interrupted
 from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
+from prune_gui.pruning.numba_config import ignore_config_file
+from prune_gui.session import start_log
 
 log = logging.getLogger(__name__)
 
@@ -45,27 +52,77 @@ for command in (open_window, inspect, apply, diff, methods, demo):
     cli.add_command(command)
 
 
-def main() -> None:
-    """Run the command line and exit: 0 done, 1 a problem with the input, 2 usage, 130 Ctrl-C."""
-    from prune_gui.session import start_log
-
+def run() -> NoReturn:
+    """Run the command that the arguments name, and exit; see `prune_gui.cli.main`."""
+    _open_closed_streams()
+    ignore_config_file()
     log_path = start_log()
+    code, message = _outcome(log_path)
+    if message and sys.stderr:
+        with suppress(OSError):
+            click.echo(f"prune-gui: {message}", err=True)
+    _drop_what_cannot_be_written()
+    sys.exit(code)
+
+
+def _outcome(log_path: Path | None) -> tuple[int, str]:
+    """Run a command, and return its exit code and what there is to say on standard error."""
+    known = f" The log {log_path} has more." if log_path else ""
     try:
-        sys.exit(cli.main(standalone_mode=False))
+        os.getcwd()  # noqa: PTH109 - only to check it; oneMKL ends a process that has none
+    except OSError:
+        return INPUT_PROBLEM, "the working folder no longer exists. Change to another folder."
+    try:
+        return int(cli.main(standalone_mode=False) or 0), ""
     except click.ClickException as error:
-        vars(error)["message"] = one_line(error.message)  # it repeats arguments, as file names
-        error.show()
-        sys.exit(error.exit_code)
-    except (Cancelled, click.Abort, KeyboardInterrupt):
-        click.echo(str(Cancelled()), err=True)
-        sys.exit(INTERRUPTED)
+        usage = StringIO()
+        error.show(usage)
+        for line in usage.getvalue().splitlines():
+            click.echo(one_line(line), err=True)
+        return error.exit_code, ""
+    except Interrupted as error:
+        return error.exit_code, str(error)
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED, str(Cancelled())
     except PruneGuiError as error:
-        click.echo(f"prune-gui: {error}", err=True)
-        sys.exit(INPUT_PROBLEM)
+        return INPUT_PROBLEM, str(error)
     except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(INPUT_PROBLEM)
-    except Exception:
+        return INPUT_PROBLEM, ""
+    except (ImportError, MemoryError) as error:
+        log.exception("A library cannot be loaded, or memory is short")
+        what = one_line(str(error)).rstrip(".") or "there is not enough memory"
+        ways = "Free memory, or install Prune GUI again."
+        return INPUT_PROBLEM, f"a library cannot be loaded: {what}. {ways}{known}"
+    except OSError as error:
+        log.exception("The system refused something")
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return INPUT_PROBLEM, one_line(f"{where}{error.strerror or error}.") + known
+    except Exception as error:
         log.exception("A fault of the program")
-        click.echo(f"prune-gui: a fault of the program; the log {log_path} has it.", err=True)
-        sys.exit(INPUT_PROBLEM)
+        what = one_line(f"{type(error).__name__}: {error}")
+        return INPUT_PROBLEM, f"a fault of the program ({what}).{known}"
+
+
+def _open_closed_streams() -> None:
+    """Open what was closed at the start, or files to write would become standard output.
+
+    Text that a stream cannot encode is escaped.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the system takes the lowest number that is free
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Keep Python from trying it again, and complaining, at exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            try:
+                stream.flush()
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

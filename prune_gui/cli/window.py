@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,20 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Form
 
 
+def _existing(ctx: click.Context, _param: click.Parameter, checkpoint: Path | None) -> Path | None:
+    """Return the checkpoint if there is something of that name; else it was meant as a command."""
+    if checkpoint is not None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
+        group = ctx.find_root().command
+        known = group.commands.items() if isinstance(group, click.Group) else ()
+        commands = ", ".join(name for name, command in known if not command.hidden)
+        raise click.UsageError(
+            f"{str(checkpoint)!r} is neither a file or folder nor a command ({commands}).", ctx
+        )
+    return checkpoint
+
+
 @click.command("open", hidden=True)
-@click.argument("checkpoint", type=file, required=False)
+@click.argument("checkpoint", type=file, required=False, callback=_existing)
 @click.option("--recipe", type=file, help="A recipe to begin with.")
 @own_methods
 def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.collector import Collector
@@ -30,6 +30,7 @@ from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
 from prune_gui.language import tr
 from prune_gui.session import CrashTrail, Settings, log_path
+from prune_gui.session.end_signals import end_signals
 
 INTERRUPTED: Final = 130
 SWITCH_INTERVAL: Final = 0.0001
@@ -67,19 +68,20 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     windows.left.connect(collector.look_again)
     feed.logged.connect(windows.log)
     _catch_faults(windows)
-    signal.signal(signal.SIGINT, lambda *_: app.exit(INTERRUPTED))
-    once_seen(windows.make(), partial(_begin, windows, checkpoint, recipe, methods))
-    code = INTERRUPTED
-    try:
-        code = app.exec()
-        return code
-    finally:
-        sys.excepthook = sys.__excepthook__
-        if not windows.close():
-            atexit.register(_end_at_once, code)
-        collector.stop()
-        feed.stop()
-        trail.stop()
+    # Not `app.exit` at once: it does nothing as long as `exec` has not begun.
+    with end_signals(lambda code: QTimer.singleShot(0, app, partial(app.exit, code))):
+        once_seen(windows.make(), partial(_begin, windows, checkpoint, recipe, methods))
+        code = INTERRUPTED
+        try:
+            code = app.exec()
+            return code
+        finally:
+            sys.excepthook = sys.__excepthook__
+            if not windows.close():
+                atexit.register(_end_at_once, code)
+            collector.stop()
+            feed.stop()
+            trail.stop()
 
 
 def _end_at_once(code: int) -> None:

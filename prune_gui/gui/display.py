@@ -16,8 +16,8 @@ def display_problem() -> str | None:
     if sys.platform == "linux" and not chosen & os.environ.keys():
         return "this machine has no display."
     program = "from PySide6.QtWidgets import QApplication; QApplication([])"
-    trial = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    trial = subprocess.run(  # -P: without the working folder on the import path
+        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False
     )
     if trial.returncode == 0:
         return None

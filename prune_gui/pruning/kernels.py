@@ -8,28 +8,21 @@ to set its place in ``codes`` to ``step``, if that is still 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from prune_gui.pruning.compilation import compiled
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bits = NDArray[np.unsignedinteger[Any]]
     Codes = NDArray[np.uint8]
     Alive = NDArray[np.bool_] | None
 
-F = TypeVar("F", bound="Callable[..., Any]")
 BLOCK = 4096
 """So many entries are compared together, to fit a processor's nearest cache; then looked at."""
-
-
-def compiled(function: F) -> F:
-    """Compile a loop on first use, and keep what was compiled for the next run."""
-    return cast("F", numba.njit(nogil=True, cache=True)(function))
 
 
 @compiled

@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import overload
 
-from prune_gui.pruning.kernels import compiled
+from prune_gui.pruning.compilation import compiled, compiled_within, overload, types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +163,7 @@ def _adder(power: Callable[[Any], Any], beside: Callable[[Any], Any] | None = No
         for j in range(rest.size):
             lanes[j] += power(rest[j])
 
-    return numba.njit(nogil=True)(add_band)  # kept with `add_powers`, of which it is a part
+    return compiled_within(add_band)
 
 
 _add_ones = _adder(_one)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from platformdirs import user_log_path
 
 from prune_gui.errors import INDENT, one_line
+from prune_gui.regular_files import check_regular
 
 BYTES = 1_000_000
 LONGEST_LINE = 10_000
@@ -35,12 +38,28 @@ def start_log() -> Path | None:
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)
+    logging.raiseExceptions = False  # a full disk would print a traceback for each line
     path = log_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = RotatingFileHandler(path, maxBytes=BYTES, backupCount=1, encoding="utf-8")
+        handler = _LogFile(path, maxBytes=BYTES, backupCount=1)
     except OSError:
+        root.addHandler(logging.NullHandler())  # without any, errors would go to standard error
         return None
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     return path
+
+
+class _LogFile(RotatingFileHandler):
+    """Writes to a regular file; a FIFO without a reader would block the start for good."""
+
+    def _open(self) -> TextIOWrapper:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(self.baseFilename, flags, 0o666)
+        try:
+            check_regular(descriptor, self.baseFilename)
+        except OSError:
+            os.close(descriptor)
+            raise
+        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")

@@ -1,34 +1,59 @@
-"""The log file: a line that begins in the first column is a record of the program."""
+"""The log never keeps the program from starting, and never speaks on standard error."""
 
 from __future__ import annotations
 
 import logging
+import os
+import resource
+import sys
 
-from prune_gui.session.log import LogFormatter
+import pytest
 
+from prune_gui.session.log import log_path, start_log
 
-def formatted(message: str, *arguments: object, error: BaseException | None = None) -> list[str]:
-    trace = (type(error), error, None) if error else None
-    record = logging.LogRecord("a.b", logging.INFO, "x.py", 1, message, arguments, trace)
-    shown = LogFormatter("%(levelname)s %(name)s: %(message)s").format(record)
-    assert shown.replace("\n", "").isprintable()
-    return shown.split("\n")
-
-
-def test_a_name_cannot_begin_a_record():
-    assert formatted("Opened %s", "a\nERROR a.b: forged") == [
-        "INFO a.b: Opened a",
-        "    ERROR a.b: forged",
-    ]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
 
 
-def test_a_name_cannot_send_orders_to_the_terminal_that_shows_the_log():
-    assert formatted("Opened %s", "\x1b[2J\u202e\r") == [r"INFO a.b: Opened \x1b[2J\u202e\r"]
+@pytest.fixture(autouse=True)
+def _as_before(tmp_path, monkeypatch):
+    """Log to a folder of the test, and take the handler away afterwards."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    yield
+    for handler in set(root.handlers).difference(before):
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(level)
 
 
-def test_the_lines_of_a_trace_are_indented():
-    assert formatted("Failed", error=ValueError("bad\nERROR a.b: forged")) == [
-        "INFO a.b: Failed",
-        "    ValueError: bad",
-        "    ERROR a.b: forged",
-    ]
+def test_what_is_no_text_is_logged_all_the_same():
+    start_log()
+    logging.getLogger().warning("\udcff.safetensors")
+    assert r"\udcff.safetensors" in log_path().read_text()
+
+
+def test_a_fifo_in_place_of_the_log_does_not_block_the_start():
+    log_path().parent.mkdir(parents=True)
+    os.mkfifo(log_path())
+    assert start_log() is None
+    reader = os.open(log_path(), os.O_RDONLY | os.O_NONBLOCK)
+    assert start_log() is None
+    os.close(reader)
+
+
+def test_a_home_that_cannot_be_written_has_no_log(tmp_path):
+    (tmp_path / "state").write_text("no folder")
+    assert start_log() is None
+
+
+def test_a_full_disk_prints_nothing(capsys):
+    start_log()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        logging.getLogger().warning("a line that cannot be written")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,55 @@
+"""Importing numba without `.numba_config.yaml`, which numba reads from the working folder.
+
+The file can name a folder of compiled code to run and a file to overwrite. A downloaded folder with
+such a file beside its checkpoint must do neither. numba reads the file when `numba.core.config` is
+imported, and again before each compilation. Environment variables NUMBA_* keep their meaning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+from typing import Final
+
+MODULE: Final = "numba.core.config"
+FILE: Final = ".numba_config.yaml"
+
+
+def ignore_config_file() -> None:
+    """Have numba, once it is imported, look for its configuration in no file.
+
+    Nothing changes in a process that has imported numba already.
+    """
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+
+
+class _Finder:
+    """Finds `numba.core.config` as the import system does, but has `_Loader` load it."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != MODULE:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.origin is not None:
+            spec.loader = _Loader(name, spec.origin)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    """Replaces the name of the file by an empty one, which no file can have."""
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        code = super().get_code(fullname)
+        if code is None or FILE not in code.co_consts:
+            raise ImportError(
+                f"this version of numba does not name {FILE} where it is expected, so that it "
+                "cannot be kept from reading it. Install another version of numba"
+            )
+        constants = tuple("" if constant == FILE else constant for constant in code.co_consts)
+        return code.replace(co_consts=constants)

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.base import BasePruningMethod, is_method
-from prune_gui.pruning.norms import channel_norms
 
 
 @reference.PruningContainer.register
@@ -99,7 +98,7 @@ def _shown(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Te
     index: list[slice | Tensor] = [slice(None)] * mask.dim()
     if method.PRUNING_TYPE == "structured":
         dim = _dimension(method, mask.dim())
-        there = channel_norms(mask.real, 0, dim) != 0
+        there = (mask != 0).unsqueeze(-1).movedim(dim, 0).flatten(1).any(1)
         if not there.all():
             index[dim] = there
     elif method.PRUNING_TYPE != "global":

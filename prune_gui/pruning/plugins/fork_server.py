@@ -41,21 +41,22 @@ class ForkServer:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._running: set[int] = set()
+        self._ended: dict[int, int] = {}
         self._process = os.getpid()
 
     def run(self) -> None:
         """Serve until the program closes the socket, or ends."""
-        self._control.sendall(READY)
         try:
+            self._control.sendall(READY)
             while True:
                 octets, descriptors, _, _ = socket.recv_fds(
-                    self._control, REQUEST.size, 1, socket.MSG_WAITALL
+                    self._control, REQUEST.size, 2, socket.MSG_WAITALL
                 )
                 if not octets:
                     return
                 command, process = REQUEST.unpack(octets)
                 if command == FORK:
-                    reply = self._fork(descriptors[0])
+                    reply = self._fork(*descriptors)
                 else:
                     reply = self._poll(process) if command == POLL else self._kill(process)
                 self._control.sendall(REPLY.pack(reply))
@@ -66,7 +67,9 @@ class ForkServer:
                 for process in list(self._running):
                     self._kill(process)
 
-    def _fork(self, descriptor: int) -> int:
+    def _fork(self, connection: int, output: int) -> int:
+        for process in list(self._running):
+            self._reap(process, os.WNOHANG)  # the program may never ask for it again
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # numpy has a thread, which does no harm here
@@ -74,46 +77,51 @@ class ForkServer:
         except OSError as error:
             return -(error.errno or 1)
         if not process:
-            self._be_worker(descriptor)
-        os.close(descriptor)
+            self._be_worker(connection, output)
+        os.close(connection)
+        os.close(output)
         with suppress(OSError):
             os.setpgid(process, process)  # the child does too; whoever comes first
         self._running.add(process)
         return process
 
-    def _be_worker(self, descriptor: int) -> NoReturn:
+    def _be_worker(self, connection: int, output: int) -> NoReturn:
         try:
             self._control.close()
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.close(output)
             with suppress(OSError):
                 os.setpgid(0, 0)
             if sys.platform == "linux":
                 _die_with_parent(self._process)
                 with suppress(OSError):
                     Path("/proc/self/oom_score_adj").write_text("1000")
-            serve(socket.socket(fileno=descriptor))
+            serve(socket.socket(fileno=connection))
         finally:  # which prints nothing: the program tells that this process ended
             os._exit(1)
 
-    def _poll(self, process: int, options: int = os.WNOHANG) -> int:
-        if process not in self._running:
-            return UNKNOWN
-        found, status = os.waitpid(process, options)
-        if not found:
-            return RUNS
-        self._running.discard(process)
-        with suppress(OSError):
-            os.killpg(process, signal.SIGKILL)  # what it started
-        return os.waitstatus_to_exitcode(status)
+    def _poll(self, process: int) -> int:
+        self._reap(process, os.WNOHANG)
+        return RUNS if process in self._running else self._ended.pop(process, UNKNOWN)
+
+    def _reap(self, process: int, options: int) -> None:
+        """Note how a process ended, if it did, and end what it started."""
+        if process in self._running:
+            found, status = os.waitpid(process, options)
+            if found:
+                self._running.discard(process)
+                self._ended[process] = os.waitstatus_to_exitcode(status)
+                with suppress(OSError):
+                    os.killpg(process, signal.SIGKILL)
 
     def _kill(self, process: int) -> int:
-        ended = self._poll(process)
-        if ended != RUNS:
-            return ended
-        with suppress(OSError):
-            os.killpg(process, signal.SIGKILL)
-        with suppress(OSError):
-            os.kill(process, signal.SIGKILL)
-        return self._poll(process, 0)
+        if self._poll(process) == RUNS:
+            for end in (os.killpg, os.kill):
+                with suppress(OSError):
+                    end(process, signal.SIGKILL)
+            self._reap(process, 0)
+        return self._ended.pop(process, UNKNOWN)
 
 
 def _die_with_parent(parent: int) -> None:

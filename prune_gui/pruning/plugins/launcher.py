@@ -11,13 +11,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from prune_gui.monitor import check_cancelled
-from prune_gui.pruning.plugins.messages import POLL, READY, REPLY, REQUEST, UNKNOWN
+from prune_gui.pruning.plugins.messages import FORK, POLL, READY, REPLY, REQUEST, UNKNOWN
 
 POLL_S: Final = 0.05
 """Between two looks at whether to go on waiting."""
@@ -57,7 +57,7 @@ class ForkServer:
         self._socket, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                _command(), stdin=theirs.fileno(), stdout=_standard_error(), stderr=_standard_error(),
+                _command(), stdin=theirs.fileno(), stdout=subprocess.DEVNULL,
                 cwd="/", start_new_session=True,
             )  # fmt: skip
         except OSError:
@@ -94,8 +94,26 @@ class ForkServer:
                 read(self._socket, len(READY), check)
                 self._is_ready = True
 
-    def ask(self, command: bytes, process: int = 0, passed: socket.socket | None = None) -> int:
+    def fork(self, connection: socket.socket) -> int:
+        """Return the number of a new process that serves a connection, and prints as this one does.
+
+        Raises:
+            OSError: there is none.
+        """
+        with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - no file
+            output = 2 if _is_open(2) else nothing.fileno()
+            process = self.ask(FORK, 0, [connection.fileno(), output])
+        if process < 0:
+            raise OSError(-process, os.strerror(-process))
+        return process
+
+    def ask(self, command: bytes, process: int, passed: Sequence[int] = ()) -> int:
         """Return the reply to a command of `messages`.
+
+        Args:
+            command: what to do.
+            process: what to do it to.
+            passed: descriptors.
 
         Raises:
             OSError: there is none; the server is ended.
@@ -109,7 +127,7 @@ class ForkServer:
         with self._lock:
             try:
                 message = [REQUEST.pack(command, process)]
-                socket.send_fds(self._socket, message, [passed.fileno()] if passed else [])
+                socket.send_fds(self._socket, message, passed)
                 [reply] = REPLY.unpack(read(self._socket, REPLY.size, check))
             except BaseException:  # the next reply would be taken for that of another command
                 self.close()
@@ -126,6 +144,8 @@ class ForkServer:
     def close(self) -> None:
         """End it, and with it all processes that it forked."""
         self._socket.close()
+        if not self._is_ready:  # nothing runs yet, and it would notice late
+            self._process.kill()
         try:
             self._process.wait(END_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -195,10 +215,9 @@ def write(connection: socket.socket, octets: memoryview, check: Callable[[], Non
             check()
 
 
-def _standard_error() -> int:
-    """Return where the process writes to: standard output may be JSON."""
+def _is_open(descriptor: int) -> bool:
     try:
-        os.fstat(2)
+        os.fstat(descriptor)
     except OSError:
-        return subprocess.DEVNULL
-    return 2
+        return False
+    return True

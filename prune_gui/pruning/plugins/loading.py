@@ -15,7 +15,6 @@ from prune_gui.errors import PluginError
 from prune_gui.language import tr
 from prune_gui.pruning.methods import Method, register
 from prune_gui.pruning.plugins.faults import Fault
-from prune_gui.pruning.plugins.method import method_from
 from prune_gui.pruning.plugins.process import PluginProcess
 from prune_gui.regular_files import read_regular
 
@@ -97,6 +96,9 @@ def rest(path: str | None = None) -> None:
 
 
 def _methods(process: PluginProcess, source: str) -> list[type[Method]]:
+    process.prepare()
+    from prune_gui.pruning.plugins.method import method_from  # loads torch, as that does meanwhile
+
     classes = process.load()
     if not isinstance(classes, list):
         raise Fault("bad_answer")

@@ -20,7 +20,8 @@ REQUEST: Final = struct.Struct("!ci")
 """To the fork server: a command and a process."""
 REPLY: Final = struct.Struct("!i")
 FORK: Final = b"F"
-"""Fork a process that serves the socket that comes along. The reply is its number, or -errno."""
+"""Fork a process that serves the socket that comes along, and prints to the file that does. The
+reply is its number, or -errno."""
 POLL: Final = b"P"
 """Tell how a process ended, as `subprocess.Popen.returncode` does; the reply may be `RUNS`."""
 KILL: Final = b"K"

@@ -31,7 +31,7 @@ from prune_gui.pruning.plugins.launcher import (
     search_path,
     write,
 )
-from prune_gui.pruning.plugins.messages import FORK, KILL, RUNS, UNKNOWN, pack, unpack
+from prune_gui.pruning.plugins.messages import KILL, RUNS, UNKNOWN, pack, unpack
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def shared_file() -> Iterator[BufferedRandom]:
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    with open(descriptor, "w+b") as shared:
+    with os.fdopen(descriptor, "w+b") as shared:
         yield shared
 
 
@@ -67,9 +67,7 @@ class _Worker:
         self._socket, theirs = socket.socketpair()
         weakref.finalize(self, self._socket.close)  # then it ends, once it waits for a request
         with theirs:
-            self._process = self._server.ask(FORK, 0, theirs)
-        if self._process < 0:
-            raise OSError(-self._process, os.strerror(-self._process))
+            self._process = self._server.fork(theirs)
         self._socket.settimeout(POLL_S)
 
     @property
@@ -149,6 +147,12 @@ class PluginProcess:
         self._load = {"do": "load", "folder": _folder(), "search_path": search_path(), **origin}
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
+
+    @staticmethod
+    def prepare() -> None:
+        """Have the fork server started soon; who needs it waits for it."""
+        with suppress(OSError):
+            fork_server()
 
     def load(self) -> Any:  # noqa: ANN401 - whatever it says
         """Run the code in a new process, and return what it says of its classes.

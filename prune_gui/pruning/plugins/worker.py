@@ -27,10 +27,10 @@ from torch.nn.utils import prune as reference
 from prune_gui.errors import one_line
 from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.container import mask_on_top
+from prune_gui.pruning.parallel import CHUNK
 from prune_gui.pruning.plugins.faults import LONGEST, Fault, Raised
 from prune_gui.pruning.plugins.fields import describe, validators
 from prune_gui.pruning.plugins.messages import pack, unpack
-from prune_gui.pruning.reparametrization import is_binary
 
 SHAPES: Final = ((6, 5), (4, 3, 3, 3), (64, 64))
 """What a plug-in is tried on: a matrix, a convolution, and enough for one that counts in units."""
@@ -261,9 +261,15 @@ def _ask(
             raise Fault("no_mask", kind=type(mask).__name__)
         if mask.shape != t.shape:
             raise Fault("shape", shown=str(tuple(t.shape)), made=str(tuple(mask.shape)))
-        if not is_binary(mask):
+        if not _is_binary(mask):
             raise Fault("values")
         return mask.detach().cpu() != 0
+
+
+def _is_binary(mask: Tensor) -> bool:
+    """Tell whether a mask holds nothing but 0 and 1, with no loop to compile in each process."""
+    parts = torch.split(mask.reshape(-1), CHUNK)
+    return all(bool(((part == 0) | (part == 1)).all()) for part in parts)
 
 
 def _dim(method: BasePruningMethod) -> object:

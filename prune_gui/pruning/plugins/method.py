@@ -222,6 +222,8 @@ def _model(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
         fields: dict[str, Any] = {}
         for parameter in described["parameters"]:
             name = parameter["name"]
+            if not name.isidentifier():
+                raise ValueError(name)  # noqa: TRY301
             if name in taken or name.startswith(("_", "model_")):
                 raise Fault("parameter_name", name=name)
             fields[name] = field_of(plugin, parameter)

@@ -73,8 +73,9 @@ class _Worker:
     @property
     def is_idle(self) -> bool:
         """Whether it waits for a request; if not, it has ended, or said what nobody asked for."""
-        readable, _, _ = select.select([self._socket], [], [], 0)
-        return not readable and self._server.how_ended(self._process) == RUNS
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0) and self._server.how_ended(self._process) == RUNS
 
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None

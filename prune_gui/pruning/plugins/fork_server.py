@@ -74,12 +74,13 @@ class ForkServer:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # numpy has a thread, which does no harm here
                 process = os.fork()
+            if not process:
+                self._be_worker(connection, output)
         except OSError as error:
             return -(error.errno or 1)
-        if not process:
-            self._be_worker(connection, output)
-        os.close(connection)
-        os.close(output)
+        finally:
+            os.close(connection)
+            os.close(output)
         with suppress(OSError):
             os.setpgid(process, process)  # the child does too; whoever comes first
         self._running.add(process)

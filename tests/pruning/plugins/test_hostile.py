@@ -18,7 +18,7 @@ import torch
 from prune_gui.errors import Cancelled, PluginError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import Target
-from prune_gui.pruning.plugins import load_file, method, process
+from prune_gui.pruning.plugins import launcher, load_file, method, process
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.messages import pack
 from prune_gui.pruning.sources import TensorScores
@@ -98,6 +98,15 @@ def test_whatever_a_mask_comes_to_is_a_message_and_the_next_one_is_made(
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 800
     assert pruned(loaded, 7) == 0
+
+
+def test_a_process_that_cannot_be_started_is_a_message(plugin_file, monkeypatch):
+    def refuse(*_):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(launcher.ForkServer, "fork", refuse)
+    with pytest.raises(PluginError, match="since its process does not start: Resource temporarily"):
+        load_file(plugin_file(source("pass")))
 
 
 @pytest.mark.slow

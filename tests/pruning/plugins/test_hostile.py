@@ -21,6 +21,7 @@ from prune_gui.pruning.methods import Target
 from prune_gui.pruning.plugins import launcher, load_file, method, process
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.messages import pack
+from prune_gui.pruning.predicates import made
 from prune_gui.pruning.sources import TensorScores
 
 LARGE = 5000
@@ -196,16 +197,13 @@ def test_cancel_stops_who_waits_for_the_plug_in_of_another_window(plugin_file):
     assert ended
 
 
-def test_a_mask_that_is_made_again_later_can_be_cancelled_too(plugin_file, monkeypatch):
-    from prune_gui.pruning.predicates import made
-
-    monkeypatch.setattr(made, "KEPT_AT_MOST", 0)
-    [loaded] = load_file(plugin_file(source("pass")))
+def test_a_mask_that_is_made_again_later_can_be_cancelled_too(plugin_file, tmp_path):
+    hang, cancel = tmp_path / "hang", threading.Event()
+    [loaded] = load_file(plugin_file(source(f"while os.path.exists({str(hang)!r}): pass")))
     [decision] = loaded().decide([target()], Monitor())
     made._kept.clear()
-    cancel = threading.Event()
+    hang.touch()
     cancel.set()
-    monkeypatch.setattr(loaded.process, "_worker", None)
     with Monitor(cancel=cancel).in_charge(), pytest.raises(Cancelled):
         decision.predicate.prunes(0, LARGE)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from prune_gui.errors import Cancelled
@@ -18,6 +19,20 @@ class CancelFlag(Protocol):
 
     def is_set(self) -> bool:
         """Tell whether to stop."""
+
+
+_cancel: ContextVar[CancelFlag | None] = ContextVar("cancel", default=None)
+
+
+def check_cancelled() -> None:
+    """Ask the monitor of the block around the caller, if there is one, as `Monitor.advance` does.
+
+    Raises:
+        Cancelled: the work should stop here.
+    """
+    cancel = _cancel.get()
+    if cancel is not None and cancel.is_set():
+        raise Cancelled
 
 
 class Monitor:
@@ -72,3 +87,12 @@ class Monitor:
             self._done += amount
             if self._progress is not None:
                 self._progress(self._done, max(self._total, self._done))
+
+    @contextmanager
+    def in_charge(self) -> Iterator[None]:
+        """Have `check_cancelled` ask this monitor in a block, and in work that it has `run` do."""
+        token = _cancel.set(self._cancel or _cancel.get())
+        try:
+            yield
+        finally:
+            _cancel.reset(token)

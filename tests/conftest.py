@@ -58,8 +58,14 @@ def real_models() -> Path:
 
 @pytest.fixture
 def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Return what writes a Python file of methods; those it offers are forgotten after the test."""
+    """Return what writes a Python file of methods; those it offers are forgotten after the test.
+
+    The test fails if a process that runs such a file, or one that the file started, outlives it.
+    """
+    import psutil
+
     from prune_gui.pruning import methods
+    from prune_gui.pruning.plugins import launcher, loading
 
     def write(source: str, name: str = "own.py") -> Path:
         path = tmp_path / name
@@ -70,6 +76,11 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield write
     methods._methods.clear()
     methods._methods.update(before)
+    loading.rest()
+    if launcher._server is not None and launcher._server.is_alive:
+        started = psutil.Process(launcher._server._process.pid).children(recursive=True)
+        _, left = psutil.wait_procs(started, timeout=GRACE)
+        assert not left, f"processes left running: {left}"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from prune_gui.errors import Cancelled
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, check_cancelled
 
 
 def test_work_is_added_up_over_threads():
@@ -51,3 +51,20 @@ def test_advancing_after_cancel_raises_and_counts_nothing():
     with pytest.raises(Cancelled):
         monitor.advance(1)
     assert len(seen) == 1
+
+
+def test_the_monitor_in_charge_is_that_of_the_innermost_block_that_can_be_cancelled():
+    outer, inner = threading.Event(), threading.Event()
+    check_cancelled()
+    with Monitor(cancel=outer).in_charge():
+        with Monitor(cancel=inner).in_charge(), Monitor().in_charge():
+            outer.set()
+            check_cancelled()
+            inner.set()
+            with pytest.raises(Cancelled):
+                check_cancelled()
+        outer.clear()
+        check_cancelled()
+    inner.clear()
+    outer.set()
+    check_cancelled()

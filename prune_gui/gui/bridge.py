@@ -24,7 +24,9 @@ class Bridge(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: dict[int, tuple[Callable[[object], None], Callable[[Exception], None]]] = {}
+        self._waiting: dict[
+            int, tuple[Callable[[object], None], Callable[[BaseException], None]]
+        ] = {}
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         self._engine = Engine(self._from_engine.emit, self._engine_ended.emit)
@@ -37,7 +39,7 @@ class Bridge(QObject):
         self,
         job: Job,
         then: Callable[[object], None],
-        failed: Callable[[Exception], None],
+        failed: Callable[[BaseException], None],
     ) -> int:
         """Queue a job; `then` or `failed` is called on the GUI thread, neither if it is dropped."""
         ticket = self._engine.submit(job)

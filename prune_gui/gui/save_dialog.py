@@ -277,7 +277,7 @@ class SaveDialog(QDialog):
             self._show_sizes()
             self._show_room()
 
-    def _fail(self, target: Target, error: Exception) -> None:
+    def _fail(self, target: Target, error: BaseException) -> None:
         if target is self._measured:
             self._measured = None  # so that the next change tries again, and says so again
             self._problem.say(str(error))

@@ -203,7 +203,7 @@ class SweepDialog(QDialog):
         counted = tr("{done:,} of {total:,} done", done=done, total=self._wanted)
         self.note.say(tr(EXPLANATION) if done == self._wanted else counted, warning=False)
 
-    def _fail(self, tried: str, error: Exception) -> None:
+    def _fail(self, tried: str, error: BaseException) -> None:
         if isinstance(error, PruneGuiError):
             self.note.say(str(error))
         else:

@@ -428,7 +428,7 @@ class MainWindow(QMainWindow):
                 lambda _, name=name: self.commands.open_path(checkpoint.path, state=name)
             )
 
-    def _failed(self, tried: str, error: Exception) -> None:
+    def _failed(self, tried: str, error: BaseException) -> None:
         if isinstance(error, PruneGuiError):
             self._errors.show(str(error), Entry.of_error(tried, error).whole)
         else:

@@ -259,7 +259,7 @@ class Workbench(QObject):
         self,
         target: Target,
         then: Callable[[Sizes], None],
-        failed: Callable[[Exception], None],
+        failed: Callable[[BaseException], None],
     ) -> int | None:
         """Work out how large the pruned checkpoint would be; the latest target wins."""
         if self.session is None:

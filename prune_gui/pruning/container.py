@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.base import BasePruningMethod, is_method
-from prune_gui.pruning.norms import channel_norms
 
 
 @reference.PruningContainer.register
@@ -99,7 +98,11 @@ def _shown(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Te
     index: list[slice | Tensor] = [slice(None)] * mask.dim()
     if method.PRUNING_TYPE == "structured":
         dim = _dimension(method, mask.dim())
-        there = channel_norms(mask.real, 0, dim) != 0
+        # Not `channel_norms`: a plug-in's process would wait a second for its compiled loops. torch
+        # takes no other dimensions for all, so that a vector is given one; it adds up no float8.
+        others = [other for other in range(mask.dim() + 1) if other != dim]
+        summable = mask.bool() if mask.dtype.itemsize == 1 else mask
+        there = summable.unsqueeze(-1).sum(others) != 0
         if not there.all():
             index[dim] = there
     elif method.PRUNING_TYPE != "global":

@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import copy_context
 from functools import lru_cache
 from typing import Final, TypeVar
 
@@ -73,7 +74,11 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
             left.clear()
             raise
 
-    helpers = [_pool(others, depth).submit(do_all) for _ in range(min(others, count - 1))]
+    # Each in a copy of the context: `check_cancelled` asks there what it asks here.
+    helpers = [
+        _pool(others, depth).submit(copy_context().run, do_all)
+        for _ in range(min(others, count - 1))
+    ]
     try:
         for place in range(count):
             while place not in done:

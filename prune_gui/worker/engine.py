@@ -23,7 +23,7 @@ that moves faster than previews are made would never show one."""
 OFTEN = 0.05
 """Seconds between two reports of progress: nobody sees more, and the window has to draw each."""
 FAREWELL = 30.0
-"""Seconds that `Engine.close` gives the running job. The code of a plug-in may never end."""
+"""Seconds that `Engine.close` gives the running job."""
 MOMENT = 0.1
 """Seconds that it gives one that it is in a hurry to leave."""
 REST = 0.3
@@ -85,7 +85,7 @@ class Finished(Event):
 class Failed(Event):
     """It ended with an error: one that input can cause, or a fault of the program."""
 
-    error: Exception
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +236,15 @@ class Engine:
                 self._tell(Progressed(run.ticket, run.job, done, total))
 
         try:
-            result = run.job.work(Monitor(progress, run))
+            monitor = Monitor(progress, run)
+            with monitor.in_charge():
+                result = run.job.work(monitor)
         except Cancelled:
             return Dropped(run.ticket, run.job)
         except PruneGuiError as error:
             log.warning("%s: %s", run.job.title, error)
             return Failed(run.ticket, run.job, error)
-        except Exception as error:
+        except BaseException as error:
             # The thread must outlive a fault in any job; the log has it, and the window says so.
             log.exception("%s failed", run.job.title)
             return Failed(run.ticket, run.job, error)

@@ -224,7 +224,7 @@ def methods_job(path: Path) -> Job:
         from prune_gui.pruning.plugins import load_file
 
         methods = load_file(path)
-        monitor.advance()  # code of others cannot be stopped, but what it brought can be dropped
+        monitor.advance()
         register(methods)
         return methods
 

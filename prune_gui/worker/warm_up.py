@@ -30,6 +30,7 @@ LATER: Final = (
     "prune_gui.audit.treemap",
     "prune_gui.checkpoint.writing",
     "prune_gui.pruning.plugins.loading",
+    "prune_gui.pruning.plugins.method",
     "prune_gui.recipe.exporting",
     "prune_gui.recipe.sizes",
 )

@@ -149,6 +149,27 @@ def test_what_fails_in_a_step_is_shown_in_the_form(demo_window, load, settle, pl
     )
 
 
+def test_a_method_that_never_returns_is_stopped_by_cancel(
+    demo_window, workbench, load, settle, plugin_file, qtbot
+):
+    act = "return default_mask if t.numel() < 5000 else [0 for _ in iter(int, 1)]"
+    load(demo_window, plugin_file(NAP.format(act=act)))
+    demo_window.draft.target(frozenset([HERE]))
+    works = METHODS["nap"].process._lock.locked
+    qtbot.waitUntil(lambda: works() and demo_window.status.busy, timeout=60_000)
+
+    def is_stopped():
+        demo_window.status.cancel()  # again, if the job that was shown had made way for a newer one
+        return demo_window.draft._outcome.text() == "Stopped. Press F5 to work it out again."
+
+    qtbot.waitUntil(is_stopped, timeout=20_000)
+    method = demo_window.draft.method
+    method.setCurrentIndex(method.findData("l1_unstructured"))
+    method.activated.emit(method.currentIndex())
+    settle()
+    assert demo_window.draft._outcome.text().startswith("Zeroes 32,768 of 65,536")
+
+
 def test_words_and_numbers_can_be_typed(demo_window, load, qtbot, plugin_file):
     load(demo_window, plugin_file(NAP.format(act=NONE)))
     fields = demo_window.draft.form._fields

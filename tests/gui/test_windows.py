@@ -21,6 +21,7 @@ from prune_gui.gui.log_feed import Entry
 from prune_gui.gui.preferences import Preferences
 from prune_gui.gui.settings_dialog import SettingsDialog
 from prune_gui.gui.windows import Windows, beside, fit
+from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
 from prune_gui.session.journal import Unsaved
 from prune_gui.worker import Job
@@ -275,6 +276,57 @@ def test_methods_loaded_in_one_window_are_offered_in_the_others(
         one.workbench.load_methods(nearest_mean)
     assert other.draft.method.findData("nearest_mean") >= 0
     assert other.draft.method.currentData() == chosen
+
+
+OWN = """
+class Own(prune.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+    def __init__(self, amount=0.5, how: Literal["up", "down"] = "up", {more}):
+        pass
+    def compute_mask(self, t, default_mask):
+        return {mask}
+"""
+
+
+def test_a_file_loaded_again_in_one_window_renews_the_forms_and_stacks_of_the_others(
+    two, qtbot, plugin_file, make_step
+):
+    one, other = two
+
+    def load(more, mask):
+        source = "from typing import Literal\n" + OWN.format(more=more, mask=mask)
+        with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
+            one.workbench.load_methods(plugin_file(source))
+
+    load("times=1", "default_mask")
+    draft = other.draft
+    other.workbench.edit(lambda session: session.add(make_step("own", "fc.weight")))
+    draft.method.setCurrentIndex(draft.method.findData("own"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.set_value("how", "down")
+    draft.form.set_amount(0.25)
+    load("times=1, word='a'", "default_mask * 0")
+    now = METHODS["own"]
+    assert draft.method.currentData() == "own"
+    assert draft.form.method() == now(amount=0.25, how="down")
+    assert type(other.workbench.draft.step.method) is now
+    assert type(other.workbench.session.steps[0].method) is now
+    qtbot.waitUntil(lambda: other.workbench.shown.total == (40, 40), timeout=60_000)
+
+
+def test_a_method_that_a_file_no_longer_has_leaves_the_forms_of_all_windows(
+    two, qtbot, plugin_file
+):
+    one, other = two
+    for name in ("Own", "Mine"):
+        source = OWN.format(more="x=1", mask="default_mask").replace("Own", name)
+        with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
+            one.workbench.load_methods(plugin_file("from typing import Literal\n" + source))
+        if name == "Own":
+            other.draft.method.setCurrentIndex(other.draft.method.findData("own"))
+            other.draft.method.activated.emit(other.draft.method.currentIndex())
+    assert type(other.draft.form.method()) is METHODS[other.draft.method.currentData()]
+    assert other.draft.method.findData("own") < 0
 
 
 def test_a_new_window_has_the_log_so_far_and_all_get_the_rest(windows):

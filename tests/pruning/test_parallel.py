@@ -1,8 +1,10 @@
-from threading import Barrier, get_ident
+from threading import Barrier, Event, get_ident
 
 import pytest
 import torch
 
+from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import run
 
@@ -38,3 +40,17 @@ def test_work_that_all_threads_wait_for_is_shared_by_as_many(two_threads):
     found = Once(lambda: set(run(meet, range(2))))
     outcomes = list(run(lambda _: found(), range(4)))
     assert len(outcomes[0]) == 2
+
+
+def test_threads_ask_the_monitor_in_charge_of_whoever_gives_them_work(two_threads):
+    together, cancel = Barrier(2), Event()
+    cancel.set()
+
+    def ask(_: int) -> bool:
+        together.wait(PATIENCE)
+        with pytest.raises(Cancelled):
+            check_cancelled()
+        return True
+
+    with Monitor(cancel=cancel).in_charge():
+        assert list(run(ask, range(2))) == [True, True]

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from prune_gui.errors import PruneGuiError
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.worker import (
     Dropped,
     Engine,
@@ -162,6 +162,32 @@ def test_a_fault_is_told_and_logged_with_its_trace_and_the_engine_goes_on(runnin
     assert isinstance(told.until(Failed, ticket).error, ZeroDivisionError)
     assert "ZeroDivisionError" in caplog.text
     told.until(Finished, running.submit(Job("next", lambda monitor: None)))
+
+
+class Own(BaseException):
+    """What no `except Exception` catches."""
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, SystemExit, Own])
+def test_the_engine_outlives_whatever_is_raised_on_its_thread(running, told, caplog, kind):
+    def work(_: Monitor) -> None:
+        raise kind("now")
+
+    ticket = running.submit(Job("faulty", work))
+    assert isinstance(told.until(Failed, ticket).error, kind)
+    assert f"{kind.__name__}: now" in caplog.text
+    told.until(Finished, running.submit(Job("next", lambda monitor: None)))
+
+
+def test_code_that_has_no_monitor_at_hand_learns_of_cancel(running, told):
+    def work(_: Monitor) -> None:
+        while True:
+            check_cancelled()
+
+    ticket = running.submit(Job("long", work))
+    told.until(Started, ticket)
+    running.cancel(ticket)
+    told.until(Dropped, ticket)
 
 
 def test_closing_ends_the_thread_during_a_job_and_tells_nothing_more(told):

@@ -97,7 +97,7 @@ class DraftPanel(QWidget):
         self.cancel.clicked.connect(self.stop_editing)
         self._lay_out()
 
-        workbench.methods_renewed.connect(self._list_methods)
+        workbench.methods_renewed.connect(self._renew_methods)
         workbench.methods_loaded.connect(self._offer)
         workbench.opened.connect(self._opened)
         workbench.edited.connect(self._recipe_changed)
@@ -294,6 +294,14 @@ class DraftPanel(QWidget):
                 self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
             )
         self.method.setCurrentIndex(max(self.method.findData(chosen), 0))
+
+    def _renew_methods(self) -> None:
+        """List the methods as they are now; the form takes a new version of its own."""
+        self._list_methods()
+        if METHODS[self.method.currentData()] is not self.form.method_type:
+            self._use_method()
+            self._show_mode()
+            self._update()
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
         """List the methods that were loaded, and turn to them unless a step is being edited."""

@@ -83,6 +83,11 @@ class MethodForm(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._rows)
 
+    @property
+    def method_type(self) -> type[Method] | None:
+        """The class of the method whose parameters are asked for."""
+        return self._method
+
     def use(self, method: type[Method]) -> None:
         """Ask for the parameters of a method; what was changed and is called alike is kept."""
         changed = self._changed()

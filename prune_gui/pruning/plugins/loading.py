@@ -1,33 +1,37 @@
-"""The methods of a Python file that the user named, or of a package that is installed."""
+"""The methods of a Python file that the user named, or of a package that is installed.
+
+Their code runs in a process of its own, never in that of the program.
+"""
 
 from __future__ import annotations
 
-import inspect
 import os
-import sys
 from importlib.metadata import EntryPoint
-from itertools import count
 from pathlib import Path
-from types import ModuleType
-from typing import TypeGuard
-
-from torch.nn.utils import prune as reference
+from typing import Final
+from weakref import WeakSet
 
 from prune_gui.errors import PluginError
 from prune_gui.language import tr
-from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.methods import Method, register
-from prune_gui.pruning.plugins.calling import Fault, foreign
-from prune_gui.pruning.plugins.method import method_from
+from prune_gui.pruning.plugins.faults import Fault
+from prune_gui.pruning.plugins.process import PluginProcess
+from prune_gui.regular_files import read_regular
 
-_numbers = count(1)
+LIMIT_BYTES: Final = 1 << 22
+"""Of a file of methods."""
+
+_files: WeakSet[PluginProcess] = WeakSet()
+"""All in use. Those of files that were loaded again are too: undo brings steps with them back."""
 
 
 def load_methods(path: str | os.PathLike[str]) -> list[type[Method]]:
     """Run a Python file and offer its methods to recipes, in place of those it offered before.
 
+    It runs in a process of its own, but with all the rights of the user.
+
     Args:
-        path: of a file that the user trusts: it runs with all the rights of the user.
+        path: of a file that the user trusts.
 
     Returns:
         The methods; `prune_gui.pruning.methods.METHODS` has them by their names.
@@ -47,25 +51,23 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
 
     Raises:
         PluginError: it cannot be run, or has no method, or one that is none.
+        Cancelled: the work should stop.
     """
     location = Path(path).resolve()
     try:
-        text = location.read_bytes()
+        text = read_regular(location, LIMIT_BYTES)
     except OSError as error:
         raise PluginError(
             tr("{path} cannot be read: {reason}.", path=location, reason=error.strerror)
         ) from error
-    module = ModuleType(f"prune_gui_methods_{next(_numbers)}")
-    module.__file__ = str(location)
-    sys.modules[module.__name__] = module  # dataclasses, for one, look there
+    rest(str(location))
+    process = PluginProcess({"path": str(location), "source": text.decode("latin-1")})
+    _files.add(process)
     try:
-        # Not the way of an import, which writes a file beside this one and goes by its date.
-        with foreign():
-            exec(compile(text, location, "exec", dont_inherit=True), vars(module))
+        return _methods(process, str(location))
     except Fault as fault:
         problem = fault.of(location)
-        raise PluginError(tr("{problem}. Mend it, and load it again.", problem=problem)) from fault
-    return _methods(_defined(module), str(location))
+    raise PluginError(tr("{problem}. Mend it, and load it again.", problem=problem))
 
 
 def load_installed(point: EntryPoint) -> list[type[Method]]:
@@ -73,39 +75,34 @@ def load_installed(point: EntryPoint) -> list[type[Method]]:
 
     Raises:
         PluginError: it cannot be loaded, or has no method, or one that is none.
+        Cancelled: the work should stop.
     """
     package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     source = tr("{package}, entry point {name}", package=package, name=point.name)
+    process = PluginProcess({"entry_point": [point.name, point.value, point.group]})
+    _files.add(process)
     try:
-        with foreign():
-            found = point.load()
+        return _methods(process, source)
     except Fault as fault:
         problem = fault.of(source)
-        raise PluginError(
-            tr("{problem}. Update or remove the package.", problem=problem)
-        ) from fault
-    return _methods(_defined(found) if isinstance(found, ModuleType) else [found], source)
+    raise PluginError(tr("{problem}. Update or remove the package.", problem=problem))
 
 
-def _defined(module: ModuleType) -> list[object]:
-    return [
-        thing
-        for name, thing in vars(module).items()
-        if _is_method(thing) and thing.__module__ == module.__name__ and not name.startswith("_")
-    ]
+def rest(path: str | None = None) -> None:
+    """End the processes of a file, or of all plug-ins, that are not at work; they start again."""
+    for process in list(_files):
+        if path is None or process.path == path:
+            process.rest()
 
 
-def _is_method(thing: object) -> TypeGuard[type[BasePruningMethod]]:
-    return (
-        isinstance(thing, type)
-        and issubclass(thing, reference.BasePruningMethod)
-        and not inspect.isabstract(thing)
-    )
+def _methods(process: PluginProcess, source: str) -> list[type[Method]]:
+    process.prepare()
+    from prune_gui.pruning.plugins.method import method_from  # loads torch, as that does meanwhile
 
-
-def _methods(classes: list[object], source: str) -> list[type[Method]]:
-    plugins = [thing for thing in dict.fromkeys(classes) if _is_method(thing)]
-    if not plugins:
+    classes = process.load()
+    if not isinstance(classes, list):
+        raise Fault("bad_answer")
+    if not classes:
         raise PluginError(
             tr(
                 "{source} defines no pruning method. A method is a class on "
@@ -113,4 +110,4 @@ def _methods(classes: list[object], source: str) -> list[type[Method]]:
                 source=source,
             )
         )
-    return [method_from(plugin, source) for plugin in plugins]
+    return [method_from(process, described, source) for described in classes]

@@ -4,44 +4,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
+from io import BufferedRandom
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import ConfigDict, ValidationError, create_model
-from torch import Tensor
+from pydantic.errors import PydanticUserError
+from pydantic_core import SchemaError
 
 from prune_gui.errors import PluginError, RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import tr
 from prune_gui.memory import shortage
-from prune_gui.pruning.base import BasePruningMethod
 from prune_gui.pruning.keys import RandomKeys
 from prune_gui.pruning.methods.base import Decision, Method, Scope, Seed, Target, all_targets
-from prune_gui.pruning.plugins.calling import Fault, Raised, ask, foreign
-from prune_gui.pruning.plugins.fields import fields_of
+from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.plugins.faults import Fault
+from prune_gui.pruning.plugins.fields import field_of
+from prune_gui.pruning.plugins.process import PluginProcess, raise_fault, shared_file
 from prune_gui.pruning.predicates import MadeMask, PackedMask
 from prune_gui.pruning.problems import in_words
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
-UNITS: Final[dict[object, Literal["entry", "channel"]]] = {
+UNITS: Final[dict[str, Literal["entry", "channel"]]] = {
     "unstructured": "entry",
     "structured": "channel",
     "global": "entry",
 }
-SHAPES: Final = ((6, 5), (4, 3, 3, 3), (64, 64))
-"""What a plug-in is tried on: a matrix, a convolution, and enough for one that counts in units."""
+COPIES: Final = 3
+"""Of the scores at once: what the plug-in is shown, the default mask, and its own."""
 FLOAT: Final = 4
 """Bytes of an entry as it is shown, if the file keeps it in one."""
 TAKEN: Final = frozenset({"method", "targets", "enabled", "scope"})
 """What a step has beside the parameters of its method."""
-TOO_LARGE: Final = later("{it} takes {lack}; use another method, or close other programs")
-TOO_LARGE_AS_ONE: Final = later(
-    "{it} takes {lack}; use fewer targets, or scope local, or close other programs"
-)
+LONGEST_NAME: Final = 100
+"""Characters."""
+LIMIT_S: Final = 60.0
+LIMIT_S_PER_ENTRY: Final = 1e-5
+"""How long a plug-in may take for a mask: to sort the entries takes a hundredth of that."""
 
 
 class PluginMethod(Method):
@@ -57,15 +61,17 @@ class PluginMethod(Method):
 
     model_config = ConfigDict(strict=True)
 
-    plugin: ClassVar[type[BasePruningMethod]]
-    """The class; one on torch's own base is as good as one on ours."""
+    plugin: ClassVar[str]
+    """The name of the class; one on torch's own base is as good as one on ours."""
+    process: ClassVar[PluginProcess]
+    """Where the class is."""
     takes: ClassVar[frozenset[str]]
     """Those of the fields that its constructor takes."""
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Make the mask of each target, or one of all."""
         decisions = []
-        with monitor.plan(sum(target.weights.nbytes for target in targets)):
+        with monitor.in_charge(), monitor.plan(sum(target.weights.nbytes for target in targets)):
             for group in [targets] if self._as_one else [[target] for target in targets]:
                 monitor.advance()
                 mask = PackedMask(partial(self._pruned, group), f"{self.title} ({self.source})")
@@ -78,45 +84,26 @@ class PluginMethod(Method):
         return decisions
 
     def try_out(self) -> None:
-        """Make masks of small tensors: are they masks, and do they come out the same again?
+        """Have it make masks of small tensors: are they masks, and the same if made again?
 
         Raises:
             Fault: they are not, or do not, or the plug-in makes none of any.
         """
-        failed: Fault | None = None
-        works = False
-        for shape in SHAPES:
-            drawn = torch.Generator().manual_seed(0)
-            t = torch.randn(shape, generator=drawn)
-            some = torch.rand(shape, generator=drawn) < 0.7
-            for there in (None, some):
-                try:
-                    mask, again = (self._ask(t.clone(), there, "weight", "") for _ in range(2))
-                except Raised as error:
-                    failed = error
-                    continue
-                if not torch.equal(mask, again):
-                    raise Fault(
-                        later(
-                            "{it} makes another mask when asked again under the same seed: draw "
-                            "random numbers from torch's default generator, and keep nothing "
-                            "between calls"
-                        )
-                    )
-                works = True
-        if failed and not works:
-            raise failed
+        self.process.ask(self._request("try", 0, ""), LIMIT_S)
 
     @property
     def _as_one(self) -> bool:
         return dict(self).get("scope") == "global"
 
-    def _build(self) -> BasePruningMethod:
-        return self.plugin(**{name: value for name, value in self if name in self.takes})
-
-    def _ask(self, t: Tensor, there: Tensor | None, torch_name: str, stream: str) -> Tensor:
-        seed = int(RandomKeys(dict(self)["seed"], stream, t.numel()).stream)
-        return ask(self._build, t, there, torch_name, seed)
+    def _request(self, what: str, count: int, stream: str) -> dict[str, Any]:
+        """Return what to ask for, with the seed for `count` random numbers."""
+        return {
+            "do": what,
+            "class": self.plugin,
+            "given": {name: value for name, value in self if name in self.takes},
+            "seed": int(RandomKeys(dict(self)["seed"], stream, count).stream),
+            "threads": torch.get_num_threads(),
+        }
 
     def _pruned(self, group: Sequence[Target]) -> NDArray[np.bool_]:
         """Return which entries of some targets, one target after the other, this step prunes.
@@ -127,7 +114,7 @@ class PluginMethod(Method):
         try:
             return self._made(group)
         except Fault as fault:
-            problem = fault.of(self.plugin.__name__)
+            problem = fault.of(self.plugin)
         # Out here, because an error keeps alive what led to it: in there, whole tensors.
         raise RecipeError(
             tr(
@@ -139,120 +126,153 @@ class PluginMethod(Method):
         )
 
     def _check_room(self, group: Sequence[Target]) -> None:
-        """Refuse what cannot fit: what the plug-in is shown, the default mask, and its own.
+        """Refuse what cannot fit.
 
         Raises:
             Fault: there is too little memory.
         """
-        copies = 4 if self._as_one else 3  # those of targets shown as one are put side by side
         needed = 0
         for target in group:
             width = target.weights.dtype.itemsize
-            needed += target.size * (copies * (width if width > 1 else FLOAT) + 1)
+            needed += target.size * (COPIES * (width if width > 1 else FLOAT) + 1)
         lack = shortage(needed)
         if lack is not None:
-            raise Fault(TOO_LARGE_AS_ONE if self._as_one else TOO_LARGE, lack=lack)
+            raise Fault("too_large_as_one" if self._as_one else "too_large", lack=lack)
 
     def _made(self, group: Sequence[Target]) -> NDArray[np.bool_]:
         if any(field.is_required() for field in type(self).model_fields.values()):
             self.try_out()  # as could not be done when it was loaded
         self._check_room(group)
-        shown = [_shown(target) for target in group]
+        count = sum(target.size for target in group)
         if self._as_one:
-            t = torch.cat([scores.reshape(-1) for scores, _ in shown])
-            there = torch.cat(
-                [
-                    torch.ones(scores.numel(), dtype=torch.bool) if old is None else old.reshape(-1)
-                    for scores, old in shown
-                ]
-            )
-            pruned = ~self._ask(t, there, "temp", "") & there
+            request = self._request("mask", count, "") | {"name": "temp", "shape": [count]}
         else:
-            [(t, old)] = shown
-            name = group[0].name
-            pruned = ~self._ask(t, old, name.rpartition(".")[2], name)
-            if old is not None:
-                pruned &= old
-        found: NDArray[np.bool_] = pruned.reshape(-1).numpy()
-        return found
+            [target] = group
+            name = target.name
+            request = self._request("mask", count, name)
+            request |= {"name": name.rpartition(".")[2], "shape": target.shape}
+        pruned_before = self._as_one or group[0].alive is not None
+        dtype = reduce(torch.promote_types, [_shown_dtype(target) for target in group])
+        request |= {"dtype": str(dtype).removeprefix("torch."), "pruned_before": pruned_before}
+        kept = np.empty(count, np.uint8)
+        try:
+            with shared_file() as file:
+                there = _write(file, group, dtype)
+                if pruned_before:
+                    file.write(there.data)
+                file.flush()
+                if count:
+                    self.process.ask(request, LIMIT_S + count * LIMIT_S_PER_ENTRY, file)
+                file.seek(0)
+                if file.readinto(kept.data) != count or kept.max(initial=0) > 1:
+                    raise Fault("bad_answer")
+        except OSError as error:
+            raise Fault("no_scores", reason=error.strerror or str(error)) from error
+        there &= kept == 0
+        return there
 
 
-def method_from(plugin: type[BasePruningMethod], source: str) -> type[PluginMethod]:
+def method_from(
+    process: PluginProcess, described: dict[str, Any], source: str
+) -> type[PluginMethod]:
     """Return a class as a method of recipes, once it has made a few masks.
 
     A class whose constructor needs what only a recipe can say is tried when a step first uses it.
 
     Args:
-        plugin: a concrete class on torch's base or ours.
+        process: where the class is.
+        described: what that says of it.
         source: where it comes from.
 
     Raises:
         PluginError: it is no method that a recipe can use; the message says why.
+        Fault: the description is none.
     """
+    name = described.get("name") if isinstance(described, dict) else None
+    if not (isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME):
+        raise Fault("bad_answer")
     try:
-        with foreign():
-            return _method_from(plugin, source)
+        raise_fault(described)
+        method = _model(name, described)
+        method.process, method.source = process, source
+        if not any(field.is_required() for field in method.model_fields.values()):
+            _with_defaults(method).try_out()
     except Fault as fault:
-        problem = fault.of(plugin.__name__)
+        problem = fault.of(name)
+    else:
+        return method
     raise PluginError(
         tr("{source}: {problem}. Mend it, and load it again.", source=source, problem=problem)
     )
 
 
-def _method_from(plugin: type[BasePruningMethod], source: str) -> type[PluginMethod]:
-    kind = getattr(plugin, "PRUNING_TYPE", None)
-    if not (isinstance(kind, str) and kind in UNITS):
-        raise Fault(
-            later(
-                "{it} has the PRUNING_TYPE {kind!r}: set it to 'unstructured', 'structured' or "
-                "'global'"
-            ),
-            kind=kind,
-        )
-    fields = fields_of(plugin)
+def _model(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
+    """Return a class of methods for the class of that name.
+
+    Raises:
+        Fault: it cannot be one, or the description is none.
+    """
     taken = TAKEN | PluginMethod.__class_vars__ | set(dir(PluginMethod))
-    for name in fields:
-        if name in taken or name.startswith(("_", "model_")):
-            raise Fault(
-                later("{it} has a parameter {name!r}, a name that every step uses: rename it"),
-                name=name,
-            )
-    added: dict[str, Any] = {"seed": (Seed, 0)}
-    if kind != "structured":
-        added = {"scope": (Scope, "global" if kind == "global" else "local"), **added}
-    method = create_model(
-        plugin.__name__,
-        __base__=PluginMethod,
-        __doc__=plugin.__doc__ or tr("Prune as {plugin} does.", plugin=plugin.__name__),
-        **{**fields, **added, **fields},
-    )
-    method.plugin, method.takes, method.source = plugin, frozenset(fields), source
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plugin.__name__)
-    method.name, method.unit = words.lower(), UNITS[kind]
+    try:
+        kind, doc = (
+            described["kind"],
+            described["doc"] or tr("Prune as {plugin} does.", plugin=plugin),
+        )
+        unit = UNITS[kind]
+        fields: dict[str, Any] = {}
+        for parameter in described["parameters"]:
+            name = parameter["name"]
+            if not name.isidentifier():
+                raise ValueError(name)  # noqa: TRY301
+            if name in taken or name.startswith(("_", "model_")):
+                raise Fault("parameter_name", name=name)
+            fields[name] = field_of(plugin, parameter)
+        added: dict[str, Any] = {"seed": (Seed, 0)}
+        if kind != "structured":
+            added = {"scope": (Scope, "global" if kind == "global" else "local"), **added}
+        method = create_model(
+            plugin, __base__=PluginMethod, __doc__=str(doc), **{**fields, **added, **fields}
+        )
+    except (AttributeError, KeyError, NameError, TypeError, ValueError, RecursionError,
+            PydanticUserError, SchemaError) as error:  # fmt: skip
+        raise Fault("bad_answer") from error
+    method.plugin, method.takes = plugin, frozenset(fields)
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plugin)
+    method.name, method.unit = words.lower(), unit
     method.title = words.replace("_", " ").capitalize()
-    if not any(field.is_required() for field in method.model_fields.values()):
-        try:
-            method().try_out()
-        except ValidationError as error:
-            [problem, *_] = error.errors()
-            raise Fault(
-                later(
-                    "{it} has a parameter {name!r} whose default is no value of its type: {reason}"
-                ),
-                name=problem["loc"][0],
-                reason=in_words(problem),
-            ) from error
     return method
 
 
-def _shown(target: Target) -> tuple[Tensor, Tensor | None]:
-    """Return a copy of the weights, +0 where pruned before, and where they are still there.
+def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
+    """Return a method as it is unless told otherwise.
 
-    The copy may be written to, and is of a type that torch computes in.
+    Raises:
+        Fault: a default is no value of its type.
     """
-    t = target.weights.part(0, target.size).reshape(target.shape)
-    t = t.float() if t.dtype.itemsize == 1 else t.clone()
-    if target.alive is None:
-        return t, None
-    there = torch.from_numpy(target.alive(0, target.size)).reshape(target.shape)
-    return t.masked_fill_(~there, 0.0), there
+    try:
+        return method()
+    except ValidationError as error:
+        [problem, *_] = error.errors()
+        raise Fault("default", name=str(problem["loc"][0]), reason=in_words(problem)) from error
+
+
+def _shown_dtype(target: Target) -> torch.dtype:
+    """Return a type that torch computes in, and that holds the weights."""
+    dtype = target.weights.dtype
+    return torch.float if dtype.itemsize == 1 else dtype
+
+
+def _write(file: BufferedRandom, group: Sequence[Target], dtype: torch.dtype) -> NDArray[np.bool_]:
+    """Write the weights of targets, +0 where pruned before; return where they are still there."""
+    kept = np.ones(sum(target.size for target in group), np.bool_)
+    first = 0
+    for target in group:
+        for start, stop in chunks(target.size):
+            part = target.weights.part(start, stop).to(dtype, copy=True)
+            if target.alive is not None:
+                there = kept[first + start : first + stop]
+                there[:] = target.alive(start, stop)
+                part.masked_fill_(~torch.from_numpy(there), 0.0)
+            file.write(part.view(torch.uint8).numpy().data)
+        first += target.size
+    return kept

@@ -1,0 +1,94 @@
+"""What can be wrong with a plug-in, in words for a person and as a message between processes."""
+
+from __future__ import annotations
+
+from string import Formatter
+from typing import Final
+
+from prune_gui.errors import one_line
+from prune_gui.language import later, tr
+
+LONGEST: Final = 300
+"""Characters of a foreign text that are passed on."""
+
+Value = str | int | None
+
+MESSAGES: Final = {
+    "raised": later("{it} raised {kind}: {told}"),
+    "raised_bare": later("{it} raised {kind}"),
+    "exit": later("{it} called sys.exit"),
+    "syntax": later("{it} is no Python, see line {line}: {reason}"),
+    "pruning_type": later(
+        "{it} has the PRUNING_TYPE {kind!r}: set it to 'unstructured', 'structured' or 'global'"
+    ),
+    "no_dim": later("{it} is 'structured', but has no `dim`: set self.dim in its __init__"),
+    "parameter_type": later(
+        "{it} has a parameter {name!r} that a recipe cannot hold: annotate it as int, "
+        "float, bool, str or Literal[...]"
+    ),
+    "parameter_name": later(
+        "{it} has a parameter {name!r}, a name that every step uses: rename it"
+    ),
+    "default": later(
+        "{it} has a parameter {name!r} whose default is no value of its type: {reason}"
+    ),
+    "no_mask": later("{it} returned a {kind} in place of a mask"),
+    "shape": later("{it} was shown scores of shape {shown}, but returned a mask of shape {made}"),
+    "values": later("{it} returned a mask that holds values other than 0 and 1"),
+    "another_mask": later(
+        "{it} makes another mask when asked again under the same seed: draw "
+        "random numbers from torch's default generator, and keep nothing between calls"
+    ),
+    "too_large": later("{it} takes {lack}; use another method, or close other programs"),
+    "too_large_as_one": later(
+        "{it} takes {lack}; use fewer targets, or scope local, or close other programs"
+    ),
+    "no_start": later("{it} cannot be run, since its process does not start: {reason}"),
+    "no_scores": later("{it} cannot be given its scores: {reason}"),
+    "exit_code": later("{it} ended its process with exit code {status}"),
+    "signal": later("{it} ended its process by the signal {signal}"),
+    "no_answer": later("{it} cut the connection to this program"),
+    "bad_answer": later("{it} disturbed its process, whose answer cannot be read"),
+    "time": later("{it} took longer than {seconds:,} s and was stopped"),
+}
+"""By the code that stands for them between processes; `of` fills in ``{it}``."""
+
+
+class Fault(Exception):  # noqa: N818 - of a plug-in, and never seen outside of this package
+    """What is wrong with a plug-in.
+
+    Args:
+        code: of one of `MESSAGES`.
+        fields: of the message, but for ``{it}``.
+    """
+
+    def __init__(self, code: str, **fields: Value) -> None:
+        super().__init__(code, fields)
+        self.code = code
+        self.fields = fields
+
+    @classmethod
+    def received(cls, code: str, fields: dict[str, object]) -> Fault:
+        """Return a fault that another process tells of.
+
+        Raises:
+            ValueError: there is no such fault.
+        """
+        message = MESSAGES.get(code, "")
+        wanted = {name for _, name, _, _ in Formatter().parse(message) if name} - {"it"}
+        if not message or fields.keys() != wanted:
+            raise ValueError(f"a fault {code!r} with {sorted(fields)}")
+        known: dict[str, Value] = {}
+        for name, value in fields.items():
+            if not isinstance(value, Value):
+                raise ValueError(f"a fault with a {type(value).__name__}")  # noqa: TRY004
+            known[name] = one_line(value, LONGEST) if isinstance(value, str) else value
+        return cls(code, **known)
+
+    def of(self, it: object) -> str:
+        """Return what is wrong, of a plug-in that is called so."""
+        return tr(MESSAGES[self.code], it=it, **self.fields)
+
+
+class Raised(Fault):
+    """It raised an exception."""

@@ -1,0 +1,386 @@
+"""Plug-ins that do their worst: each comes to a message, and the next request is served."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+import torch
+
+from prune_gui.errors import Cancelled, PluginError, RecipeError
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods import Target
+from prune_gui.pruning.plugins import launcher, load_file, method, process
+from prune_gui.pruning.plugins.faults import Fault
+from prune_gui.pruning.plugins.messages import pack
+from prune_gui.pruning.predicates import made
+from prune_gui.pruning.sources import TensorScores
+
+LARGE = 5000
+"""Entries of a tensor larger than those that a plug-in is tried on."""
+
+
+def source(act):
+    """Return a method that acts so for a large tensor, and keeps all of a small one."""
+    lines = "\n            ".join(act.splitlines())
+    return f"""
+import ctypes, os, signal, sys, time
+class Own(BaseException):
+    pass
+class Silent(Exception):
+    def __str__(self):
+        raise Own
+class Bad(prune.BasePruningMethod):
+    PRUNING_TYPE = "unstructured"
+    def compute_mask(self, t, default_mask):
+        if t.numel() == {LARGE}:
+            {lines}
+        return default_mask
+"""
+
+
+def target(size=LARGE):
+    return Target("w", (size,), size, TensorScores.of(torch.ones(size)), lambda *_: None, None)
+
+
+def pruned(loaded, size=LARGE, monitor=None):
+    [decision] = loaded().decide([target(size)], monitor or Monitor())
+    return decision.pruned
+
+
+SEGFAULT = "ctypes.string_at(0)"
+GARBAGE = """
+for descriptor in range(256):
+    try:
+        os.write(descriptor, b"garbage" * 100)
+    except OSError:
+        pass
+"""
+ACTS = [
+    ("raise KeyboardInterrupt", "raised KeyboardInterrupt"),
+    ("raise GeneratorExit('now')", "raised GeneratorExit: now"),
+    ("raise Own('mine')", "raised Own: mine"),
+    ("raise Silent", "raised Silent"),
+    ("raise SystemExit(3)", "called sys.exit"),
+    ("os._exit(0)", "ended its process with exit code 0"),
+    ("os.kill(os.getpid(), 9)", "ended its process by the signal SIGKILL"),
+    ("os.kill(os.getpid(), signal.SIGTERM)", "ended its process by the signal SIGTERM"),
+    (SEGFAULT, "ended its process by the signal SIGSEGV"),
+    ("held = []\nwhile True:\n    held.append(torch.empty(1 << 32))", "raised RuntimeError"),
+    ("held = []\nwhile True:\n    held.append(bytes(1 << 34))", "raised MemoryError"),
+    ("def again(): again()\nagain()", "raised RecursionError"),
+    (GARBAGE, "disturbed its process"),
+    (GARBAGE + "os._exit(1)", "disturbed its process|exit code 1"),
+    ("os.closerange(0, 1000)", "ended its process with exit code 1"),
+    ("os.closerange(0, 1000)\nwhile True: time.sleep(1)", "cut the connection"),
+    ("if os.fork():\n    os._exit(3)\nwhile True: time.sleep(1)", "exit code 3"),
+    ("for fd in range(3, 256):\n    try: os.ftruncate(fd, 0)\n    except OSError: pass\nt.sum()",
+     "SIGBUS"),
+    ("import builtins; builtins.isinstance = None", "ended its process with exit code 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("act", "says"), ACTS, ids=[act.strip()[:40] for act, _ in ACTS])
+def test_whatever_a_mask_comes_to_is_a_message_and_the_next_one_is_made(
+    plugin_file, monkeypatch, act, says
+):
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    [loaded] = load_file(plugin_file(source(act)))
+    with pytest.raises(RecipeError, match=rf"^w: Bad .*({says}).* \(from .*own\.py\)\.$") as caught:
+        pruned(loaded)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 800
+    assert pruned(loaded, 7) == 0
+
+
+def test_a_process_that_cannot_be_started_is_a_message(plugin_file, monkeypatch):
+    def refuse(*_):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(launcher.ForkServer, "fork", refuse)
+    with pytest.raises(PluginError, match="since its process does not start: Resource temporarily"):
+        load_file(plugin_file(source("pass")))
+
+
+@pytest.mark.slow
+def test_the_fork_server_is_started_again_if_a_plug_in_ends_it(plugin_file):
+    [loaded] = load_file(plugin_file(source("os.kill(os.getppid(), 9)\nwhile True: pass")))
+    with pytest.raises(RecipeError, match=r"Bad (cut the connection|.*SIGKILL)"):
+        pruned(loaded)
+    assert pruned(loaded, 7) == 0
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        ("raise KeyboardInterrupt", "raised KeyboardInterrupt"),
+        ("raise GeneratorExit", "raised GeneratorExit"),
+        ("class Own(BaseException): pass\nraise Own", "raised Own"),
+        ("import os; os._exit(0)", "ended its process with exit code 0"),
+        ("import os; os.kill(0, 9)", "ended its process by the signal SIGKILL"),
+        ("import ctypes; ctypes.string_at(0)", "ended its process by the signal SIGSEGV"),
+        ("import os; os.closerange(0, 1000)", "exit code 1"),
+        ("held = [bytes(1 << 34) for _ in iter(int, 1)]", "raised MemoryError"),
+        ("while True: pass", "took longer than 1 s and was stopped"),
+    ],
+)
+def test_whatever_loading_comes_to_is_a_message(plugin_file, monkeypatch, act, says):
+    if "while" in act:
+        monkeypatch.setattr(process, "LOAD_LIMIT_S", 1)
+    path = plugin_file(act)
+    with pytest.raises(PluginError, match=rf"^{path} .*{says}"):
+        load_file(path)
+
+
+def test_a_mask_that_takes_too_long_is_stopped(plugin_file, monkeypatch):
+    [loaded] = load_file(plugin_file(source("while True: pass")))
+    monkeypatch.setattr(method, "LIMIT_S", 0.3)
+    with pytest.raises(RecipeError, match=r"Bad took longer than \d+ s and was stopped"):
+        pruned(loaded)
+    assert pruned(loaded, 7) == 0
+
+
+@pytest.mark.parametrize(
+    "act", ["while True: pass", "signal.pthread_sigmask(0, {2, 15})\ntime.sleep(99)"]
+)
+def test_cancel_stops_what_never_returns(plugin_file, act):
+    [loaded] = load_file(plugin_file(source(act)))
+    assert pruned(loaded, 7) == 0
+    cancel = threading.Event()
+    timer = threading.Timer(0.2, cancel.set)
+    timer.start()
+    begun = time.monotonic()
+    with pytest.raises(Cancelled):
+        pruned(loaded, monitor=Monitor(cancel=cancel))
+    assert time.monotonic() - begun < 5
+    timer.join()
+
+
+def test_cancel_stops_loading(plugin_file):
+    path, cancel = plugin_file("while True: pass"), threading.Event()
+    timer = threading.Timer(0.2, cancel.set)
+    timer.start()
+    with Monitor(cancel=cancel).in_charge(), pytest.raises(Cancelled):
+        load_file(path)
+    timer.join()
+
+
+def test_cancel_stops_who_waits_for_the_plug_in_of_another_window(plugin_file):
+    [loaded] = load_file(plugin_file(source("while True: pass")))
+    stop_first, stop_second = threading.Event(), threading.Event()
+    ended = []
+
+    def first():
+        with pytest.raises(Cancelled):
+            pruned(loaded, monitor=Monitor(cancel=stop_first))
+        ended.append("first")
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    while not loaded.process._lock.locked():
+        assert thread.is_alive()
+        time.sleep(0.01)
+    stop_second.set()
+    with pytest.raises(Cancelled):
+        pruned(loaded, 7, Monitor(cancel=stop_second))
+    assert not ended
+    stop_first.set()
+    thread.join(10)
+    assert ended
+
+
+def test_a_mask_that_is_made_again_later_can_be_cancelled_too(plugin_file, tmp_path):
+    hang, cancel = tmp_path / "hang", threading.Event()
+    [loaded] = load_file(plugin_file(source(f"while os.path.exists({str(hang)!r}): pass")))
+    [decision] = loaded().decide([target()], Monitor())
+    made._kept.clear()
+    hang.touch()
+    cancel.set()
+    with Monitor(cancel=cancel).in_charge(), pytest.raises(Cancelled):
+        decision.predicate.prunes(0, LARGE)
+
+
+def test_printing_a_lot_blocks_nothing_and_leaves_standard_output_alone(plugin_file, capfd):
+    act = "print('x' * (1 << 20))\nsys.stderr.write('y' * (1 << 20))\nos.write(1, b'z')\ninput"
+    [loaded] = load_file(plugin_file(source(act)))
+    assert pruned(loaded) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert (err.count("x"), err.count("y"), err.count("z")) == (1 << 20, 1 << 20, 1)
+
+
+def test_there_is_nothing_to_read_from_standard_input(plugin_file):
+    [loaded] = load_file(plugin_file(source("assert sys.stdin.read() == ''")))
+    assert pruned(loaded) == 0
+
+
+def test_nothing_of_this_process_is_reached_by_the_plug_in(plugin_file):
+    load_file(
+        plugin_file(
+            source("pass") + "import prune_gui.errors\nprune_gui.errors.stolen = sys.own = 1"
+        )
+    )
+    import prune_gui.errors
+
+    assert not hasattr(prune_gui.errors, "stolen")
+    assert not hasattr(sys, "own")
+
+
+def test_modules_of_the_working_folder_are_not_imported(plugin_file, tmp_path, monkeypatch):
+    (tmp_path / "beside_the_file.py").write_text("open('it ran', 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PluginError, match="No module named 'beside_the_file'"):
+        load_file(plugin_file("import beside_the_file"))
+    assert not (tmp_path / "it ran").exists()
+
+
+def test_the_log_has_the_traceback(plugin_file, caplog):
+    with caplog.at_level(logging.INFO), pytest.raises(PluginError):
+        load_file(plugin_file("def deep(): raise KeyError(3)\ndeep()"))
+    assert "in deep" in caplog.text
+    assert "KeyError: 3" in caplog.text
+
+
+def test_what_a_plug_in_keeps_is_gone_with_its_process(plugin_file):
+    [loaded] = load_file(plugin_file(source("os._exit(1)")))
+    first = loaded.process._worker._process
+    with pytest.raises(RecipeError):
+        pruned(loaded)
+    assert not psutil.pid_exists(first)
+    assert pruned(loaded, 7) == 0
+    assert loaded.process._worker._process != first
+
+
+def test_a_process_that_ended_while_nobody_asked_is_replaced(plugin_file):
+    [loaded] = load_file(plugin_file(source("pass")))
+    os.kill(loaded.process._worker._process, signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(loaded.process._worker._process)], 1)
+    assert pruned(loaded, 7) == 0
+
+
+def test_a_file_loaded_again_ends_the_process_of_the_version_before(plugin_file):
+    [old] = load_file(plugin_file(source("default_mask = default_mask * 0")))
+    first = old.process._worker._process
+    [new] = load_file(plugin_file(source("pass")))
+    assert not psutil.pid_exists(first)
+    assert pruned(new) == 0
+    assert pruned(old) == LARGE  # which undo brings back
+
+
+@pytest.mark.parametrize("way", [pytest.param("exits", marks=pytest.mark.slow), "is killed"])
+def test_no_process_outlives_the_program(plugin_file, tmp_path, way):
+    started = tmp_path / "started"
+    path = plugin_file(
+        f"import os, signal, time\nif not os.fork():\n    while True: time.sleep(1)\n"
+        f"open({str(started)!r}, 'w').write(str(os.getpid()) + ' ' + str(os.getppid()))\n"
+        "while True: pass"
+    )
+    program = (
+        "import threading, time\n"
+        "from prune_gui.pruning.plugins.process import PluginProcess\n"
+        f"plugin = PluginProcess({{'path': 'own.py', 'source': {path.read_text()!r}}})\n"
+        "threading.Thread(target=plugin.load, daemon=True).start()\n"
+        f"from pathlib import Path\nwhile not Path({str(started)!r}).exists(): time.sleep(0.05)\n"
+        "time.sleep(0.2)\n" + ("time.sleep(99)" if way == "is killed" else "")
+    )
+    running = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    while not (started.exists() and started.read_text()):
+        time.sleep(0.05)
+        assert running.poll() is None
+    every = [psutil.Process(int(pid)) for pid in started.read_text().split()]
+    every += every[0].children()
+    if way == "is killed":
+        running.kill()
+    running.wait(30)
+    _, left = psutil.wait_procs(every, timeout=5)
+    assert not left
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\xff" * 8,
+        b"\0\0\0\4nope",
+        b"\0\0\0\2[]",
+        b"\0\0\0\1\xff",
+        b"\0\1\x86\xa0" + b"[" * 100_000,
+        b"\0\0\x13\x88" + b"9" * 5000,
+        pack({"fault": "gone", "fields": {}}),
+        pack({"fault": "raised", "fields": 3}),
+        pack({"fault": ["raised"], "fields": {}}),
+        pack({"fault": "raised", "fields": {"kind": "a", "told": "b", "it": "c"}}),
+        pack({"fault": "exit_code", "fields": {"status": {}}}),
+    ],
+)
+def test_what_is_no_answer_is_a_message(plugin_file, answer):
+    act = (
+        "import gc, socket\n"
+        "[own] = [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() > 2]\n"
+        f"own.sendall({answer!r})"
+    )
+    [loaded] = load_file(plugin_file(source(act)))
+    with pytest.raises(RecipeError, match="Bad disturbed its process"):
+        pruned(loaded)
+    assert pruned(loaded, 7) == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "not a name"},
+        {"name": 3},
+        {"kind": "other"},
+        {"kind": []},
+        {"parameters": None},
+        {"parameters": [3]},
+        {"parameters": [{"name": "x", "description": None}]},
+        *(
+            {"parameters": [{"name": "x", "description": None, "schema": schema}]}
+            for schema in (
+                {"type": "object"},
+                {"anyOf": []},
+                {"enum": [[]]},
+                {"type": "string", "pattern": "("},
+                {"type": "integer", "minimum": "a"},
+            )
+        ),
+        {"parameters": [{"name": "x y", "description": None, "schema": {"type": "integer"}}]},
+        {"parameters": [{"name": "seed", "description": None, "default": []}]},
+    ],
+)
+def test_what_is_no_description_is_a_message(change):
+    described = {"name": "Bad", "kind": "global", "doc": "Bad.", "parameters": []}
+    assert method.method_from(Silent(), described, "own.py").name == "bad"
+    with pytest.raises((Fault, PluginError)) as caught:
+        method.method_from(Silent(), described | change, "own.py")
+    if isinstance(caught.value, Fault):
+        assert caught.value.code == "bad_answer"
+
+
+class Silent(process.PluginProcess):
+    """Has no process, and finds nothing wrong."""
+
+    def __init__(self):
+        super().__init__({})
+
+    def ask(self, *_):
+        return {}
+
+
+def test_scores_reach_the_plug_in_bit_by_bit(plugin_file):
+    act = "return (t.view(torch.int32) % 2 == 0).to(t.dtype)"
+    [loaded] = load_file(plugin_file(source(act)))
+    t = torch.randn(LARGE)
+    scores = Target("w", (LARGE,), LARGE, TensorScores.of(t), lambda *_: None, None)
+    [decision] = loaded().decide([scores], Monitor())
+    expected = t.view(torch.int32).numpy() % 2 == 1
+    assert np.array_equal(decision.predicate.prunes(0, LARGE), expected)

@@ -48,10 +48,11 @@ def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
     try:
         found = json.loads(record)
     except RecursionError as error:
-        raise ValueError from error
-    if not isinstance(found, dict):
-        raise ValueError
-    for digits in found.values():
-        if not isinstance(digits, str) or not DIGITS.fullmatch(digits):
-            raise ValueError
+        raise ValueError(record) from error
+    if not isinstance(found, dict) or not all(map(_is_checksum, found.values())):
+        raise ValueError(record)
     return {key: int(digits, 16) for key, digits in found.items()}
+
+
+def _is_checksum(digits: object) -> bool:
+    return isinstance(digits, str) and DIGITS.fullmatch(digits) is not None

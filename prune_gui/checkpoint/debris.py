@@ -89,7 +89,8 @@ def claimed(path: Path) -> Iterator[bool]:
             ours = True
         yield ours
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # the lock is gone all the same
+            os.close(descriptor)
 
 
 def sweep(folder: Path) -> None:
@@ -103,11 +104,14 @@ def sweep(folder: Path) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file, or a folder with all in it, if it exists; what cannot be removed stays."""
-    with suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+    for _ in range(2):  # a call may fail once
+        with suppress(OSError):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+            if not os.path.lexists(path):
+                return
 
 
 @contextmanager

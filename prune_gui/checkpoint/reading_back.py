@@ -17,7 +17,6 @@ from prune_gui.checkpoint.safetensors_header import read_header
 from prune_gui.language import tr
 from prune_gui.regular_files import open_regular
 
-
 Read = Callable[[str], Iterator[memoryview]]
 """From the raw key of a dense tensor to its bytes, a few megabytes at a time."""
 

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 @click.argument("files", type=file, nargs=-1, required=True, metavar="FILE...")
 @as_json
 def verify(files: Sequence[Path], *, as_json: bool) -> None:
-    """Read checkpoints again and compare them with what was recorded when they were saved.
+    """Check that checkpoints are what was saved.
 
-    Of a file that this program saved: the checksum of each tensor, and its zeros with the number
-    of pruned entries. Of any file: the checksums of a torch archive, and whether all values are
-    finite. Values that were not finite when the file was saved are a note. FILE may be an index or
-    a folder of shards. Exits with 1 and names the tensor if anything is wrong.
+    All of a checkpoint is read. If this program saved it: the checksum of each tensor is compared,
+    and its zeros with the number of pruned entries. If not: values have to be finite, and the
+    records of a torch archive have to agree with their checksums. Values that were not finite when
+    the file was saved are a note.
+
+    FILE may be an index or a folder of shards. Exits with 1, and names the tensor, if anything is
+    wrong.
     """
     from prune_gui.recipe import verify as verify_file
 
@@ -46,8 +49,8 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
                 click.echo(one_line(line, LONGEST_LINE))
     problems = [line for each in zip(files, found, strict=True) for line in _problems(*each)]
     if problems:
-        more = f" (and {len(problems) - 1:,} more problems)" if len(problems) > 1 else ""
-        raise PruneGuiError(one_line(f"{problems[0]}{more}"))
+        more = f" And {len(problems) - 1:,} more." if len(problems) > 1 else ""
+        raise PruneGuiError(f"{one_line(problems[0])}{more}")
 
 
 def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
@@ -65,7 +68,7 @@ def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
 def _problems(path: Path, result: Verification | PruneGuiError) -> list[str]:
     if isinstance(result, PruneGuiError):
         return [str(result)]
-    return [f"{path}: {_told(problem)}" for problem in result.problems]
+    return [f"{path}: {_told(problem)}." for problem in result.problems]
 
 
 def _told(finding: Finding) -> str:

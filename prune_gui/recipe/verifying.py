@@ -44,7 +44,7 @@ MISSING: Final = later("it was saved in this file, and is missing")
 ADDED: Final = later("it was not in the file when that was saved")
 FEW_ZEROS: Final = later("{pruned:,} of its entries were pruned, and {zeros:,} are zero")
 NON_FINITE: Final = later("{count:,} of its values are not finite")
-SAVED_NON_FINITE: Final = later("{count:,} of its values are not finite, and were not when saved")
+SAVED_NON_FINITE: Final = later("{count:,} of its values are not finite, as when it was saved")
 
 
 class Finding(NamedTuple):
@@ -137,12 +137,16 @@ class _Zeros(NamedTuple):
     """How many zeros a tensor has to have.
 
     Attributes:
-        count: how many.
+        number: how many.
         exactly: whether no more are right.
     """
 
-    count: int
+    number: int
     exactly: bool
+
+    def agree(self, found: int) -> bool:
+        """Tell whether so many are right."""
+        return found == self.number if self.exactly else found >= self.number
 
 
 def _expected_zeros(made: Provenance | None) -> dict[str, _Zeros]:
@@ -228,8 +232,10 @@ class _File:
             if not same:
                 self._problem(key, tr(ADDED if recorded is None else CHANGED))
         zeros = self._zeros.get(key)
-        if zeros and (facts.zeros < zeros.count or (zeros.exactly and facts.zeros != zeros.count)):
-            self._problem(key, tr(FEW_ZEROS, pruned=zeros.count, zeros=facts.zeros))
+        if zeros and (
+            facts.zeros < zeros.number or (zeros.exactly and facts.zeros != zeros.number)
+        ):
+            self._problem(key, tr(FEW_ZEROS, pruned=zeros.number, zeros=facts.zeros))
         if facts.non_finite and same:
             self._found.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))
         elif facts.non_finite:

@@ -1,0 +1,166 @@
+"""Making the system calls of a block fail, one at a time.
+
+    with system_calls() as calls:
+        save()
+    for number in range(len(calls)):
+        with system_calls(Fault(number, errno.ENOSPC)):
+            save()
+
+Only calls that Python code makes on this thread count: those of `os`, `fcntl.flock`, and what files
+from `open` do. Files that compiled libraries write are not among them.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+ERRNOS: Final = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
+"""What a full, broken, foreign or read-only disk answers."""
+KILL: Final = -1
+"""In place of an error number: the process dies before the call."""
+SHORT: Final = -2
+"""In place of an error number: a write or read stops half-way, and says so. Others succeed."""
+
+OS_CALLS: Final = (
+    "chmod", "close", "copy_file_range", "fchmod", "fchown", "fstat", "fsync", "ftruncate", "link",
+    "listdir", "lstat", "mkdir", "open", "read", "remove", "rename", "replace", "rmdir", "scandir",
+    "sendfile", "setxattr", "stat", "symlink", "truncate", "unlink", "utime", "write",
+)  # fmt: skip
+
+
+class Killed(BaseException):
+    """The process died; nothing that it would still do with a file happens."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One system call that goes wrong.
+
+    Attributes:
+        number: of the call, from 0.
+        kind: an error number, `KILL` or `SHORT`.
+    """
+
+    number: int
+    kind: int
+
+
+@contextmanager
+def system_calls(fault: Fault | None = None) -> Iterator[list[str]]:
+    """Yield the names of the system calls made in the block; `fault` is what happens to one."""
+    counter = _Counter(fault)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in OS_CALLS:
+            if hasattr(os, name):
+                patch.setattr(os, name, counter.wrap(name, getattr(os, name)))
+        if fcntl is not None:
+            patch.setattr(fcntl, "flock", counter.wrap("flock", fcntl.flock))
+        opening = _opening(counter)
+        patch.setattr(io, "open", opening)
+        patch.setattr(builtins, "open", opening)
+        yield counter.made
+
+
+class _Counter:
+    def __init__(self, fault: Fault | None) -> None:
+        self.made: list[str] = []
+        self._fault = fault
+        self._thread = threading.get_ident()
+        self._dead = False
+
+    def wrap(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            return self.call(name, call, *arguments, **options)
+
+        return counted
+
+    def call(self, name: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Carry out a system call, unless it is the one that goes wrong."""
+        if threading.get_ident() != self._thread:
+            return call(*arguments, **options)
+        number = len(self.made)
+        self.made.append(name)
+        kind = self._fault.kind if self._fault and self._fault.number == number else 0
+        self._dead |= kind == KILL
+        if name == "close":  # closes whatever it answers, as the end of a process does
+            call(*arguments, **options)
+        if self._dead:
+            raise Killed
+        if kind > 0:
+            raise OSError(kind, os.strerror(kind), arguments[0] if arguments else None)
+        if name == "close":
+            return None
+        if kind == SHORT and name in ("read", "write"):
+            return _half(name, call, *arguments)
+        return call(*arguments, **options)
+
+
+def _half(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    *before, last = arguments
+    if name == "write":
+        return call(*before, memoryview(last)[: max(1, len(last) // 2)])
+    return call(*before, max(1, last // 2))
+
+
+def _opening(counter: _Counter) -> Callable[..., Any]:
+    """Return an `open` whose files count what they read and write."""
+
+    class CountedFile(io.FileIO):
+        def read(self, size=-1):
+            return counter.call("read", super().read, size) if size > 0 else super().read(size)
+
+        def readall(self):
+            return counter.call("read", super().readall)
+
+        def readinto(self, buffer):
+            def read_at_most(size):
+                return io.FileIO.readinto(self, memoryview(buffer)[:size])
+
+            return counter.call("read", read_at_most, len(buffer))
+
+        def write(self, octets):
+            return counter.call("write", super().write, octets)
+
+        def truncate(self, size=None):
+            return counter.call("ftruncate", super().truncate, size)
+
+        def close(self):
+            if self.closed:
+                return
+            counter.call("close", super().close)
+
+    def opening(
+        file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True,
+        opener=None,
+    ):  # fmt: skip
+        binary, plain = "b" in mode, mode.replace("b", "").replace("t", "")
+        if isinstance(file, int):
+            raw = CountedFile(file, plain, closefd, opener)
+        else:
+            raw = counter.call("open", CountedFile, file, plain, closefd, opener)
+        if buffering == 0:
+            return raw
+        if "+" in mode:
+            buffered = io.BufferedRandom(raw)
+        elif plain == "r":
+            buffered = io.BufferedReader(raw)
+        else:
+            buffered = io.BufferedWriter(raw)
+        return buffered if binary else io.TextIOWrapper(buffered, encoding, errors, newline)
+
+    return opening

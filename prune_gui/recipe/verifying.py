@@ -242,7 +242,10 @@ class _File:
             self._problem(key, tr(NON_FINITE, count=facts.non_finite))
 
     def _facts(self, key: str, dtype: str, read: Read) -> _Facts:
-        """Read a tensor; the checksum of a piece is computed while the next one is read."""
+        """Read a tensor; the checksum of a piece is computed while the next one is read.
+
+        It is done before the one after that is read, into the same buffer.
+        """
         checksum, zeros, non_finite = 0, 0, 0
         pending: Future[int] | None = None
         for piece in read(key):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -219,6 +221,21 @@ def test_a_disk_that_fails_names_the_tensor(state, tmp_path, monkeypatch):
 
     monkeypatch.setattr(verifying._File, "_facts", fail)
     assert problems(path) == [("fc.bias", "it cannot be read: Input/output error")]
+
+
+def test_a_file_that_is_cut_short_meanwhile_names_the_tensor(tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    save_file({"a": torch.ones(9), "b": torch.ones(1 << 19)}, path)
+    reader = verifying.stored_reader
+
+    @contextmanager
+    def cut(checkpoint):
+        with reader(checkpoint) as read:
+            os.truncate(path, path.stat().st_size - 1)
+            yield read
+
+    monkeypatch.setattr(verifying, "stored_reader", cut)
+    assert problems(path) == [("b", "it cannot be read: the file ended early")]
 
 
 def test_large_tensors_are_read_piece_by_piece(tmp_path, monkeypatch):

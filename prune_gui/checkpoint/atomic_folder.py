@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from prune_gui.checkpoint.atomic import (
+    check_link,
     check_room,
     explained,
     flush_folder,
+    keep_attributes,
 )
-from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
+from prune_gui.checkpoint.debris import sweep, temporary
+from prune_gui.checkpoint.renaming import exchange
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-
-AT_FDCWD: Final = -100
-RENAME_EXCHANGE: Final = 2
 
 
 @contextmanager
@@ -47,34 +45,31 @@ def replacing_folder(
     Raises:
         CheckpointError: the target may not or cannot be written.
     """
-    target = Path(os.path.realpath(target))
     with explained(target):
+        check_link(target)
+        target = Path(os.path.realpath(target))
         check_room(target, nbytes)
         occupied = _is_occupied(target, overwrite=overwrite)
         sweep(target.parent)
-        staging = temporary_beside(target)
-        staging.mkdir()
-        try:
-            with claimed(staging):
-                if occupied:
-                    staying(target)
-                    _check_exchange(staging, target)
-                yield staging
-                occupied = _is_occupied(target, overwrite=overwrite)
-                if target.exists():
-                    shutil.copymode(target, staging)
-                if occupied:
-                    for name in staying(target):
-                        os.link(target / name, staging / name)
-                    flush_folder(staging)
-                    _exchange(staging, target)
-                else:
-                    flush_folder(staging)
-                    if target.exists():
-                        target.rmdir()
-                    staging.rename(target)
-        finally:  # after an exchange it is the old folder
-            shutil.rmtree(staging, ignore_errors=True)
+        with temporary(target, Path.mkdir) as staging:  # after an exchange it is the old folder
+            if occupied:
+                staying(target)
+                _check_exchange(staging, target)
+            yield staging
+            occupied = _is_occupied(target, overwrite=overwrite)
+            if occupied:
+                for path in staging.iterdir():
+                    keep_attributes(target / path.name, path)
+                for name in staying(target):
+                    os.link(target / name, staging / name)
+            keep_attributes(target, staging)
+            flush_folder(staging)
+            if occupied:
+                exchange(staging, target)
+            else:
+                if sys.platform == "win32" and target.exists():
+                    target.rmdir()
+                staging.rename(target)  # POSIX lets it replace an empty folder, and nothing else
         flush_folder(target.parent)
 
 
@@ -85,6 +80,15 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
     if not target.is_dir():
         raise CheckpointError(
             tr("{path} is a file. Give the name of a folder for the shards.", path=target)
+        )
+    if target in _working_folders():
+        raise CheckpointError(
+            tr(
+                "{path} is the folder that this program runs in, or contains it, and cannot be "
+                "replaced as a whole. Give the name of a folder in it, or run the program "
+                "elsewhere.",
+                path=target,
+            )
         )
     if os.path.ismount(target):
         raise CheckpointError(
@@ -106,13 +110,22 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
     return True
 
 
+def _working_folders() -> list[Path]:
+    """Return the folder that this process runs in, and those around it; [] if it was deleted."""
+    try:
+        folder = Path(os.path.realpath(Path.cwd()))
+    except FileNotFoundError:
+        return []
+    return [folder, *folder.parents]
+
+
 def _check_exchange(staging: Path, target: Path) -> None:
     """Try on two empty folders what is to be done in the end."""
     one, other = staging / "1", staging / "2"
     one.mkdir()
     other.mkdir()
     try:
-        _exchange(one, other)
+        exchange(one, other)
     except OSError as error:
         raise CheckpointError(
             tr(
@@ -123,22 +136,3 @@ def _check_exchange(staging: Path, target: Path) -> None:
         ) from error
     one.rmdir()
     other.rmdir()
-
-
-def _exchange(one: Path, other: Path) -> None:
-    """Let two folders change places in one step.
-
-    Raises:
-        OSError: the system or the file system cannot do that.
-    """
-    if sys.platform != "linux":
-        raise OSError("only Linux exchanges folders")
-    import ctypes
-
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is None:
-        raise OSError("this C library exchanges no folders")
-    paths = os.fsencode(one), os.fsencode(other)
-    if rename(AT_FDCWD, paths[0], AT_FDCWD, paths[1], RENAME_EXCHANGE):
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))

@@ -11,6 +11,7 @@ from typing import Final
 
 from prune_gui.checkpoint.ahead import ahead
 from prune_gui.checkpoint.atomic import flush
+from prune_gui.checkpoint.checksums import CHECKSUMS, with_checksums
 from prune_gui.checkpoint.entries import Placed
 from prune_gui.checkpoint.safetensors_header import (
     CODES,
@@ -32,6 +33,9 @@ def write_safetensors(
 ) -> dict[str, int]:
     """Fill the file at `path`, data in the order of the header, and return a CRC-32 by key.
 
+    If the metadata has a place for the checksums (see `with_checksums`), the header is written
+    again in the end, when they are known; its length is the same.
+
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the monitor says so.
@@ -45,6 +49,9 @@ def write_safetensors(
             file.write(piece)
             checksums[key] = zlib.crc32(piece, checksums[key])
             monitor.advance(len(piece))
+        if CHECKSUMS in metadata:
+            file.seek(0)
+            file.write(header_of(placed, metadata, checksums))
         flush(file)
     return checksums
 
@@ -63,8 +70,12 @@ def _batches(placed: Iterable[Placed]) -> Iterator[list[tuple[str, memoryview]]]
     yield batch
 
 
-def header_of(placed: Sequence[Placed], metadata: Mapping[str, str]) -> bytes:
-    """Return everything of a file that comes before its data.
+def header_of(
+    placed: Sequence[Placed],
+    metadata: Mapping[str, str],
+    checksums: Mapping[str, int] | None = None,
+) -> bytes:
+    """Return everything of a file that comes before its data; see `with_checksums`.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
@@ -87,7 +98,8 @@ def header_of(placed: Sequence[Placed], metadata: Mapping[str, str]) -> bytes:
                 )
             )
     header = header_bytes(
-        ((item.key, item.entry.dtype, item.entry.shape) for item in placed), metadata
+        ((item.key, item.entry.dtype, item.entry.shape) for item in placed),
+        with_checksums(metadata, (item.key for item in placed), checksums),
     )
     if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
         raise CheckpointError(

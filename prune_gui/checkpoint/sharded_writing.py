@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from prune_gui.checkpoint.atomic import flush, rehearse
+from prune_gui.checkpoint.atomic import rehearse
 from prune_gui.checkpoint.atomic_folder import replacing_folder
 from prune_gui.checkpoint.base import SUFFIXES, Checkpoint, Format
 from prune_gui.checkpoint.entries import Entry, Placed, home, place
@@ -18,7 +18,13 @@ from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.shard_index import index_bytes, is_index, read_index
 from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.writing import KEEP_THE_FILES, check_nothing_special, write_file
+from prune_gui.checkpoint.writing import (
+    KEEP_THE_FILES,
+    check_nothing_special,
+    reading_back,
+    write_bytes,
+    write_file,
+)
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -67,7 +73,8 @@ def write_shards(
         source: the checkpoint that the entries come from.
         like: `source` if the new shards keep its order and surroundings; None writes just the
             entries.
-        metadata: to write into every shard, after the metadata that is there already.
+        metadata: to write into every shard, after the metadata that is there already; see
+            `with_checksums`.
         shard_size: begin a new shard when the next tensor would make one larger than so many bytes;
             None keeps the shards of `source`, which then has some.
         beside: what other files to write into the folder, by name.
@@ -102,10 +109,9 @@ def write_shards(
             )
             index.add(shard)
         for name, octets in {**beside, index.name: index.octets()}.items():
-            with (folder / name).open("wb") as file:
-                file.write(octets)
-                flush(file)
-        open_checkpoint(folder / index.name).close()  # compares the index with all shards
+            write_bytes(folder / name, octets)
+        with reading_back(out):
+            open_checkpoint(folder / index.name).close()  # compares the index with all shards
 
 
 def check_shards(

@@ -7,6 +7,7 @@ torch.save do: then torch.load(mmap=True) gives tensors that are aligned for any
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -95,20 +96,28 @@ def _header(at: int, name: str, nbytes: int) -> tuple[int, int]:
     return header, -(at + header) % ALIGNMENT
 
 
-def are_sound(path: Path, names: Iterable[str], monitor: Monitor) -> bool:
-    """Tell whether records of an archive agree with their checksums.
+def damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None = None) -> str | None:
+    """Return the name of the first record of an archive that disagrees with its checksum, if any.
+
+    Args:
+        path: of the archive.
+        monitor: counts the bytes that were read.
+        names: of the records to look at, as `TorchArchive` was given them; None looks at all.
 
     Raises:
+        OSError: the file cannot be read.
         Cancelled: the monitor says so.
     """
     with zipfile.ZipFile(path) as archive:
-        records = [archive.getinfo(f"{FOLDER}/{name}") for name in names]
+        records = archive.infolist()
+        if names is not None:
+            records = [archive.getinfo(f"{FOLDER}/{name}") for name in names]
         monitor.expect(sum(record.file_size for record in records))
-        try:
-            for record in records:
+        for record in records:
+            try:
                 with archive.open(record) as file:
                     while piece := file.read(PIECE_BYTES):
                         monitor.advance(len(piece))
-        except (zipfile.BadZipFile, EOFError):
-            return False
-    return True
+            except (zipfile.BadZipFile, zlib.error, EOFError):
+                return record.filename.partition("/")[2]
+    return None

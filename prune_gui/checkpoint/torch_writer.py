@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import torch
 
 from prune_gui.checkpoint.ahead import ahead
+from prune_gui.checkpoint.checksums import with_checksums
 from prune_gui.checkpoint.digest import pieces
 from prune_gui.checkpoint.entries import Entry, Placed
 from prune_gui.checkpoint.nest import Root, with_state
@@ -61,7 +62,7 @@ def write_torch(
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the monitor says so.
     """
-    before, values, after = _records(placed, like, metadata)
+    root, before, values = _records(placed, like)
     monitor.expect(sum(each.nbytes for each in values))
     checksums: dict[str, int] = {}
     with TorchArchive(path) as archive, closing(ahead(_pieces(values))) as prepared:
@@ -71,15 +72,13 @@ def write_torch(
             checksum = archive.stream(each.name, each.nbytes, _counted(run, monitor))
             if each.entry is not None:
                 checksums[each.entry.name] = checksum
-        for name, octets in after.items():
+        entries = {item.entry.name: item.entry for item in placed}
+        for name in [name for name in entries if name not in checksums]:
+            checksums[name] = _checksum(entries[name], monitor)
+        by_key = {item.key: checksums[item.entry.name] for item in placed}
+        for name, octets in _own_records(root, with_checksums(metadata, by_key, by_key)).items():
             archive.add(name, octets)
-    entries = {item.entry.name: item.entry for item in placed}
-    for name in [name for name in entries if name not in checksums]:
-        checksums[name] = _checksum(entries[name], monitor)
-    return Written(
-        {item.key: checksums[item.entry.name] for item in placed},
-        [each.name for each in values if each.entry is None],
-    )
+    return Written(by_key, [each.name for each in values if each.entry is None])
 
 
 def torch_nbytes(
@@ -90,7 +89,8 @@ def torch_nbytes(
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
     """
-    before, values, after = _records(placed, like, metadata)
+    root, before, values = _records(placed, like)
+    after = _own_records(root, with_checksums(metadata, (item.key for item in placed)))
     sizes = {name: len(octets) for name, octets in before.items()}
     sizes |= {each.name: each.nbytes for each in values}
     sizes |= {name: len(octets) for name, octets in after.items()}
@@ -98,9 +98,12 @@ def torch_nbytes(
 
 
 def _records(
-    placed: Sequence[Placed], like: TorchCheckpoint | None, metadata: Mapping[str, str]
-) -> tuple[dict[str, bytes], list[_Values], dict[str, bytes]]:
-    """Return the records of an archive in order: small ones, those of values, small ones."""
+    placed: Sequence[Placed], like: TorchCheckpoint | None
+) -> tuple[Root, dict[str, bytes], list[_Values]]:
+    """Return the path of the state dict, and the first records of an archive in order.
+
+    Those of values follow small ones, and `_own_records` follow them.
+    """
     entries = {item.entry.name: item.entry for item in placed}
     blanks = {name: _blank(entry) for name, entry in entries.items()}
     root, nest = _nest(placed, blanks, like)
@@ -110,9 +113,12 @@ def _records(
         _values(f"data/{number}", storage, owners.get(identity(storage)), like)
         for number, storage in enumerate(storages)
     ]
+    return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, values
+
+
+def _own_records(root: Root, metadata: Mapping[str, str]) -> dict[str, bytes]:
     own = json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False)
-    before = {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}
-    return before, values, {"version": VERSION, METADATA_RECORD: own.encode()}
+    return {"version": VERSION, METADATA_RECORD: own.encode()}
 
 
 class _Values(NamedTuple):

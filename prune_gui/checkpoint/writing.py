@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from prune_gui.checkpoint.atomic import rehearse, replacing
+from prune_gui.checkpoint.atomic import flush, rehearse, replacing_together
 from prune_gui.checkpoint.base import Checkpoint, Format, format_of
-from prune_gui.checkpoint.digest import pieces
+from prune_gui.checkpoint.checksums import with_checksums
 from prune_gui.checkpoint.entries import Entry, Placed, place
 from prune_gui.checkpoint.opening import open_checkpoint
+from prune_gui.checkpoint.reading_back import stored_reader
 from prune_gui.checkpoint.safetensors_writer import write_safetensors
 from prune_gui.checkpoint.sharded import ShardedCheckpoint
 from prune_gui.errors import CheckpointError
@@ -35,13 +38,15 @@ def write_checkpoint(
     *,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
+    beside: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
     monitor: Monitor,
 ) -> None:
     """Write a checkpoint in the format that the suffix of `out` names.
 
     The file is written beside `out`, flushed, opened again and compared with what was meant, and
-    only then takes the place of `out`: until then, and after any error, `out` is as it was.
+    only then takes the place of `out`: until then, and after any error, `out` is as it was, and so
+    are the files beside it (see `replacing_together`).
 
     Args:
         out: the file to write; `.safetensors`, or `.pt`, `.pth`, `.bin`, `.ckpt` for torch's.
@@ -50,8 +55,9 @@ def write_checkpoint(
             with another (see `RawTensor`), which are to be as they are in `like`.
         like: the checkpoint whose order, ties and (torch) surroundings the new file keeps. None
             writes just the entries.
-        metadata: all of the metadata to write.
-        overwrite: whether an existing `out` may be replaced, be it the file of `like` itself.
+        metadata: all of the metadata to write; see `with_checksums`.
+        beside: what other files to write into the folder of `out`, by name.
+        overwrite: whether existing files may be replaced, be it the file of `like` itself.
         monitor: counts bytes: those written, and those read back.
 
     Raises:
@@ -61,12 +67,20 @@ def write_checkpoint(
     form = format_of(out)
     placed = place(entries, like)
     nbytes = _nbytes(form, placed, like)
-    with replacing(out, nbytes=nbytes, overwrite=overwrite) as temporary:
-        write_file(temporary, out, form, placed, like, metadata, monitor)
+    sizes = _sizes(out, nbytes, beside)
+    with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
+        for path, octets in zip(others, beside.values(), strict=True):
+            write_bytes(path, octets)
+        write_file(draft, out, form, placed, like, metadata, monitor)
 
 
 def check_target(
-    out: Path, entries: Sequence[Entry], *, like: Checkpoint | None, overwrite: bool = False
+    out: Path,
+    entries: Sequence[Entry],
+    *,
+    like: Checkpoint | None,
+    beside: Mapping[str, bytes] = MappingProxyType({}),
+    overwrite: bool = False,
 ) -> int:
     """Check what `write_checkpoint` would, and return about how many bytes it would write.
 
@@ -79,8 +93,13 @@ def check_target(
     placed = place(entries, like)
     check_kinds(out, form, placed, like)
     nbytes = _nbytes(form, placed, like)
-    rehearse(replacing(out, nbytes=nbytes, overwrite=overwrite))
+    rehearse(replacing_together(_sizes(out, nbytes, beside), overwrite=overwrite))
     return nbytes
+
+
+def _sizes(out: Path, nbytes: int, beside: Mapping[str, bytes]) -> dict[Path, int]:
+    """Return how many bytes each file gets, `out` last."""
+    return {out.parent / name: len(octets) for name, octets in beside.items()} | {out: nbytes}
 
 
 def write_file(
@@ -101,18 +120,23 @@ def write_file(
     check_kinds(out, form, placed, like)
     if like is not None:
         placed = [item.checked(like.check) for item in placed]
-    faithful = True
+    kept: Sequence[str] = ()
     if form == "safetensors":
         checksums = write_safetensors(path, placed, metadata, monitor)
     else:
-        from prune_gui.checkpoint.torch_archive import are_sound
         from prune_gui.checkpoint.torch_file import TorchCheckpoint
         from prune_gui.checkpoint.torch_writer import write_torch
 
         model = like if isinstance(like, TorchCheckpoint) else None
         checksums, kept = write_torch(path, placed, model, metadata, monitor)
-        faithful = are_sound(path, kept, monitor)
-    if not (faithful and _agrees(path, placed, checksums, metadata, monitor)):
+    metadata = with_checksums(metadata, checksums, checksums)
+    with reading_back(out):
+        faithful = _agrees(path, placed, checksums, metadata, monitor)
+        if kept:
+            from prune_gui.checkpoint.torch_archive import damaged_record
+
+            faithful = faithful and damaged_record(path, monitor, kept) is None
+    if not faithful:
         raise CheckpointError(
             tr(
                 "{path} was not written: read back, the new file differs from what was meant. "
@@ -160,6 +184,24 @@ def check_nothing_special(
             raise CheckpointError(tr(refusal, key=key, special=tr(tensor.special), name=out.name))
 
 
+@contextmanager
+def reading_back(out: Path) -> Iterator[None]:
+    """Raise what goes wrong while the new file is read as an error about `out`."""
+    try:
+        yield
+    except (OSError, CheckpointError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        reason = cause.strerror if isinstance(cause, OSError) else None
+        raise CheckpointError(
+            tr(
+                "{path} was not written: the new file cannot be read back: {reason}. The disk or "
+                "the memory may be faulty.",
+                path=out,
+                reason=reason or str(error).removesuffix("."),
+            )
+        ) from error
+
+
 def _agrees(
     written: Path,
     placed: Sequence[Placed],
@@ -177,10 +219,17 @@ def _agrees(
             raw, entry = checkpoint.raw[item.key], item.entry
             if (raw.dtype, raw.shape) != (entry.dtype, entry.shape):
                 return False
-            checksum = 0
-            for piece in pieces(checkpoint.view_key(item.key).reshape(-1)):
-                checksum = zlib.crc32(piece, checksum)
-                monitor.advance(len(piece))
-            if checksum != checksums[item.key]:
-                return False
-    return True
+        found = dict.fromkeys(keys, 0)
+        with stored_reader(checkpoint) as read:
+            for key in keys:
+                for piece in read(key):
+                    found[key] = zlib.crc32(piece, found[key])
+                    monitor.advance(len(piece))
+        return found == checksums
+
+
+def write_bytes(path: Path, octets: bytes) -> None:
+    """Write a small file, and wait until it is on the disk."""
+    with path.open("wb") as file:
+        file.write(octets)
+        flush(file)

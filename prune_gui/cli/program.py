@@ -17,6 +17,7 @@ from prune_gui.cli.diff import diff
 from prune_gui.cli.inspect import inspect
 from prune_gui.cli.methods import methods
 from prune_gui.cli.printing import Interrupted
+from prune_gui.cli.verify import verify
 from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.pruning.numba_config import ignore_config_file
@@ -48,7 +49,7 @@ def cli() -> None:
     """
 
 
-for command in (open_window, inspect, apply, diff, methods, demo):
+for command in (open_window, inspect, apply, diff, verify, methods, demo):
     cli.add_command(command)
 
 

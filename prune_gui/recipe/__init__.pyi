@@ -13,3 +13,6 @@ from .sizes import Size as Size
 from .sizes import sizes as sizes
 from .step import Step as Step
 from .target import Target as Target
+from .verifying import Finding as Finding
+from .verifying import Verification as Verification
+from .verifying import verify as verify

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
-from pathlib import Path
 
 from prune_gui.checkpoint import (
     Checkpoint,
@@ -13,7 +11,7 @@ from prune_gui.checkpoint import (
     write_checkpoint,
     write_shards,
 )
-from prune_gui.checkpoint.atomic import flush, rehearse, replacing
+from prune_gui.checkpoint.checksums import CHECKSUMS
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -35,7 +33,13 @@ def export(
 ) -> None:
     """Write the pruned checkpoint; the file, or the folder of shards, appears whole or not at all.
 
-    Only weights are written: config.json, tokenizers and the like stay where they are.
+    Only weights are written: config.json, tokenizers and the like stay where they are. The file
+    carries the recipe and a checksum of each tensor; `prune_gui.recipe.verify` compares them.
+
+    A reparametrized file and the lines that load it are replaced together; an error leaves both as
+    they were. The lines are renamed first, and only if they differ from those that are there: they
+    differ if the file gets another state dict. A process that is killed between the two renames
+    leaves the new lines beside the old file.
 
     Args:
         resolution: what to prune.
@@ -75,18 +79,16 @@ def write(
     target = Target.of(checkpoint, out, shard_size)
     entries = [part.entry for part in parts_to_write(resolution, form)]
     like = surroundings(resolution, form)
-    loader = loader_of(resolution, target, form)
-    beside = {path.name: octets for path, octets in loader.items()}
+    beside = loader_of(resolution, target, form)
     if target.is_folder:
         written = check_shards_target(target.path, entries, beside=beside, overwrite=overwrite)
     else:
-        written = check_target(target.path, entries, like=like, overwrite=overwrite)
-        for path, octets in loader.items():
-            rehearse(replacing(path, nbytes=len(octets), overwrite=overwrite))
+        written = check_target(target.path, entries, like=like, beside=beside, overwrite=overwrite)
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_beside()
     with monitor.plan(fingerprinted + 2 * written):  # it is read back, too
         metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor))
+        metadata[CHECKSUMS] = ""  # to be filled in
         if target.is_folder:
             write_shards(
                 target.path,
@@ -100,20 +102,15 @@ def write(
                 monitor=monitor,
             )
             return
-        with ExitStack() as ready:
-            for path, octets in loader.items():
-                draft = replacing(path, nbytes=len(octets), overwrite=overwrite)
-                with ready.enter_context(draft).open("wb") as file:
-                    file.write(octets)
-                    flush(file)
-            write_checkpoint(
-                target.path,
-                entries,
-                like=like,
-                metadata={**checkpoint.metadata, **metadata},
-                overwrite=overwrite,
-                monitor=monitor,
-            )
+        write_checkpoint(
+            target.path,
+            entries,
+            like=like,
+            metadata={**checkpoint.metadata, **metadata},
+            beside=beside,
+            overwrite=overwrite,
+            monitor=monitor,
+        )
 
 
 def parts_to_write(resolution: Resolution, form: Form) -> list[Part]:
@@ -139,8 +136,8 @@ def metadata_for(resolution: Resolution, form: Form, fingerprint: str) -> dict[s
     return metadata_of(resolution.recipe, form, fingerprint, pruned)
 
 
-def loader_of(resolution: Resolution, target: Target, form: Form) -> dict[Path, bytes]:
-    """Return by its path what is written beside the tensors of a form, if anything is."""
+def loader_of(resolution: Resolution, target: Target, form: Form) -> dict[str, bytes]:
+    """Return by its name what is written beside the tensors of a form, if anything is."""
     if form != "reparametrized":
         return {}
-    return {loader_path(target): loader_text(resolution.checkpoint, target).encode()}
+    return {loader_path(target).name: loader_text(resolution.checkpoint, target).encode()}

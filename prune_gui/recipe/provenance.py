@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from prune_gui.errors import RecipeError
@@ -48,12 +49,21 @@ class Provenance:
 def metadata_of(recipe: Recipe, form: str, input: str, pruned: Mapping[str, int]) -> dict[str, str]:  # noqa: A002 - as the field is called
     """Return what a file carries, for `Provenance.of` to read."""
     return {
-        PREFIX + "version": version("prune-gui"),
+        PREFIX + "version": own_version(),
         PREFIX + "form": form,
         PREFIX + "recipe": recipe.to_yaml(),
         PREFIX + "input": input,
         PREFIX + "pruned": json.dumps(dict(pruned)),
     }
+
+
+@cache
+def own_version() -> str:
+    """Return the version of this program; it is read once, so that no later save depends on it."""
+    try:
+        return version("prune-gui")
+    except PackageNotFoundError:  # run from a folder, or its installation cannot be read
+        return "unknown"
 
 
 def _counts(own: Mapping[str, str]) -> dict[str, int]:

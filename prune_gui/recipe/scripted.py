@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -84,8 +85,14 @@ def save_like(source: str, state: Mapping[str, Tensor], metadata: dict[str, str]
     """Write tensors in the order of a safetensors file, where save_file would sort them."""
     octets = Path(source).read_bytes()
     known = json.loads(octets[8 : 8 + int.from_bytes(octets[:8], "little")])
-    made_of = {"prune_gui.input": f"sha256:{hashlib.sha256(octets).hexdigest()}"}
-    header: dict[str, Any] = {"__metadata__": known.pop("__metadata__", {}) | metadata | made_of}
+    before = known.pop("__metadata__", {})
+    values = {name: state[name].contiguous().view(-1).view(torch.uint8).numpy() for name in known}
+    checksums = {name: f"{zlib.crc32(value.data):08x}" for name, value in values.items()}
+    made_of = {
+        "prune_gui.input": f"sha256:{hashlib.sha256(octets).hexdigest()}",
+        "prune_gui.crc32": json.dumps(checksums, ensure_ascii=False, separators=(",", ":")),
+    }
+    header: dict[str, Any] = {"__metadata__": before | metadata | made_of}
     stop = 0
     for name, entry in known.items():
         start, stop = stop, stop + state[name].nbytes
@@ -94,5 +101,5 @@ def save_like(source: str, state: Mapping[str, Tensor], metadata: dict[str, str]
     text += b" " * (-len(text) % 8)
     with Path(out).open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for name in known:
-            file.write(state[name].contiguous().view(-1).view(torch.uint8).numpy().data)
+        for value in values.values():
+            file.write(value.data)

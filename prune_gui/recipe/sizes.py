@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from prune_gui.checkpoint.checksums import CHECKSUMS
 from prune_gui.checkpoint.digest import pieces
 from prune_gui.checkpoint.measuring import file_nbytes, shards_nbytes
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
@@ -100,7 +101,7 @@ def _nbytes(
     checkpoint = resolution.checkpoint
     entries = [part.entry for part in parts]
     like = surroundings(resolution, form)
-    metadata = metadata_for(resolution, form, ANY_FINGERPRINT)
+    metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS: ""}
     if not target.is_folder:
         metadata = {**checkpoint.metadata, **metadata}
         return file_nbytes(target.path, entries, like=like, metadata=metadata)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,7 @@ import torch
 
 from prune_gui.checkpoint import Entry, debris, open_checkpoint, write_checkpoint, write_shards
 from prune_gui.checkpoint.atomic_folder import replacing_folder
-from prune_gui.checkpoint.debris import claimed, sweep, temporary_beside
+from prune_gui.checkpoint.debris import claimed, sweep, temporary, temporary_beside
 from prune_gui.monitor import Monitor
 
 
@@ -114,3 +116,76 @@ def test_an_old_folder_that_a_run_was_killed_over_is_swept(tmp_path):
     (tmp_path / name / "README.md").write_text("old")
     sweep(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["shards"]
+
+
+def make(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the number of the process is the mark there")
+@pytest.mark.parametrize("create", [make, lambda path: path.mkdir()])
+def test_a_temporary_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch, create):
+    opened, sweeps = debris.os.open, []
+
+    def sweep_first(path, flags, **options):
+        if not sweeps:
+            sweeps.append(path)
+            sweep(tmp_path)
+            assert not sweeps[0].exists()
+        return opened(path, flags, **options)
+
+    monkeypatch.setattr(debris.os, "open", sweep_first)
+    with temporary(tmp_path / "m.pt", create) as path:
+        assert path.exists()
+        assert path != sweeps[0]
+        sweep(tmp_path)
+        assert path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the number of the process is the mark there")
+def test_a_temporary_that_a_sweep_has_locked_is_made_again(tmp_path):
+    swept = []
+
+    def create(path):
+        path.write_bytes(b"")
+        if not swept:
+            swept.append(stack.enter_context(debris._abandoned(path)))
+
+    with ExitStack() as stack, temporary(tmp_path / "m.pt", create) as path:
+        assert swept == [True]
+        assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_a_pipe_that_is_named_like_a_temporary_blocks_no_sweep(tmp_path):
+    os.mkfifo(tmp_path / ".m.pt.1-ab.prune-gui-tmp")
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+MANY_SAVES = """
+import sys
+from pathlib import Path
+from prune_gui.checkpoint.atomic import replacing
+folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+for number in range(count):
+    with replacing(folder / name, nbytes=1, overwrite=True) as draft:
+        draft.write_bytes(b"x" * number)
+"""
+
+
+@pytest.mark.slow
+def test_many_programs_that_save_into_one_folder_never_fail(tmp_path):
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", MANY_SAVES, str(tmp_path), f"m{number}.pt", "300"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    said = [run.communicate()[1] for run in runs]
+    assert said == [""] * 6
+    assert {path.name for path in tmp_path.iterdir()} == {f"m{number}.pt" for number in range(6)}

@@ -166,15 +166,15 @@ def test_no_more_than_a_few_chunks_are_alive_at_once(tmp_path):
 def test_a_kept_value_that_went_wrong_on_its_way_to_the_disk_is_noticed(
     saved, tmp_path, monkeypatch, unchanged
 ):
-    are_sound = torch_archive.are_sound
+    damaged_record = torch_archive.damaged_record
 
-    def spoiled(path, names, monitor):
+    def spoiled(path, monitor, names):
         octets = bytearray(path.read_bytes())
         octets[octets.index(b"\x00\x00\x9aD")] ^= 1  # of 1232.0
         path.write_bytes(octets)
-        return are_sound(path, names, monitor)
+        return damaged_record(path, monitor, names)
 
-    monkeypatch.setattr(torch_archive, "are_sound", spoiled)
+    monkeypatch.setattr(torch_archive, "damaged_record", spoiled)
     nest = {"model": {"a": torch.ones(2)}, "optimizer": [torch.tensor([1232.0])]}
     with (
         open_checkpoint(saved(nest)) as checkpoint,

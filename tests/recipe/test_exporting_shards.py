@@ -277,7 +277,7 @@ def test_where_folders_cannot_be_exchanged_only_a_new_one_is_written(demo, tmp_p
     def refuse(*_):
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(atomic_folder, "_exchange", refuse)
+    monkeypatch.setattr(atomic_folder, "exchange", refuse)
     out = tmp_path / "out"
     written(demo, out)
     before = files(out)

@@ -1,0 +1,89 @@
+"""`prune-gui verify`: whether checkpoints are what was saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prune_gui.cli.options import as_json, file
+from prune_gui.cli.printing import LONGEST_LINE, LONGEST_NAME, job, print_json
+from prune_gui.errors import PruneGuiError, one_line
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Finding, Verification
+
+
+@click.command()
+@click.argument("files", type=file, nargs=-1, required=True, metavar="FILE...")
+@as_json
+def verify(files: Sequence[Path], *, as_json: bool) -> None:
+    """Check that checkpoints are what was saved.
+
+    All of a checkpoint is read. If this program saved it: the checksum of each tensor is compared,
+    and its zeros with the number of pruned entries. If not: values have to be finite, and the
+    records of a torch archive have to agree with their checksums. Values that were not finite when
+    the file was saved are a note.
+
+    FILE may be an index or a folder of shards. Exits with 1, and names the tensor, if anything is
+    wrong.
+    """
+    from prune_gui.recipe import verify as verify_file
+
+    found: list[Verification | PruneGuiError] = []
+    for path in files:
+        with job(f"Verifying {path.name}") as (progress, stop):
+            try:
+                found.append(verify_file(path, progress, stop))
+            except PruneGuiError as error:
+                if stop.is_set():
+                    raise
+                found.append(error)
+    if as_json:
+        print_json({"files": [_described(*each) for each in zip(files, found, strict=True)]})
+    else:
+        for path, result in zip(files, found, strict=True):
+            for line in _lines(path, result):
+                click.echo(one_line(line, LONGEST_LINE))
+    problems = [line for each in zip(files, found, strict=True) for line in _problems(*each)]
+    if problems:
+        more = f" And {len(problems) - 1:,} more." if len(problems) > 1 else ""
+        raise PruneGuiError(f"{one_line(problems[0])}{more}")
+
+
+def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
+    if isinstance(result, PruneGuiError):
+        yield str(result)
+        return
+    yield from _problems(path, result)
+    for note in result.notes:
+        yield f"{path}: note: {_told(note)}"
+    if not result.problems:
+        compared = f", {result.compared:,} compared with checksums" if result.compared else ""
+        yield f"{path}: sound: {result.tensors:,} tensors, {result.nbytes:,} bytes{compared}"
+
+
+def _problems(path: Path, result: Verification | PruneGuiError) -> list[str]:
+    if isinstance(result, PruneGuiError):
+        return [str(result)]
+    return [f"{path}: {_told(problem)}." for problem in result.problems]
+
+
+def _told(finding: Finding) -> str:
+    return f"{one_line(finding.name, LONGEST_NAME)!r}: {finding.text}"
+
+
+def _described(path: Path, result: Verification | PruneGuiError) -> dict[str, object]:
+    if isinstance(result, PruneGuiError):
+        return {"path": str(path), "sound": False, "error": str(result)}
+    return {
+        "path": str(path),
+        "sound": not result.problems,
+        "tensors": result.tensors,
+        "bytes": result.nbytes,
+        "compared": result.compared,
+        "problems": [problem._asdict() for problem in result.problems],
+        "notes": [note._asdict() for note in result.notes],
+    }

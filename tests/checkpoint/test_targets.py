@@ -1,0 +1,255 @@
+"""What a target may be, and what is left of the old one when a new file takes its place."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from prune_gui.checkpoint import atomic, renaming
+from prune_gui.checkpoint.atomic import replacing, replacing_together
+from prune_gui.checkpoint.atomic_folder import replacing_folder
+from prune_gui.errors import CheckpointError
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and owners")
+
+
+def replace(target: Path, octets: bytes = b"new", *, overwrite: bool = True) -> None:
+    with replacing(target, nbytes=len(octets), overwrite=overwrite) as draft:
+        draft.write_bytes(octets)
+
+
+def replace_folder(target: Path, *, overwrite: bool = True) -> None:
+    with replacing_folder(target, nbytes=1, overwrite=overwrite, staying=lambda _: ()) as folder:
+        (folder / "shard").write_bytes(b"new")
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@posix_only
+@pytest.mark.parametrize("relative", [True, False])
+def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, relative):
+    (tmp_path / "elsewhere").mkdir()
+    real, link = tmp_path / "elsewhere" / "real.pt", tmp_path / "link.pt"
+    real.write_bytes(b"old")
+    link.symlink_to("elsewhere/real.pt" if relative else real)
+    (tmp_path / "second.pt").symlink_to("link.pt")
+    replace(tmp_path / "second.pt")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert names(tmp_path) == {"elsewhere", "link.pt", "second.pt"}
+    assert names(tmp_path / "elsewhere") == {"real.pt"}
+
+
+@posix_only
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("leads_to", ["nowhere.pt", "link.pt"])
+def test_a_link_that_leads_nowhere_is_refused(tmp_path, overwrite, leads_to):
+    link = tmp_path / "link.pt"
+    link.symlink_to(leads_to)
+    with pytest.raises(CheckpointError, match=r"link\.pt is a link to something that does not"):
+        replace(link, overwrite=overwrite)
+    with pytest.raises(CheckpointError, match=r"link\.pt is a link to something that does not"):
+        replace_folder(link, overwrite=overwrite)
+    assert names(tmp_path) == {"link.pt"}
+
+
+@posix_only
+@pytest.mark.parametrize("overwrite", [True, False])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device", "link to a pipe"])
+def test_what_is_no_regular_file_is_refused(tmp_path, monkeypatch, overwrite, kind):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    target = Path("odd.pt")
+    if kind == "pipe":
+        os.mkfifo(target)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(target))
+    elif kind == "device":
+        target.symlink_to("/dev/null")
+    else:
+        os.mkfifo("pipe")
+        target.symlink_to("pipe")
+    before = names(tmp_path)
+    with pytest.raises(CheckpointError, match=r"odd\.pt is no regular file"):
+        replace(target, overwrite=overwrite)
+    assert names(tmp_path) == before
+
+
+@posix_only
+def test_the_mode_and_the_group_of_a_replaced_file_stay(tmp_path):
+    target = tmp_path / "m.pt"
+    target.write_bytes(b"old")
+    groups = [*os.getgroups(), *([12345] if os.geteuid() == 0 else [])]
+    os.chown(target, -1, groups[-1])
+    target.chmod(0o640)
+    replace(target)
+    status = target.stat()
+    assert (status.st_gid, status.st_mode & 0o7777) == (groups[-1], 0o640)
+
+
+@posix_only
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs root")
+def test_the_owner_of_a_replaced_file_stays(tmp_path):
+    target = tmp_path / "m.pt"
+    target.write_bytes(b"old")
+    os.chown(target, 12345, 12346)
+    target.chmod(0o4640)
+    replace(target)
+    status = target.stat()
+    assert (status.st_uid, status.st_gid) == (12345, 12346)
+    assert status.st_mode & 0o7777 == 0o4640
+
+
+@posix_only
+def test_an_owner_that_may_not_be_set_is_no_reason_to_fail(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    for name in ("chown", "setxattr", "listxattr", "chmod"):
+        monkeypatch.setattr(os, name, refuse, raising=False)
+    (tmp_path / "m.pt").write_bytes(b"old")
+    replace(tmp_path / "m.pt")
+    assert (tmp_path / "m.pt").read_bytes() == b"new"
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="only Linux has them in os")
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_extended_attributes_of_what_is_replaced_stay(tmp_path, kind):
+    target = tmp_path / "m.pt"
+    if kind == "file":
+        target.write_bytes(b"old")
+    else:
+        target.mkdir()
+    try:
+        os.setxattr(target, "user.note", b"mine")
+    except OSError:
+        pytest.skip("this file system has none")
+    (replace if kind == "file" else replace_folder)(target)
+    assert os.getxattr(target, "user.note") == b"mine"
+
+
+@pytest.fixture(params=["as the system can", "with links", "without"])
+def ways(request, monkeypatch):
+    """Let renames without replacing be done in each of the ways that there are."""
+
+    def refuse(*_):
+        raise OSError(38, "Function not implemented")
+
+    if request.param != "as the system can":
+        monkeypatch.setattr(renaming, "_renameat2", refuse)
+    if request.param == "without":
+        monkeypatch.setattr(renaming.os, "link", refuse)
+
+
+def test_a_file_that_appears_in_the_meantime_is_not_replaced(tmp_path, monkeypatch, ways):
+    target = tmp_path / "m.pt"
+    check = atomic._real
+
+    def check_before_it_appears(path, *, overwrite):
+        real = check(path, overwrite=overwrite)
+        if len(names(tmp_path)) == 1:  # the draft is there: this is the last look
+            target.write_bytes(b"of another program")
+        return real
+
+    monkeypatch.setattr(atomic, "_real", check_before_it_appears)
+    with pytest.raises(CheckpointError, match=r"m\.pt exists already"):
+        replace(target, overwrite=False)
+    assert target.read_bytes() == b"of another program"
+    assert names(tmp_path) == {"m.pt"}
+
+
+def test_a_new_file_gets_its_name(tmp_path, ways):
+    replace(tmp_path / "m.pt", overwrite=False)
+    assert (tmp_path / "m.pt").read_bytes() == b"new"
+    assert names(tmp_path) == {"m.pt"}
+
+
+@posix_only
+def test_a_folder_that_fills_up_in_the_meantime_is_not_replaced(tmp_path, monkeypatch):
+    from prune_gui.checkpoint import atomic_folder
+
+    target = tmp_path / "out"
+    target.mkdir()
+    keep = atomic_folder.keep_attributes
+
+    def keep_while_it_fills_up(old, new):
+        (target / "mine").write_bytes(b"mine")
+        keep(old, new)
+
+    monkeypatch.setattr(atomic_folder, "keep_attributes", keep_while_it_fills_up)
+    with pytest.raises(CheckpointError, match="was not written"):
+        replace_folder(target, overwrite=False)
+    assert names(target) == {"mine"}
+    assert names(tmp_path) == {"out"}
+
+
+@posix_only
+@pytest.mark.parametrize("where", [".", "..", "inner/.."])
+@pytest.mark.parametrize("full", [True, False])
+def test_the_working_folder_is_not_replaced(tmp_path, monkeypatch, where, full):
+    here = tmp_path / "outer" / "here"
+    (here / "inner").mkdir(parents=True)
+    if full:
+        (here / "config.json").write_text("{}")
+    monkeypatch.chdir(here)
+    with pytest.raises(CheckpointError, match="the folder that this program runs in"):
+        replace_folder(Path(where))
+    assert Path.cwd() == here
+    replace_folder(Path("new"))
+    assert names(here / "new") == {"shard"}
+
+
+@posix_only
+def test_a_working_folder_that_was_deleted_does_not_matter(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    (tmp_path / "out").mkdir()
+    replace_folder(tmp_path / "out")
+    assert names(tmp_path / "out") == {"shard"}
+
+
+def together(folder: Path, *, overwrite: bool, lines: bytes = b"new lines") -> None:
+    sizes = {folder / "load.py": 5, folder / "m.pt": 3}
+    with replacing_together(sizes, overwrite=overwrite) as (loader, main):
+        loader.write_bytes(lines)
+        main.write_bytes(b"new")
+
+
+@pytest.mark.parametrize("old", [True, False])
+def test_if_the_main_file_cannot_be_renamed_the_others_are_as_they_were(tmp_path, monkeypatch, old):
+    place = atomic._place
+
+    def fail(draft):
+        if draft.target.name == "m.pt":
+            raise CheckpointError("the disk broke")
+        place(draft)
+
+    if old:
+        (tmp_path / "load.py").write_bytes(b"old lines")
+        (tmp_path / "m.pt").write_bytes(b"old")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(atomic, "_place", fail)
+    with pytest.raises(CheckpointError, match="the disk broke"):
+        together(tmp_path, overwrite=old)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    monkeypatch.undo()
+    together(tmp_path, overwrite=old)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "load.py": b"new lines", "m.pt": b"new",
+    }  # fmt: skip
+
+
+def test_a_file_that_would_stay_the_same_is_left_alone(tmp_path):
+    (tmp_path / "load.py").write_bytes(b"lines")
+    before = (tmp_path / "load.py").stat()
+    together(tmp_path, overwrite=True, lines=b"lines")
+    after = (tmp_path / "load.py").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert names(tmp_path) == {"load.py", "m.pt"}

@@ -1,0 +1,269 @@
+"""What was saved is read again, and whatever differs is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import checksums, open_checkpoint
+from prune_gui.checkpoint.checksums import CHECKSUMS, checksums_in, with_checksums
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.recipe import Recipe, export, resolve, verify, verifying
+
+HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
+FLOATS = (
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64,
+    torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
+)  # fmt: skip
+KINDS = {
+    "safetensors": ("out.safetensors", None),
+    "torch": ("out.pt", None),
+    "shards": ("out", 300),
+    "torch shards": ("out", 300),
+}
+"""Where to, and how large shards are."""
+
+
+@pytest.fixture
+def state() -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    return {
+        "fc.weight": torch.randn(8, 8),
+        "fc.bias": torch.randn(8),
+        "half.weight": torch.randn(40).bfloat16(),
+        "steps": torch.tensor(3),
+        "empty": torch.zeros(0, 2),
+    }
+
+
+def saved(state, folder: Path, kind: str, form: str = "finalized") -> Path:
+    source = folder / ("in.pt" if "torch" in kind else "in.safetensors")
+    if "torch" in kind:
+        torch.save({"model": state, "optimizer": [torch.full((9,), 1232.0)]}, source)
+        if "shards" in kind:
+            torch.save(state, source)
+    else:
+        save_file(state, source)
+    name, shard_size = KINDS[kind]
+    with open_checkpoint(source) as checkpoint:
+        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
+        export(resolution, folder / name, form, shard_size=shard_size)
+    return folder / name
+
+
+def problems(path: Path) -> list[tuple[str, str]]:
+    return [tuple(problem) for problem in verify(path).problems]
+
+
+def flip(path: Path, tensor: torch.Tensor) -> None:
+    """Change a bit of a tensor in a file, or in the file of a folder that it is in."""
+    octets = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    for file in [path] if path.is_file() else path.iterdir():
+        content = bytearray(file.read_bytes())
+        found = content.find(octets)
+        if found >= 0:
+            content[found + len(octets) // 2] ^= 4
+            file.write_bytes(content)
+            return
+    raise AssertionError("not found")
+
+
+@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_saved_is_sound(state, tmp_path, kind, form):
+    found = verify(saved(state, tmp_path, kind, form))
+    assert (found.problems, found.notes) == ([], [])
+    assert (
+        found.tensors == found.compared == {"finalized": 5, "reparametrized": 7, "masks": 2}[form]
+    )
+    assert found.nbytes > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_bit_is_noticed_and_the_tensor_named(state, tmp_path, kind):
+    path = saved(state, tmp_path, kind)
+    flip(path, state["fc.bias"])
+    found = problems(path)
+    assert ("fc.bias", "its values are not those that were saved") in found
+    assert {name for name, _ in found} <= {"fc.bias", *(file.name for file in tmp_path.rglob("*"))}
+
+
+def test_a_changed_bit_beside_the_state_dict_of_a_torch_file_is_noticed(state, tmp_path):
+    path = saved(state, tmp_path, "torch")
+    flip(path, torch.full((9,), 1232.0))
+    [(name, text)] = problems(path)
+    assert name == "out.pt"
+    assert "is damaged" in text
+
+
+def rewritten(path: Path, change) -> Path:
+    """Change the tensors of a file and keep its metadata, as another program might."""
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path, metadata)
+    return path
+
+
+def test_values_that_another_program_changed_are_noticed(state, tmp_path):
+    path = saved(state, tmp_path, "safetensors")
+    rewritten(path, lambda tensors: tensors["fc.weight"].fill_(1.0))
+    assert problems(path) == [
+        ("fc.weight", "its values are not those that were saved"),
+        ("fc.weight", "32 of its entries were pruned, and 0 are zero"),
+    ]
+
+
+def test_order_does_not_matter_but_names_do(state, tmp_path):
+    path = saved(state, tmp_path, "safetensors")
+
+    def rename(tensors):
+        tensors["other"] = tensors.pop("fc.bias")
+
+    rewritten(path, lambda tensors: None)
+    assert problems(path) == []
+    assert sorted(problems(rewritten(path, rename))) == [
+        ("fc.bias", "it was saved in this file, and is missing"),
+        ("other", "it was not in the file when that was saved"),
+    ]
+
+
+@pytest.mark.parametrize("form", ["reparametrized", "masks"])
+def test_masks_have_exactly_as_many_zeros_as_were_pruned(state, tmp_path, form):
+    path = saved(state, tmp_path, "safetensors", form)
+    name = "fc.weight_mask" if form == "reparametrized" else "fc.weight"
+    rewritten(path, lambda tensors: tensors[name].zero_())
+    assert problems(path) == [
+        (name, "its values are not those that were saved"),
+        (name, "32 of its entries were pruned, and 64 are zero"),
+    ]
+
+
+def test_without_checksums_zeros_and_finite_values_are_checked_still(state, tmp_path):
+    path = saved(state, tmp_path, "safetensors")
+    with safe_open(path, "pt") as file:
+        metadata = {key: text for key, text in file.metadata().items() if key != CHECKSUMS}
+    save_file(load_file(path) | {"half.weight": state["half.weight"]}, path, metadata)
+    found = verify(path)
+    assert [tuple(problem) for problem in found.problems] == [
+        ("half.weight", "20 of its entries were pruned, and 0 are zero")
+    ]
+    assert found.compared == 0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_values_that_are_not_finite_are_counted(tmp_path, dtype, value):
+    tensor = torch.ones(7)
+    tensor[2:4] = value
+    tensor = tensor.to(dtype)
+    expected = int((~torch.isfinite(tensor.to(torch.complex128))).sum())
+    torch.save({"w": tensor, "v": torch.ones(3)}, tmp_path / "m.pt")
+    assert problems(tmp_path / "m.pt") == [
+        ("w", f"{count} of its values are not finite") for count in [expected] if count
+    ]
+
+
+def test_values_that_were_not_finite_when_saved_are_a_note(state, tmp_path):
+    state["fc.bias"][3] = float("nan")
+    path = saved(state, tmp_path, "safetensors")
+    found = verify(path)
+    assert found.problems == []
+    assert [tuple(note) for note in found.notes] == [
+        ("fc.bias", "1 of its values are not finite, as when it was saved")
+    ]
+    rewritten(path, lambda tensors: tensors["fc.weight"].fill_(float("inf")))
+    assert ("fc.weight", "64 of its values are not finite") in problems(path)
+
+
+def test_a_file_of_another_program_says_that_nothing_was_recorded(tmp_path):
+    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors")
+    found = verify(tmp_path / "m.safetensors")
+    assert found.problems == []
+    assert [tuple(note) for note in found.notes] == [
+        ("m.safetensors", "no checksums are recorded in it")
+    ]
+
+
+@pytest.mark.parametrize(
+    "record", ["x", "[]", "1", '{"w": 7}', '{"w": "0"}', '{"w": "0000000g"}', "[" * 99_999]
+)
+def test_checksums_that_make_no_sense_are_a_problem(tmp_path, record):
+    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors", {CHECKSUMS: record})
+    assert problems(tmp_path / "m.safetensors") == [
+        ("m.safetensors", "the checksums recorded in it cannot be understood")
+    ]
+
+
+def test_what_cannot_be_opened_says_so(tmp_path):
+    (tmp_path / "m.safetensors").write_bytes(b"half")
+    with pytest.raises(CheckpointError, match="not a valid safetensors file"):
+        verify(tmp_path / "m.safetensors")
+
+
+def test_a_disk_that_fails_names_the_tensor(state, tmp_path, monkeypatch):
+    path = saved(state, tmp_path, "safetensors")
+    span = verifying._File._facts
+
+    def fail(self, key, dtype, read):
+        if key == "fc.bias":
+            raise OSError(5, "Input/output error")
+        return span(self, key, dtype, read)
+
+    monkeypatch.setattr(verifying._File, "_facts", fail)
+    assert problems(path) == [("fc.bias", "it cannot be read: Input/output error")]
+
+
+def test_a_file_that_is_cut_short_meanwhile_names_the_tensor(tmp_path, monkeypatch):
+    path = tmp_path / "m.safetensors"
+    save_file({"a": torch.ones(9), "b": torch.ones(1 << 19)}, path)
+    reader = verifying.stored_reader
+
+    @contextmanager
+    def cut(checkpoint):
+        with reader(checkpoint) as read:
+            os.truncate(path, path.stat().st_size - 1)
+            yield read
+
+    monkeypatch.setattr(verifying, "stored_reader", cut)
+    assert problems(path) == [("b", "it cannot be read: the file ended early")]
+
+
+def test_large_tensors_are_read_piece_by_piece(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    state = {"fc.weight": torch.randn(3 << 20), "b": torch.randn(3)}  # three pieces and one
+    path = saved(state, tmp_path, "safetensors")
+    seen: list[tuple[int, int]] = []
+    assert verify(path, lambda *step: seen.append(step)).problems == []
+    assert seen[-1] == (12 + (12 << 20), 12 + (12 << 20))
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Cancelled):
+        verify(path, cancel=stop)
+    flip(path, state["b"])
+    rewritten(path, lambda tensors: tensors["fc.weight"][-1:].fill_(9.0))
+    assert {name for name, _ in problems(path)} == {"fc.weight", "b"}
+
+
+def test_the_size_of_the_record_does_not_depend_on_the_checksums():
+    keys = ["a", 'b"', "é"]
+    wide = with_checksums({CHECKSUMS: "", "k": "v"}, keys, dict.fromkeys(keys, 0xFFFFFFFF))
+    empty = with_checksums({CHECKSUMS: "of an earlier save", "k": "v"}, keys)
+    assert len(json.dumps(wide)) == len(json.dumps(empty))
+    assert checksums_in(wide) == dict.fromkeys(keys, 0xFFFFFFFF)
+    assert with_checksums({"k": "v"}, keys) == {"k": "v"}
+
+
+def test_more_checksums_than_fit_into_a_header_are_left_out(monkeypatch):
+    monkeypatch.setattr(checksums, "MAX_BYTES", 20)
+    assert with_checksums({CHECKSUMS: "old"}, ["a", "b"]) == {CHECKSUMS: ""}
+    assert checksums_in({CHECKSUMS: ""}) == {}

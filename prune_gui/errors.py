@@ -33,7 +33,10 @@ class CheckpointError(PruneGuiError):
 
 
 class RecipeError(PruneGuiError):
-    """A recipe cannot be read, or cannot be carried out on this checkpoint."""
+    """A recipe cannot be read, or cannot be carried out on this checkpoint; one bounded line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class StepError(RecipeError):
@@ -47,7 +50,7 @@ class StepError(RecipeError):
     def __init__(self, step: int, reason: str) -> None:
         super().__init__(tr("Step {number}: {reason}", number=step, reason=reason))
         self.step = step
-        self.reason = reason
+        self.reason = one_line(reason)
 
 
 class PluginError(PruneGuiError):

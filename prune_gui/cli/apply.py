@@ -74,11 +74,15 @@ def apply(
 
 def _read(recipe: Path) -> Recipe:
     from prune_gui.recipe import Recipe
+    from prune_gui.recipe.plain_yaml import MAX_BYTES
 
     if recipe != Path("-"):
         return Recipe.load(recipe)
+    octets = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(octets) > MAX_BYTES:
+        raise RecipeError(f"The recipe on standard input is larger than {MAX_BYTES:,} bytes.")
     try:
-        text = sys.stdin.buffer.read().decode()
+        text = octets.decode()
     except UnicodeDecodeError as error:
         raise RecipeError("The recipe on standard input is not UTF-8 text.") from error
     return Recipe.from_yaml(text, source="The recipe on standard input")

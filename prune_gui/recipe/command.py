@@ -33,8 +33,7 @@ def command_line(
     line = shlex.join(words)
     if recipe_path is not None:
         return f"{line}\n"
-    folder = shlex.quote(str(recipe.locate("").absolute()))
-    return f"cd {folder} && {line} <<'{END}'\n{recipe.to_yaml()}{END}\n"
+    return f"{line} <<'{END}'\n{recipe.anchored().to_yaml()}{END}\n"
 
 
 def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import Blocks
 
+Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
+"""The number of entries of a block has to fit into 64 bits."""
+
 FLAT: Final = later(
     "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
     "targets, or use an unstructured method."
@@ -51,8 +54,8 @@ class Block(ScoredMethod):
     unit: ClassVar[Literal["entry", "channel", "block"]] = "block"
 
     amount: Amount = 0.5
-    height: Annotated[StrictInt, Field(ge=1, description=later("Rows of a block."))] = 4
-    width: Annotated[StrictInt, Field(ge=1, description=later("Columns of a block."))] = 4
+    height: Annotated[Side, Field(description=later("Rows of a block."))] = 4
+    width: Annotated[Side, Field(description=later("Columns of a block."))] = 4
     n: Norm = 2
     scope: Scope = "local"
     amount_of: Of = "remaining"

@@ -34,6 +34,7 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
             given = "required" if field.is_required() else f"{field.default}"
             click.echo(f"    {field_name} [{given}]: {field.description}")
         click.echo()
+    click.echo("Infinity ranks above every finite score, and NaN above infinity: they go last.")
 
 
 def _summary(text: str | None) -> str:

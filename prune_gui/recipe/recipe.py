@@ -44,7 +44,7 @@ class Recipe(BaseModel):
         steps: carried out in order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     version: Literal[1] = 1
     start: Literal["dense", "zeros"] = "dense"

@@ -45,7 +45,7 @@ class Step(BaseModel):
         enabled: a step that is switched off keeps its place and prunes nothing.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     method: SerializeAsAny[Method]
     targets: Annotated[tuple[PatternText, ...], Field(min_length=1)]

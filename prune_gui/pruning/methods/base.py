@@ -137,7 +137,7 @@ class Decision:
 class Method(BaseModel):
     """One way of choosing what to prune. Subclasses add typed parameters and `decide`."""
 
-    # As JSON has no NaN and infinity, they would be left out of recipes that plug-ins have them in.
+    # JSON has no NaN and infinity: a recipe would be written without them, and so with defaults.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     name: ClassVar[str]

@@ -44,9 +44,9 @@ class Block(ScoredMethod):
 
     A target is seen as a matrix, dimension 0 against all the others: Gray et al., "GPU Kernels for
     Block-Sparse Weights", 2017. Entries that an earlier step pruned count as zeros; a block counts
-    for as long as one is left. Blocks of equal norm go lowest index first, row by row; those whose
-    norm is NaN or infinite rank as the largest. All blocks of a step have one size, so that their
-    norms compare between targets as they are.
+    for as long as one is left. Blocks of equal norm go lowest index first, row by row; an
+    infinite norm ranks above every finite one, and NaN above infinity. All blocks of a step have
+    one size, so that their norms compare between targets as they are.
     """
 
     name: ClassVar[str] = "block"

@@ -51,7 +51,10 @@ class CheckpointError(PruneGuiError):
 
 
 class RecipeError(PruneGuiError):
-    """A recipe cannot be read, or cannot be carried out on this checkpoint."""
+    """A recipe cannot be read, or cannot be carried out on this checkpoint; one bounded line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
 
 
 class StepError(RecipeError):

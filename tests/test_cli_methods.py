@@ -63,6 +63,13 @@ def test_methods_lists_those_of_several_files_and_where_they_are_from(nearest_me
     assert f"nearest_mean  (from {nearest_mean})\n    Prune the entries nearest" in text
 
 
+def test_it_is_said_where_nan_ranks():
+    assert "NaN above infinity" in prune_gui("methods").stdout
+    said = json.loads(prune_gui("methods", "--json").stdout)
+    ranked = ["l1_unstructured", "ln_structured", "lamp", "erk", "n_m", "block"]
+    assert all("NaN above infinity" in " ".join(said[m]["description"].split()) for m in ranked)
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [

@@ -92,7 +92,7 @@ def difference(resolution: Resolution, name: str, other: Companions, path: str) 
     """
     checkpoint = resolution.checkpoint
     info = checkpoint.tensors[name]
-    origin = other.entries(resolution.recipe, path, info, "weights")
+    origin = other.entries(path, info, "weights")
     moved = Moved(file_entries(checkpoint, info), origin)
     return lambda start, stop: (moved.part(start, stop).numpy(), ALL)
 

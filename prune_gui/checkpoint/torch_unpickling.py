@@ -60,7 +60,7 @@ COMPRESSED_LAYOUTS: Final = {
 }
 
 TYPES: Final = re.compile(
-    r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_\w+_\w+"
+    r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_(tensor|channel)_\w+"
     rf"|{'|'.join(ENTRY_BITS)}|u?int[1-7]|bits\w+)"
 )
 """Classes, dtypes and schemes of torch that are named, and called by nothing that torch writes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from prune_gui.audit.report import Report
     from prune_gui.recipe import Form, Recipe, Resolution
 
-MAX_RECIPE_BYTES: Final = 64_000_000
 """Most that is read from standard input."""
 
 
@@ -85,14 +84,15 @@ def apply(
 
 def _read(recipe: Path) -> Recipe:
     from prune_gui.recipe import Recipe
+    from prune_gui.recipe.plain_yaml import MAX_BYTES
 
     if recipe != Path("-"):
         return Recipe.load(recipe)
     if sys.stdin is None:
         raise RecipeError("Standard input is closed. Name the file of the recipe in place of -.")
-    octets = sys.stdin.buffer.read(MAX_RECIPE_BYTES + 1)
-    if len(octets) > MAX_RECIPE_BYTES:
-        raise RecipeError(f"The recipe on standard input has over {MAX_RECIPE_BYTES:,} bytes.")
+    octets = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(octets) > MAX_BYTES:
+        raise RecipeError(f"The recipe on standard input is larger than {MAX_BYTES:,} bytes.")
     try:
         text = octets.decode()
     except UnicodeDecodeError as error:

@@ -56,7 +56,7 @@ def _described(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
         "description": checkpoint.description,
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),
-        "warnings": list(checkpoint.warnings),
+        "warnings": [*checkpoint.warnings, *_remarks(checkpoint)],
         "metadata": dict(checkpoint.metadata),
         "parameters": zeros.total.total,
         "zeros": zeros.total.pruned,
@@ -112,8 +112,16 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
             say(f"    {line}")  # indented, so that it is not taken for a line of the program
     for note in _roles(checkpoint):
         say(note)
-    for warning in checkpoint.warnings:
+    for warning in (*checkpoint.warnings, *_remarks(checkpoint)):
         say(f"Warning: {warning}")
+
+
+def _remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return what is wrong with what the metadata say about how the file was made."""
+    from prune_gui.recipe.provenance import Provenance
+
+    made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
+    return made.remarks if made else ()
 
 
 def _roles(checkpoint: Checkpoint) -> Iterator[str]:

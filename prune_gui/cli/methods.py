@@ -35,6 +35,7 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
             given = "required" if field.is_required() else f"{field.default}"
             say(f"    {field_name} [{given}]: {field.description}")
         say()
+    say("Infinity ranks above every finite score, and NaN above infinity: they are pruned last.")
 
 
 def _summary(text: str | None) -> str:

@@ -269,8 +269,8 @@ class Commands:
     def _write_recipe(self, path: Path) -> bool:
         session = self._workbench.session
         assert session is not None
-        text = session.recipe.lying_in(path.parent).to_yaml().encode()
         try:
+            text = session.recipe.lying_in(path.parent).to_yaml().encode()
             with replacing(path, nbytes=len(text), overwrite=True) as draft:
                 draft.write_bytes(text)
         except PruneGuiError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -17,7 +17,9 @@ from prune_gui.pruning.keys import KeySource, ScoreKeys
 from prune_gui.pruning.selection import DIGIT_BITS, Cut, Ranking, find_cuts, nth_tie, work
 
 LARGEST: Final = 1e280
-"""Squares count as no more than this, so that sums of them are finite."""
+"""Squares count as no more than this, so that sums of them are finite: those of infinity."""
+MIN_EXPONENT: Final = -1000
+"""Of the scale of a tensor: 2 to the power of its negative is still finite."""
 ABOVE_ALL: Final = 2.0
 """What NaN and infinity score; the largest number of a tensor scores 1."""
 
@@ -63,6 +65,8 @@ class TensorGroups:
         bits: int64, how many of its last bits are open; a group of 0 bits is a single key.
         counts: int64, how many entries it holds.
         sums: float64, of their squares; 0 of NaN and infinity.
+        exponent: the numbers of a tensor of float64 are divided by 2 to this power before they are
+            squared, as their squares may be beyond it. The scores stay the same.
     """
 
     ranking: Ranking
@@ -70,12 +74,14 @@ class TensorGroups:
     bits: NDArray[np.int64]
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    exponent: int
 
     @classmethod
     def whole(cls, ranking: Ranking) -> TensorGroups:
         """Return one group of all keys, of which nothing is known."""
         bits = np.array([8 * ranking.keys.width - 1])
-        return cls(ranking, np.zeros(1, int), bits, np.zeros(1, int), np.zeros(1))
+        none = np.zeros(1, int)
+        return cls(ranking, none, bits, none, np.zeros(1), _largest_exponent(ranking))
 
     @property
     def units(self) -> NDArray[np.int64]:
@@ -99,8 +105,8 @@ class TensorGroups:
         keys = self.ranking.keys
         rest = np.cumsum(self.sums[::-1])[::-1]
         above = np.append(rest, 0.0)[1:]
-        least = np.divide(_squares(keys, self.first), rest, out=np.zeros_like(rest), where=rest > 0)
-        top = _squares(keys, self.first + (1 << self.bits) - 1)
+        least = np.divide(self._squares(self.first), rest, out=np.zeros_like(rest), where=rest > 0)
+        top = self._squares(self.first + (1 << self.bits) - 1)
         largest = np.divide(top, top + above, out=np.ones_like(rest), where=top > 0)
         odd = _non_finite(keys, self.first)
         least[odd] = largest[odd] = ABOVE_ALL
@@ -123,7 +129,7 @@ class TensorGroups:
         keys = self.ranking.keys
         shift, occur = self._shift(place), np.flatnonzero(counts)
         first, counts = self.first[place] + (occur << shift), counts[occur]
-        sums = sums[occur] if shift else counts * _squares(keys, first)
+        sums = sums[occur] if shift else counts * self._squares(first)
         sums[_non_finite(keys, first)] = 0.0
         pairs = zip(
             (self.first, self.bits, self.counts, self.sums),
@@ -131,7 +137,8 @@ class TensorGroups:
             strict=True,
         )
         columns = (np.concatenate([a[:place], b, a[place + 1 :]]) for a, b in pairs)
-        return TensorGroups(self.ranking, *columns)
+        first, bits, counts, sums = columns
+        return replace(self, first=first, bits=bits, counts=counts, sums=sums)
 
     def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
         """Return the cut that prunes so many entries of each group, which are the lowest."""
@@ -147,6 +154,11 @@ class TensorGroups:
         all_go = ties == self.counts[last]
         last_tie = ranking.keys.size - 1 if all_go else nth_tie(ranking, key, ties, monitor)
         return [Cut(key, last_tie, pruned, odd)]
+
+    def _squares(self, some: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scaled squares of the numbers that some keys stand for."""
+        assert isinstance(self.ranking.keys, ScoreKeys)
+        return squares_of(some, self.ranking.keys.dtype, self.exponent)
 
     def _shift(self, place: int) -> int:
         """Return how many bits are open in the parts of a group."""
@@ -173,20 +185,51 @@ class TensorGroups:
             key(int(self.first[place]) >> above),
             counts,
             sums,
+            2.0**-self.exponent,
         )
         return counts, np.minimum(sums, LARGEST, out=sums)
 
 
-def squares_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> NDArray[np.float64]:
-    """Return the squares of the numbers of a type that some keys stand for."""
-    values = torch.from_numpy(keys.astype(f"i{dtype.itemsize}")).view(dtype)
-    squares: NDArray[np.float64] = values.double().square().clamp(max=LARGEST).numpy()
+def squares_of(
+    keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | NDArray[np.int64] = 0
+) -> NDArray[np.float64]:
+    """Return the squares of the numbers of a type that some keys stand for.
+
+    Args:
+        keys: of the numbers.
+        dtype: of the numbers.
+        exponents: of the powers of 2 by which the numbers are divided first, one or one per key.
+    """
+    values = numbers_of(keys, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.ldexp(values, -exponents) if dtype == torch.float64 else values
+        squares: NDArray[np.float64] = np.minimum(scaled * scaled, LARGEST)
     return squares
 
 
-def _squares(keys: KeySource, some: NDArray[np.int64]) -> NDArray[np.float64]:
+def numbers_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> NDArray[np.float64]:
+    """Return the numbers of a type that some keys stand for."""
+    values = torch.from_numpy(keys.astype(f"i{dtype.itemsize}")).view(dtype)
+    numbers: NDArray[np.float64] = values.double().numpy()
+    return numbers
+
+
+def _largest_exponent(ranking: Ranking) -> int:
+    """Return that of the largest finite number of float64 that is left; 0 of any other type."""
+    keys = ranking.keys
     assert isinstance(keys, ScoreKeys)
-    return squares_of(some, keys.dtype)
+    if keys.dtype != torch.float64:
+        return 0
+
+    def largest(stretch: tuple[int, int]) -> int:
+        found = keys.bits(*stretch) & np.uint64(keys.magnitude)
+        finite = found < keys.first_non_finite
+        if ranking.alive is not None:
+            finite &= ranking.alive(*stretch)
+        return int(found.max(initial=0, where=finite))
+
+    key = max(parallel.run(largest, parallel.chunks(keys.size)), default=0)
+    return max(int(np.frexp(numbers_of(np.array([key]), keys.dtype))[1][0]), MIN_EXPONENT)
 
 
 def _total(found: Sequence[Part]) -> Part:

@@ -11,13 +11,14 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import small_kernels
 from prune_gui.pruning.joining import join, may_go
 from prune_gui.pruning.keys import ScoreKeys
-from prune_gui.pruning.lamp_groups import ABOVE_ALL, Part, squares_of
+from prune_gui.pruning.lamp_groups import ABOVE_ALL, Part, numbers_of, squares_of
 from prune_gui.pruning.selection import Cut, Ranking
 from prune_gui.pruning.sorted_keys import SortedKeys
 
@@ -118,10 +119,13 @@ class JoinedGroups:
         ranked = SortedKeys.of(ranking.keys, ranking.alive, bounds)
         first = self.run[0].keys
         assert isinstance(first, ScoreKeys)
+        exponents: int | NDArray[np.int64] = 0
+        if first.dtype == torch.float64:
+            exponents = np.repeat(_largest_exponents(ranked), np.diff(bounds))
         scores = np.zeros(len(ranked.keys))
         small_kernels.score_each(
             ranked.ranked,
-            squares_of(ranked.ranked, first.dtype),
+            squares_of(ranked.ranked, first.dtype, exponents),
             bounds,
             ranked.there,
             ranked.keys.dtype.type(first.first_non_finite),
@@ -129,3 +133,12 @@ class JoinedGroups:
             scores,
         )
         return ranked, scores.view(np.int64), may_go(self.run, ranked.there)
+
+
+def _largest_exponents(ranked: SortedKeys) -> NDArray[np.int64]:
+    """Return those of the largest finite number of float64 that each tensor has left."""
+    finite = ranked.there - ranked.non_finite
+    exponents = np.zeros_like(finite)
+    places = (ranked.bounds[:-1] + finite - 1)[finite > 0]
+    exponents[finite > 0] = np.frexp(numbers_of(ranked.ranked[places], torch.float64))[1]
+    return exponents

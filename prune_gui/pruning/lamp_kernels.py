@@ -26,11 +26,12 @@ def add_squares(
     prefix: np.unsignedinteger[Any],
     counts: NDArray[np.int64],
     sums: NDArray[np.float64],
+    scale: float,
 ) -> None:
     """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
 
     Where ``values``, the numbers that the bits stand for, are given, their squares are added up in
-    ``sums`` by that same digit.
+    ``sums`` by that same digit, each number times ``scale`` before it is squared.
     """
     for i in range(bits.size):
         key = bits[i] & magnitude
@@ -38,4 +39,5 @@ def add_squares(
             place = (key >> shift) & digit
             counts[place] += 1
             if values is not None:
-                sums[place] += np.float64(values[i]) * np.float64(values[i])
+                value = np.float64(values[i]) * scale
+                sums[place] += value * value

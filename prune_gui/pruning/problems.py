@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.errors import one_line
 from prune_gui.language import later, tr, trn
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+LONGEST: Final = 300
+"""Characters of what a validator says, whatever the value."""
 MESSAGES: Final = {
     "bool_parsing": later("true or false is expected"),
     "bool_type": later("true or false is expected"),
@@ -39,7 +42,7 @@ def in_words(problem: ErrorDetails) -> str:
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "value_error":
-            return str(context["error"]).removesuffix(".")
+            return one_line(str(context["error"]).removesuffix("."), LONGEST)
         case "literal_error":
             return tr(MESSAGES[kind], expected=_choice(context["expected"]))
         case "string_too_short":

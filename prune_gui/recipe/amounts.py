@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from prune_gui.errors import RecipeError
+from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.problems import in_words
@@ -22,9 +22,11 @@ Amount = int | float
 
 MOST: Final = 1000
 """Amounts in one text: each is a pass over the weights."""
-NUMBER: Final = r"(\d+(?:\.\d*)?|\.\d+)\s*(%?)"
+LONGEST: Final = 10_000
+"""Characters of such a text."""
+NUMBER: Final = r"(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}) ?(%?)"
 ONE: Final = re.compile(NUMBER)
-RANGE: Final = re.compile(rf"{NUMBER}\s*(?:to|-|–)\s*{NUMBER}\s*by\s*{NUMBER}")  # noqa: RUF001
+RANGE: Final = re.compile(rf"{NUMBER} ?(?:to|-|–) ?{NUMBER} ?by ?{NUMBER}")  # noqa: RUF001
 EXAMPLE: Final = later('Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".')
 
 
@@ -37,17 +39,22 @@ def parse_amounts(text: str) -> tuple[Amount, ...]:
     Raises:
         ValueError: it lists none, or something else; says so in a sentence.
     """
+    if len(text) > LONGEST:
+        raise ValueError(_too_many())
     found: dict[str, Amount] = {}
-    for part in filter(None, map(str.strip, re.split("[,;]", text.lower()))):
+    parts = (" ".join(part.split()) for part in re.split("[,;]", text.lower()))
+    for part in filter(None, parts):
         for amount in _amounts(part):
             found[repr(amount)] = amount  # 1 is not 1.0
             if len(found) > MOST:
-                raise ValueError(
-                    tr("These are more than {most:,} amounts. Take larger steps.", most=MOST)
-                )
+                raise ValueError(_too_many())
     if not found:
         raise ValueError(tr(EXAMPLE))
     return tuple(found.values())
+
+
+def _too_many() -> str:
+    return tr("These are more than {most:,} amounts. Take larger steps.", most=MOST)
 
 
 def _amounts(part: str) -> Iterator[Amount]:
@@ -56,10 +63,13 @@ def _amounts(part: str) -> Iterator[Amount]:
         return
     several = RANGE.fullmatch(part)
     if several is None:
-        raise ValueError(tr("{part!r} is no amount. {example}", part=part, example=tr(EXAMPLE)))
+        shown = one_line(part, 60)
+        raise ValueError(tr("{part!r} is no amount. {example}", part=shown, example=tr(EXAMPLE)))
     first, last, by = (Fraction(several[i]) for i in (1, 3, 5))
     if by == 0:
         raise ValueError(tr("{part!r} never gets anywhere: the step after 'by' is 0.", part=part))
+    if last - first > MOST * by:
+        raise ValueError(_too_many())
     percent = any(several[i] for i in (2, 4, 6))
     whole = not any("." in several[i] for i in (1, 3, 5))
     while first <= last:

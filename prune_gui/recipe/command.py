@@ -35,8 +35,7 @@ def command_line(
     line = " ".join(map(_quoted, words))
     if recipe_path is not None:
         return f"{line}\n"
-    folder = _quoted(str(recipe.locate("").absolute()))
-    return f"cd {folder} && {line} <<'{END}'\n{recipe.to_yaml()}{END}\n"
+    return f"{line} <<'{END}'\n{recipe.anchored().to_yaml()}{END}\n"
 
 
 def _quoted(word: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 import torch
 
@@ -13,8 +15,7 @@ from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Content
 from prune_gui.pruning.sources import TensorScores, View
 
-if TYPE_CHECKING:
-    from prune_gui.recipe.recipe import Recipe
+_Stamps = dict[Path, tuple[int, int, int] | None]
 
 OTHER_SHAPE: Final = later(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
@@ -32,12 +33,40 @@ NO_WEIGHTS: Final = later(
 
 
 class Companions:
-    """Opens each file once, when a step first asks for it; closes all when it goes itself."""
+    """Opens each file when a step first asks for it; closes all when it goes itself."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Checkpoint] = {}
+        self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
 
-    def entries(self, recipe: Recipe, path: str, target: TensorInfo, what: Content) -> TensorScores:
+    def file(self, path: str) -> Checkpoint:
+        """Return the file at an absolute path: the same object while the file is the same.
+
+        A file that was changed or replaced since is opened anew. One that is gone stays as it was.
+
+        Raises:
+            RecipeError: it cannot be opened.
+        """
+        if path in self._open:
+            file, stamps = self._open[path]
+            if all(now in (None, stamps[other]) for other, now in _stamps(stamps).items()):
+                return file
+        before = _stamps([Path(path)])
+        try:
+            file = open_checkpoint(path)
+        except CheckpointError as error:
+            if "\n" not in str(error):
+                raise RecipeError(str(error)) from error
+            raise RecipeError(
+                tr(
+                    "{path} needs code to be opened. Open it by itself to see how to convert it.",
+                    path=path,
+                )
+            ) from error
+        weakref.finalize(self, file.close)
+        self._open[path] = file, _stamps((file.path, *file.files)) | before
+        return file
+
+    def entries(self, path: str, target: TensorInfo, what: Content) -> TensorScores:
         """Return what reads the tensor of `target`'s name in the file at `path`.
 
         A pruned parameter of that file (``X_orig`` and ``X_mask``) gives what is asked for. Scores
@@ -46,15 +75,7 @@ class Companions:
         Raises:
             RecipeError: the file cannot be opened, or has no such tensor of that shape.
         """
-        location = str(recipe.locate(path))
-        if location not in self._open:
-            try:
-                file = open_checkpoint(location)
-            except CheckpointError as error:
-                raise RecipeError(str(error)) from error
-            weakref.finalize(self, file.close)
-            self._open[location] = file
-        file = self._open[location]
+        file = self.file(path)
         found = file.tensors.get(target.name)
         if found is None:
             raise RecipeError(
@@ -84,6 +105,19 @@ class Companions:
             reason = tr(found.not_prunable)
             raise RecipeError(tr(message, path=path, name=target.name, reason=reason))
         return mask_entries(file, found) if what == "mask" else file_entries(file, found)
+
+
+def _stamps(paths: Iterable[Path]) -> _Stamps:
+    """Return how files stand now: size, time of change and number; None of one that is gone."""
+    stamps: _Stamps = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            stamps[path] = None
+        else:
+            stamps[path] = status.st_size, status.st_mtime_ns, status.st_ino
+    return stamps
 
 
 def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:

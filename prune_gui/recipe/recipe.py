@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from operator import attrgetter, methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
@@ -10,7 +12,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PrivateAttr,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -18,8 +19,10 @@ from pydantic import (
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
+from prune_gui.pruning.methods.files import FilePath
 from prune_gui.pruning.problems import in_words, telling
 from prune_gui.recipe.step import PatternText, Step
+from prune_gui.regular_files import read_regular
 
 if TYPE_CHECKING:
     import yaml
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 250
 """`Resolution.pruned_by` numbers the steps in a byte, and keeps a few values for itself."""
+MAX_PROBLEMS = 5
+"""Told in one message."""
 
 
 class Recipe(BaseModel):
@@ -39,14 +44,12 @@ class Recipe(BaseModel):
         steps: carried out in order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     version: Literal[1] = 1
     start: Literal["dense", "zeros"] = "dense"
     protect: tuple[PatternText, ...] = ()
     steps: Annotated[tuple[Step, ...], Field(max_length=MAX_STEPS)] = ()
-
-    _folder: Path | None = PrivateAttr(default=None)
 
     @model_serializer(mode="wrap")
     def _without_empty_protect(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -60,9 +63,11 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: it cannot be read, or is not a recipe.
         """
+        from prune_gui.recipe.plain_yaml import MAX_BYTES
+
         path = Path(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path, MAX_BYTES).decode()
         except OSError as error:
             reason = error.strerror
             raise RecipeError(
@@ -82,19 +87,24 @@ class Recipe(BaseModel):
             text: YAML.
             source: what to call it in messages; None: the recipe.
             folder: where files that it names by relative paths are; None: the current folder.
+                The recipe has their absolute paths.
 
         Raises:
             RecipeError: it is not a recipe; the message says where.
         """
         import yaml
 
+        from prune_gui.recipe.plain_yaml import load_yaml
+
         source = source or tr("The recipe")
         try:
-            fields = yaml.safe_load(text)
+            fields = load_yaml(text)
         except yaml.MarkedYAMLError as error:
-            raise RecipeError(_not_yaml(source, error)) from error
-        except (yaml.YAMLError, RecursionError) as error:
-            raise RecipeError(tr("{recipe}: not a YAML text.", recipe=source)) from error
+            raise RecipeError(_not_yaml(source, error, text)) from error
+        except yaml.YAMLError as error:
+            raise RecipeError(
+                tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error)
+            ) from error
         if not isinstance(fields, dict):
             raise RecipeError(
                 tr(
@@ -102,28 +112,30 @@ class Recipe(BaseModel):
                     recipe=source,
                 )
             )
+        return cls._validated(fields, source, folder)
+
+    @classmethod
+    def _validated(cls, fields: dict[str, object], source: str, folder: Path | None) -> Self:
         try:
-            recipe = cls.model_validate(fields)
+            return cls.model_validate(fields, context=folder)
         except ValidationError as error:
             told = telling(error.errors(include_url=False), depth=3)  # steps, a number, a field
-            problems = tr("; ").join(dict.fromkeys(map(_explain, told)))
+            problems = tr("; ").join(dict.fromkeys(map(_explain, told[:MAX_PROBLEMS])))
             raise RecipeError(
                 tr("{recipe}: {problems}.", recipe=source, problems=problems)
             ) from error
-        recipe._folder = folder
-        return recipe
 
     def to_yaml(self) -> str:
-        """Return the recipe as YAML; `from_yaml`, told the same folder, gives an equal one back."""
-        import yaml
+        """Return the recipe as YAML, its files named as the user wrote them.
 
-        return yaml.safe_dump(
-            self.model_dump(mode="json"),
-            sort_keys=False,
-            # PyYAML writes this one line break as it is, and reads it back as a space.
-            allow_unicode="\x85" not in self.model_dump_json(),
-            width=100,
-        )
+        Told the same folder, `from_yaml` gives an equal recipe back.
+
+        Raises:
+            RecipeError: it would be too long to be read.
+        """
+        from prune_gui.recipe.plain_yaml import dump_yaml
+
+        return dump_yaml(self.model_dump(mode="json"))
 
     def renewed(self) -> Self:
         """Return the recipe as its YAML would be read now, with the methods there are now.
@@ -131,7 +143,8 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: a step no longer fits its method, or that is gone.
         """
-        return self.from_yaml(self.to_yaml(), folder=self._folder)
+        steps = [step.model_dump() | step.method.files for step in self.steps]
+        return self._validated(self.model_dump() | {"steps": steps}, tr("The recipe"), None)
 
     def with_steps(self, steps: tuple[Step, ...]) -> Self:
         """Return a recipe that differs in its steps alone.
@@ -143,39 +156,34 @@ class Recipe(BaseModel):
             raise RecipeError(tr("A recipe holds at most {most} steps.", most=MAX_STEPS))
         return self.model_copy(update={"steps": steps})
 
-    def locate(self, path: str) -> Path:
-        """Return where a file that the recipe names is."""
-        return (self._folder or Path()) / path
-
     def anchored(self) -> Self:
-        """Return a recipe that names the same files by absolute paths, wherever it will lie."""
-        return self.model_copy(update={"steps": tuple(map(self._anchor, self.steps))})
+        """Return an equal recipe that is written with absolute paths, wherever it will lie."""
+        return self._written(attrgetter("in_full"))
 
     def lying_in(self, folder: Path) -> Self:
-        """Return a recipe that names the same files from a file in `folder`."""
-        there = folder.absolute() == self.locate("").absolute()
-        return self if there else self.anchored()
+        """Return an equal recipe, written with absolute paths where others mean no such file there.
 
-    def _anchor(self, step: Step) -> Step:
-        paths = {
-            name: str(self.locate(path).absolute())
-            for name, field in type(step.method).model_fields.items()
-            if isinstance(field.json_schema_extra, dict)
-            and field.json_schema_extra.get("format") == "path"
-            and (path := getattr(step.method, name)) is not None
-        }
-        if not paths:
-            return step
-        return step.model_copy(update={"method": step.method.model_copy(update=paths)})
+        Args:
+            folder: of the file that the recipe will be written to.
+        """
+        return self._written(methodcaller("seen_from", folder))
+
+    def _written(self, write: Callable[[FilePath], FilePath]) -> Self:
+        steps = []
+        for step in self.steps:
+            files = {name: write(path) for name, path in step.method.files.items()}
+            method = step.method.model_copy(update=files)
+            steps.append(step.model_copy(update={"method": method}) if files else step)
+        return self.model_copy(update={"steps": tuple(steps)})
 
 
-def _not_yaml(source: str, error: yaml.MarkedYAMLError) -> str:
+def _not_yaml(source: str, error: yaml.MarkedYAMLError, text: str) -> str:
     if error.problem_mark is None:
         return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error.problem)
     return tr(
         "{recipe}: not YAML in line {line}: {reason}.",
         recipe=source,
-        line=error.problem_mark.line + 1,
+        line=min(error.problem_mark.line, text.count("\n")) + 1,  # libyaml counts the end as one
         reason=error.problem,
     )
 

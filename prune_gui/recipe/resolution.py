@@ -29,7 +29,7 @@ from prune_gui.recipe.codes import IN_FILE, KEPT
 from prune_gui.recipe.companions import Companions, file_entries, mask_entries
 from prune_gui.recipe.decided import Decided
 from prune_gui.recipe.explanation import Explanation
-from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.provenance import pruned_before
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import Layer
@@ -56,12 +56,14 @@ class Outcome:
         remarks: by target or pattern, what a person should know.
         predicates: by target, what it prunes there.
         total: (pruned entries, all entries) of all targets together.
+        files: those that the method named, as they were opened.
     """
 
     pruned: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     total: tuple[int, int] = (0, 0)
+    files: tuple[Checkpoint, ...] = ()
     _noted: list[tuple[object, Mapping[str, str]]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -194,6 +196,17 @@ class Resolution:
             sum(total for _, total in self.counts.values()),
         )
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the files that the last step names are still those that it was decided by."""
+        if not self.outcomes or not self.outcomes[-1].files:
+            return True
+        try:
+            found = tuple(map(self._companions.file, self.recipe.steps[-1].method.files.values()))
+        except RecipeError:
+            return False
+        return found == self.outcomes[-1].files
+
     def of_targets(self, number: int) -> tuple[int, int]:
         """Return (pruned entries, all entries) of the targets of a step, by all steps together."""
         if number not in self._of_targets:
@@ -217,8 +230,10 @@ class Resolution:
         try:
             infos, remarks = self._select(step)
             targets = [self._target(info) for info in infos]
+            files = tuple(map(self._companions.file, step.method.files.values()))
+            before = tuple((target.name, self._predicates(target.name)) for target in targets)
             decisions = self._decided.get(
-                (step.method, tuple((t.name, self._predicates(t.name)) for t in targets)),
+                (step.method, files, before),
                 lambda: step.method.decide(targets, monitor),
             )
         except RecipeError as error:
@@ -228,8 +243,8 @@ class Resolution:
         pruned, predicates = {}, {}
         for target, decision in zip(targets, decisions, strict=True):
             name = target.name
-            before, total = counts[name]
-            counts[name] = before + decision.pruned, total
+            already, total = counts[name]
+            counts[name] = already + decision.pruned, total
             pruned[name] = decision.pruned
             layers.setdefault(name, ())
             if decision.predicate is not None:
@@ -239,7 +254,7 @@ class Resolution:
             if remark := _together(decision.note, warning):
                 remarks[name] = remark
         in_all = sum(pruned.values()), sum(target.size for target in targets)
-        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates, in_all))
+        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates, in_all, files))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
 
     def _whole(self, name: str, part: stack.Part, dtype: torch.dtype) -> torch.Tensor:
@@ -334,7 +349,7 @@ class Resolution:
             shape=info.shape,
             remaining=total - pruned,
             weights=file_entries(self.checkpoint, info),
-            other=lambda path, what: self._companions.entries(self.recipe, path, info, what),
+            other=lambda path, what: self._companions.entries(path, info, what),
             alive=stack.alive(self.layers.get(info.name, ())),
             remembered=self._remembered,
         )
@@ -352,8 +367,7 @@ def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolutio
     """
     layers: dict[str, tuple[Layer, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
-    made = Provenance.of(checkpoint.metadata)
-    remembered = made.pruned if made is not None and made.form == "finalized" else {}
+    remembered = pruned_before(checkpoint.metadata)
     for info in checkpoint.tensors.values():
         if info.not_prunable:
             continue

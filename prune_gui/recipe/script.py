@@ -17,7 +17,6 @@ from prune_gui.pruning.methods.unstructured import L1Unstructured
 from prune_gui.recipe import scripted
 from prune_gui.recipe.codes import IN_FILE
 from prune_gui.recipe.exporting import metadata_for
-from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
 from prune_gui.recipe.step import Step
@@ -48,7 +47,7 @@ def as_prune_gui_does(step, names):
     """Prune what step number `step` of the recipe prunes, of the parameters named."""
     import prune_gui
 
-    recipe = prune_gui.Recipe.from_yaml(RECIPE, folder=FOLDER)
+    recipe = prune_gui.Recipe.from_yaml(RECIPE)
     with prune_gui.open_checkpoint(CHECKPOINT) as checkpoint:
         resolution = prune_gui.resolve(recipe.with_steps(recipe.steps[:step]), checkpoint)
         for name in names:
@@ -76,8 +75,7 @@ def python_script(resolution: Resolution, out: Path) -> str:
         parts.append(OURS)
     parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
     if len(parts) > 2:
-        parts.append(f"RECIPE = {resolution.recipe.to_yaml()!r}")
-        parts.append(f"FOLDER = Path({str(resolution.recipe.locate('').absolute())!r})")
+        parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
     parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, LAST]
     parts += [f"state[{alias!r}] = state[{name!r}]" for alias, name in _aliases(resolution)]
     parts += _saving(resolution, out)
@@ -130,7 +128,7 @@ def _steps(resolution: Resolution) -> Iterator[str]:
         names = _names(step, list(outcome.pruned), resolution.checkpoint)
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
         say = IN_TORCH.get(type(step.method))
-        said = say(step.method, names, resolution.recipe) if say else []
+        said = say(step.method, names) if say else []
         if not said:
             yield "# torch.nn.utils.prune cannot say this; Prune GUI works the masks out."
             yield f"as_prune_gui_does({number + 1}, {names})"
@@ -176,7 +174,7 @@ def _plain(method: L1Unstructured | LnStructured) -> bool:
     return others == (None, None, "remaining", 1.0)
 
 
-def _l1(method: L1Unstructured, names: str, _: Recipe) -> list[str]:
+def _l1(method: L1Unstructured, names: str) -> list[str]:
     if not _plain(method) or method.scope == "row":
         return []
     if method.scope == "local":
@@ -189,7 +187,7 @@ def _l1(method: L1Unstructured, names: str, _: Recipe) -> list[str]:
     ]
 
 
-def _ln(method: LnStructured, names: str, _: Recipe) -> list[str]:
+def _ln(method: LnStructured, names: str) -> list[str]:
     if not _plain(method) or method.scope != "local" or method.n == "nuc":
         return []
     order = 2.0 if method.n == "fro" else float(method.n)
@@ -198,12 +196,12 @@ def _ln(method: LnStructured, names: str, _: Recipe) -> list[str]:
     return [f"for name in {names}:", f"    {call}"]
 
 
-def _identity(_: Identity, names: str, __: Recipe) -> list[str]:
+def _identity(_: Identity, names: str) -> list[str]:
     return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
 
 
-def _given(method: CustomFromMask, names: str, recipe: Recipe) -> list[str]:
-    path = recipe.locate(method.mask).absolute()
+def _given(method: CustomFromMask, names: str) -> list[str]:
+    path = Path(method.mask)
     if path.suffix != ".safetensors" or method.take == "zeros":
         return []
     return [
@@ -213,7 +211,7 @@ def _given(method: CustomFromMask, names: str, recipe: Recipe) -> list[str]:
     ]
 
 
-def _channels(method: Channels, names: str, _: Recipe) -> list[str]:
+def _channels(method: Channels, names: str) -> list[str]:
     return [
         f"channels = {_text(list(method.channels))}",
         f"for name in {names}:",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from types import MappingProxyType
@@ -33,8 +35,15 @@ RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 MULTIPLES: Final = {"%": 0.01, "k": 1e3, "m": 1e6, "b": 1e9}
 CONDITION: Final = re.compile(
-    rf"(?:^|\s+)(?P<field>{'|'.join((*TEXTS, *NUMBERS))})(?P<relation>[<>]=?|[:=])(?P<value>\S*)"
+    rf"(?<!\S)(?P<field>{'|'.join((*TEXTS, *NUMBERS))})(?P<relation>[<>]=?|[:=])(?P<value>\S*)"
 )
+NUMBER: Final = re.compile(r"([\d_.e]+)([%kmb]?)")
+SEPARATOR: Final = re.compile(r"[,\[\]]|\s(?=!)")
+"""What parts patterns in a line, and the brackets in which it does not."""
+LITERAL: Final = re.compile(r"[^*?\[]|\[([^\]!])\]")
+"""A letter of a name in a glob, or one in brackets that means itself."""
+LONGEST: Final = 1000
+"""Characters of a pattern that is no plain name: the time to match grows with it."""
 NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
@@ -69,8 +78,11 @@ class Condition:
                     )
                 )
             return cls(field, relation, value.lower())
-        found = re.fullmatch(r"([\d_]*\.?\d+(?:e\d+)?)([%kmb]?)", value.lower())
-        if found is None:
+        number = math.inf
+        if found := NUMBER.fullmatch(value.lower()):
+            with suppress(ValueError):  # such as "_1" or "1e"
+                number = float(found[1]) * MULTIPLES.get(found[2], 1)
+        if number == math.inf:
             raise RecipeError(
                 tr(
                     "{condition} is no condition: after {field} comes a number, as in dims>1, "
@@ -79,7 +91,7 @@ class Condition:
                     field=field,
                 )
             )
-        return cls(field, relation, float(found[1]) * MULTIPLES.get(found[2], 1))
+        return cls(field, relation, number)
 
     def looks_at(self, tensor: TensorInfo, kinds: Kinds, counts: Counts) -> Looked:
         """Return what of a parameter it is about, to be told by `accepts`."""
@@ -123,11 +135,26 @@ class Pattern:
         """Read a pattern, such as "!encoder.* type:Linear size>1M".
 
         Raises:
-            RecipeError: a condition makes no sense.
+            RecipeError: a condition makes no sense, or it is too long.
         """
         meant = text.removeprefix("!")
-        conditions = tuple(Condition.parse(*found.groups()) for found in CONDITION.finditer(meant))
-        glob = CONDITION.sub("", meant).strip() if conditions else meant
+        if len(text) > LONGEST and _plain_name(meant) is None:
+            raise RecipeError(
+                tr(
+                    "a pattern has {length:,} characters, more than {limit:,}. Write several "
+                    "shorter ones.",
+                    length=len(text),
+                    limit=LONGEST,
+                )
+            )
+        found = list(CONDITION.finditer(meant))
+        if not found:
+            return cls(text.startswith("!"), meant, ())
+        starts = [0, *(one.end() for one in found)]
+        ends = [*(one.start() for one in found), len(meant)]
+        between = [meant[start:end] for start, end in zip(starts, ends, strict=True)]
+        glob = "".join([*(words.rstrip() for words in between[:-1]), between[-1]]).strip()
+        conditions = tuple(Condition.parse(*one.groups()) for one in found)
         return cls(text.startswith("!"), glob, conditions)
 
     def holds(self, tensor: TensorInfo, kinds: Kinds, counts: Counts) -> bool:
@@ -137,8 +164,15 @@ class Pattern:
 
 def patterns_in(line: str) -> tuple[str, ...]:
     """Return the patterns in a line, which commas part, and blanks before "!"; not in brackets."""
-    parts = re.split(r"(?:,|\s(?=!))(?![^\[]*\])", line)
-    return tuple(part.strip() for part in parts if part.strip())
+    ends, bracket = [len(line)], "["  # the nearest to the right
+    for found in reversed(list(SEPARATOR.finditer(line))):
+        if found[0] in "[]":
+            bracket = found[0]
+        elif bracket != "]":
+            ends.append(found.start())
+    starts = [0, *(end + 1 for end in reversed(ends[1:]))]
+    parts = (line[start:end].strip() for start, end in zip(starts, reversed(ends), strict=True))
+    return tuple(filter(None, parts))
 
 
 def select(
@@ -172,12 +206,33 @@ def select(
     return [tensor for tensor in tensors if includes(tensor) and not excludes(tensor)]
 
 
+def _plain_name(glob: str) -> str | None:
+    """Return the one name that a glob matches; None if it may match others."""
+    if "[" not in glob:
+        return None if "*" in glob or "?" in glob else glob
+    letters, end = [], 0
+    for found in LITERAL.finditer(glob):
+        if found.start() != end:
+            return None
+        letters.append(found[1] or found[0])
+        end = found.end()
+    return "".join(letters) if end == len(glob) else None
+
+
 def _matcher(
     patterns: Sequence[Pattern], counts: Counts, kinds: Kinds
 ) -> Callable[[TensorInfo], bool]:
     """Return what tells whether a tensor matches any of some patterns."""
-    plain = [translate(pattern.glob) for pattern in patterns if not pattern.conditions]
-    by_name = re.compile("|".join(plain) or r"(?!)").match
+    by_glob = []
+    exactly = set()
+    for pattern in patterns:
+        if not pattern.conditions:
+            name = _plain_name(pattern.glob)
+            if name is None:
+                by_glob.append(translate(pattern.glob))
+            else:
+                exactly.add(name)
+    by_name = re.compile("|".join(by_glob) or r"(?!)").match
     others = [
         (re.compile(translate(pattern.glob or "*")).match, pattern)
         for pattern in patterns
@@ -186,7 +241,7 @@ def _matcher(
 
     def matches(tensor: TensorInfo) -> bool:
         names = (tensor.name, *tensor.aliases)
-        if any(map(by_name, names)):
+        if not exactly.isdisjoint(names) or any(map(by_name, names)):
             return True
         return any(
             any(map(fits, names)) and pattern.holds(tensor, kinds, counts)

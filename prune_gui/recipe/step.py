@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
     Field,
     SerializeAsAny,
     StringConstraints,
+    ValidationInfo,
     model_serializer,
     model_validator,
 )
@@ -43,7 +45,7 @@ class Step(BaseModel):
         enabled: a step that is switched off keeps its place and prunes nothing.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     method: SerializeAsAny[Method]
     targets: Annotated[tuple[PatternText, ...], Field(min_length=1)]
@@ -51,7 +53,7 @@ class Step(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_flat(cls, value: object) -> object:
+    def _from_flat(cls, value: object, info: ValidationInfo) -> object:
         if not isinstance(value, Mapping) or isinstance(value.get("method"), Method):
             return value
         own = {key: value[key] for key in value if key in ("targets", "enabled")}
@@ -69,7 +71,8 @@ class Step(BaseModel):
                     methods=items(METHODS),
                 )
             )
-        return {"method": METHODS[name].model_validate(parameters), **own}
+        folder = info.context or Path()
+        return {"method": METHODS[name].model_validate(parameters, context=folder), **own}
 
     @model_serializer(mode="plain")
     def _to_flat(self) -> dict[str, Any]:

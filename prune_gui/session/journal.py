@@ -39,7 +39,6 @@ class Unsaved(BaseModel):
         checkpoint: the path of the file that was open.
         state: the name of its state dict; "" if it has no name.
         recipe: as YAML.
-        folder: where files that the recipe names by relative paths are.
         recipe_path: the file of the recipe, if it has one.
         written: when, in seconds since 1970.
         process: who wrote it: its number, and when it began.
@@ -50,7 +49,6 @@ class Unsaved(BaseModel):
     checkpoint: StatePath
     state: str = ""
     recipe: str
-    folder: StatePath
     recipe_path: StatePath | None = None
     written: Time
     process: tuple[PositiveInt, Time]
@@ -64,8 +62,7 @@ class Unsaved(BaseModel):
         return cls(
             checkpoint=_absolute(checkpoint.path),
             state=checkpoint.state_dict,
-            recipe=recipe.to_yaml(),
-            folder=_absolute(recipe.locate("")),
+            recipe=recipe.anchored().to_yaml(),
             recipe_path=session.recipe_path,
             written=time.time(),
             process=(os.getpid(), psutil.Process().create_time()),
@@ -78,7 +75,7 @@ class Unsaved(BaseModel):
             RecipeError: it cannot be read any more, for example because a plug-in is missing.
         """
         source = tr("The unsaved recipe")
-        return Recipe.from_yaml(self.recipe, source=source, folder=self.folder)
+        return Recipe.from_yaml(self.recipe, source=source)
 
     @property
     def writer_lives(self) -> bool:

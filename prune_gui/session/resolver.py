@@ -40,7 +40,11 @@ class Resolver:
             self._after = [replace(self._after[0], recipe=empty)]
         known = self._after[-1].recipe.steps
         same = 0
-        while same < min(len(known), len(recipe.steps)) and known[same] == recipe.steps[same]:
+        while (
+            same < min(len(known), len(recipe.steps))
+            and known[same] == recipe.steps[same]
+            and self._after[same + 1].is_current
+        ):
             same += 1
         del self._after[same + 1 :]
         for step in recipe.steps[same:]:

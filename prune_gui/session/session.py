@@ -29,6 +29,7 @@ class Session:
         named_states: recipes that the user gave names to.
         kept_states: those of them that are on disk, see `session/named_states.py`.
         made: how this program made the checkpoint; None if it did not.
+        remarks: what a person should know about the checkpoint, one sentence each.
         recipe_path: the file the recipe was read from or last saved to, if any.
     """
 
@@ -44,7 +45,8 @@ class Session:
         self.outline = Outline(checkpoint.tensors.values(), lambda: checkpoint.kinds)
         self.resolver = Resolver(checkpoint)
         self.spectra = Spectra(checkpoint)
-        self.made = Provenance.of(checkpoint.metadata)
+        self.made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
+        self.remarks = (*checkpoint.warnings, *(self.made.remarks if self.made else ()))
         self.history = History.begin(recipe or Recipe())
         self.named_states = dict(named_states or {})
         self.kept_states = dict(self.named_states)

@@ -39,6 +39,9 @@ def test_amounts_are_read_as_a_person_writes_them(text, amounts):
         ("50% to 10% by 10%", "Write amounts such as"),
         ("0 to 1e9 by 1", "is no amount"),
         ("0 to 1000000000 by 1", "more than 1,000 amounts"),
+        ("0.1 to 0.2 by 0.000000000000000000000001", "more than 1,000 amounts"),
+        ("9" * 5000, "is no amount"),
+        ("1," * 5001, "more than 1,000 amounts"),
     ],
 )
 def test_what_is_no_amount_says_why(text, reason):

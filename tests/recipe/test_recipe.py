@@ -149,9 +149,8 @@ def test_a_place_is_a_step_only_among_the_steps():
 def test_files_beside_the_recipe_are_found_there(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(DESIGNED)
-    recipe = Recipe.load(path)
-    assert recipe.locate("scores.safetensors") == tmp_path / "scores.safetensors"
-    assert recipe.with_steps(()).locate("x") == tmp_path / "x"
+    method = Recipe.load(path).steps[1].method
+    assert method.importance == str(tmp_path / "scores.safetensors")
 
 
 def test_a_missing_recipe_is_named(tmp_path):
@@ -172,6 +171,6 @@ def test_a_recipe_that_is_to_lie_elsewhere_names_its_files_in_full(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(DESIGNED)
     recipe = Recipe.load(path)
-    assert recipe.lying_in(tmp_path) is recipe
+    assert "importance: scores.safetensors" in recipe.lying_in(tmp_path).to_yaml()
     elsewhere = recipe.lying_in(tmp_path / "other").to_yaml()
     assert f"importance: {tmp_path / 'scores.safetensors'}" in elsewhere

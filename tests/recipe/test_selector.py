@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import time
+from contextlib import suppress
+from fnmatch import fnmatchcase
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prune_gui.checkpoint import TensorInfo, open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe, resolve, select
+from prune_gui.recipe.amounts import parse_amounts
+from prune_gui.recipe.selector import LONGEST, Pattern, patterns_in
+from prune_gui.session import Outline
 
 NAMES = [
     "encoder.layer.0.attention.self.query.weight",
@@ -89,6 +99,71 @@ def test_a_condition_without_sense_is_refused_by_name(text):
         select([text], TYPED)
     with pytest.raises(RecipeError, match=r"step 1.*no condition"):
         Recipe.from_yaml(f"version: 1\nsteps:\n- {{method: identity, targets: ['{text}']}}")
+
+
+@pytest.mark.parametrize("number", ["_1", "1_", "1__0", "_", "1e", "e5", ".", "1e999", "1e308b"])
+def test_what_python_takes_for_no_number_is_no_condition(number):
+    with pytest.raises(RecipeError, match="is no condition"):
+        select([f"size>{number}"], TENSORS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " " * 100_000 + "x",
+        "size" + " " * 100_000,
+        "size>" + "1" * 100_000 + "x",
+        "size>" + "1_" * 50_000 + "x",
+        "size>" + "1e" * 50_000,
+        ",[" * 50_000,
+        "," * 100_000,
+        "[" * 100_000,
+        "]" * 100_000,
+        " !" * 50_000,
+        "[a]" * 33_000,
+        "type:" * 20_000,
+        "*a" * 50_000,
+    ],
+    ids=lambda text: f"{text[:6]!r}",
+)
+def test_a_long_text_is_read_or_refused_at_once(text):
+    began = time.monotonic()
+    with suppress(RecipeError):
+        for pattern in patterns_in(text):
+            Pattern.parse(pattern)
+    with suppress(RecipeError):
+        Pattern.parse(text)
+    with suppress(RecipeError):
+        Outline(TENSORS).matches(text[:LONGEST])  # the line in the window is no longer
+    with suppress(ValueError):
+        parse_amounts(text)
+    assert (
+        time.monotonic() - began < 5
+    )  # a few hundredths on an idle machine; the old ones: minutes
+
+
+def test_many_stars_and_a_long_name_match_at_once():
+    name = "a" * 1_000_000
+    long = TensorInfo(name, (2,), "float32")
+    began = time.monotonic()
+    assert select(["*a" * 400 + "b"], [long]) == []
+    assert select([name], [long]) == [long]
+    assert time.monotonic() - began < 5
+
+
+@given(st.text("ab[]!*?^-\\.", max_size=8), st.text("ab[]!*?^-\\.", max_size=4))
+def test_globs_match_as_the_shell_does_plain_names_or_not(glob, name):
+    found = select([glob], [TensorInfo(name, (2,), "float32")]) if glob[:1] != "!" else []
+    assert bool(found) == (glob[:1] != "!" and fnmatchcase(name, glob))
+
+
+words = st.sampled_from([",", " ", "  ", "!", "[", "]", "a", "*", "size>1", "type:b"])
+
+
+@given(st.lists(words, max_size=15).map("".join))
+def test_a_line_is_parted_at_commas_and_before_exclamation_marks_but_not_in_brackets(line):
+    parts = re.split(r"(?:,|\s(?=!))(?![^\[]*\])", line)  # what is meant, in quadratic time
+    assert patterns_in(line) == tuple(part.strip() for part in parts if part.strip())
 
 
 def test_kinds_are_only_looked_for_if_they_matter():

@@ -169,10 +169,12 @@ def test_a_recipe_that_cannot_be_kept_harms_nothing(tmp_path, session, caplog):
 
 
 def test_files_beside_the_recipe_are_still_found(tmp_path, session):
-    beside = Recipe.from_yaml(Recipe(steps=[STEP]).to_yaml(), folder=Path("elsewhere"))
+    scored = "steps: [{method: lamp, targets: ['*'], importance: scores.pt}]"
+    beside = Recipe.from_yaml(scored, folder=Path("elsewhere"))
     session.history = session.history.act("Add", beside)
     unsaved = journal_module.Unsaved.of(session)
-    assert unsaved.parsed().locate("scores.pt") == Path("elsewhere/scores.pt").absolute()
+    [step] = unsaved.parsed().steps
+    assert step.method.importance == str(Path("elsewhere/scores.pt").absolute())
 
 
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="a process that ended is gone at once here")

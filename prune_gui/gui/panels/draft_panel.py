@@ -354,7 +354,10 @@ class DraftPanel(QWidget):
         self._show_outcome()
 
     def _step(self) -> Step | None:
-        method, targets = self.form.method(), self.targets.patterns()
+        session = self._workbench.session
+        beside = session and (session.recipe_path or session.checkpoint.path)
+        method = self.form.method(beside.parent if beside else None)
+        targets = self.targets.patterns()
         if method is None or not targets:
             return None
         enabled = self._editing[1].enabled if self._editing else True

@@ -215,6 +215,7 @@ class PathField(Field):
 
     def __init__(self, *, optional: bool) -> None:
         super().__init__()
+        self._value: object = None
         self._line = _PathLine(Qt.TextElideMode.ElideMiddle)
         self._line.setPlaceholderText(
             tr("none: rank the weights themselves") if optional else tr("a file")
@@ -231,10 +232,11 @@ class PathField(Field):
 
     def value(self) -> object:
         """Return the path; None if there is none."""
-        return self._line.text().strip() or None
+        return self._value
 
     def set_value(self, value: object) -> None:
         """Show a path."""
+        self._value = value
         self._line.blockSignals(True)
         self._line.setText(str(value) if value else "")
         self._line.blockSignals(False)
@@ -245,7 +247,8 @@ class PathField(Field):
             self._button.setIcon(icon("open"))
         super().changeEvent(event)
 
-    def _edited(self, _: str) -> None:
+    def _edited(self, text: str) -> None:
+        self._value = text.strip() or None
         self.changed.emit()
 
     def _browse(self) -> None:

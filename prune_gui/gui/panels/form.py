@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
@@ -108,14 +109,18 @@ class MethodForm(QWidget):
         for name, field in self._fields.items():
             field.set_value(getattr(method, name))
 
-    def method(self) -> Method | None:
-        """Return the method as the fields have it; None, and messages, if it cannot be so."""
+    def method(self, folder: Path | None = None) -> Method | None:
+        """Return the method as the fields have it; None, and messages, if it cannot be so.
+
+        Args:
+            folder: in which files with relative paths are; None: the current folder.
+        """
         if self._method is None:
             return None
         values = {name: field.value() for name, field in self._fields.items()}
         given = {name: value for name, value in values.items() if value is not None}
         try:
-            method = self._method.model_validate(given)
+            method = self._method.model_validate(given, context=folder)
         except ValidationError as error:
             self._say(_messages(self._method, error))
             return None

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 
+LONGEST = 1 << 20
+"""Characters of the line: Qt by itself cuts off what is beyond 32,767, and with it targets."""
+
+
 class TargetsField(QWidget):
     """A line of globs, what follows the selection, and how much the globs choose.
 
@@ -47,6 +51,7 @@ class TargetsField(QWidget):
                 conditions=tr(LANGUAGE),
             )
         )
+        self.line.setMaxLength(LONGEST)
         self.line.setAcceptDrops(False)  # a file is for the window, which opens it
         Terms(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)

@@ -32,6 +32,7 @@ from prune_gui.gui.panels.terms import LANGUAGE, Terms
 from prune_gui.gui.panels.tree_model import Column, TreeModel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
+from prune_gui.recipe.selector import LONGEST
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -71,6 +72,7 @@ class TreePanel(QWidget):
         )
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
+        self.filter.setMaxLength(LONGEST)
         self.filter.setAcceptDrops(False)  # a file is for the window, which opens it
         self._funnel = self.filter.addAction(
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
@@ -134,7 +136,7 @@ class TreePanel(QWidget):
         self._found.hide()
         checkpoint = self._workbench.session.checkpoint
         self.tree.header().setToolTip(one_line(checkpoint.description))
-        number = len(checkpoint.warnings)
+        number = len(self._workbench.session.remarks)
         self._remarks.setText(
             trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
         )
@@ -154,8 +156,8 @@ class TreePanel(QWidget):
 
     def _show_remarks(self) -> None:
         assert self._workbench.session is not None
-        checkpoint = self._workbench.session.checkpoint
-        show_remarks(self, checkpoint.path.name, checkpoint.warnings)
+        session = self._workbench.session
+        show_remarks(self, session.checkpoint.path.name, session.remarks)
 
     def _count(self) -> None:
         if self._workbench.shown is not None:

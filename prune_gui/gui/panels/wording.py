@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
 from prune_gui.language import clauses, later, number, tr, trn
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
+from prune_gui.pruning.methods.channels import in_ranges
 from prune_gui.pruning.methods.n_m import NM
 
 if TYPE_CHECKING:
@@ -231,8 +231,4 @@ def ranges(channels: object) -> str:
     """Return channels as a person writes them, "3, 7, 12-15"; a text as it is."""
     if not isinstance(channels, tuple):
         return str(channels)
-    parts: list[str] = []
-    for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
-        some = [channel for _, channel in run]
-        parts += [f"{some[0]}-{some[-1]}"] if len(some) > 2 else map(str, some)
-    return ", ".join(parts)
+    return in_ranges(channels)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -76,11 +77,35 @@ KINDS: Final[dict[Quantity, Kind]] = {
 }
 
 
-@dataclass(slots=True)
-class Ends:
-    """How far the numbers of some pictures reach from zero, found by going through all of them."""
+MOST_KNOWN: Final = 64
+"""Pictures of which it is kept how far their numbers reach."""
 
-    known: dict[Hashable, float] = field(default_factory=dict)
+
+class Ends:
+    """How far the numbers of some pictures reach from zero, found by going through all of them.
+
+    The engine finds it; the window reads it, and forgets all of it when another file is opened.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, float] = {}
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> float | None:
+        """Return how far the numbers of a picture reach; None if nobody has kept it."""
+        return self._known.get(key)
+
+    def keep(self, key: Hashable, reach: float) -> None:
+        """Keep how far the numbers of a picture reach; the oldest is forgotten for it."""
+        with self._lock:
+            while len(self._known) >= MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = reach
+
+    def forget(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._known.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,16 +207,11 @@ class WeightsPainter:
         """Return how far the numbers of the whole parameter reach from zero."""
         from prune_gui.audit.readings import reach_of, reach_of_weights
 
-        known, subject = self.ends.known, self.subject
-        if self.numbers_key not in known:
+        reach, subject = self.ends.get(self.numbers_key), self.subject
+        if reach is None:
             if self.quantity in ("value", "size"):
                 reach = reach_of_weights(subject.resolution.checkpoint, subject.name, monitor)
             else:
                 reach = reach_of(self._measure(), subject.info.numel, monitor)
-            while len(known) >= MOST_KNOWN:
-                known.pop(next(iter(known)))
-            known[self.numbers_key] = reach
-        return known[self.numbers_key]
-
-
-MOST_KNOWN: Final = 64
+            self.ends.keep(self.numbers_key, reach)
+        return reach

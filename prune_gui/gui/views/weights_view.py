@@ -152,7 +152,7 @@ class WeightsView(ProfiledView):
             text = unbroken(tr("not ranked"))
             said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
         self._legend.setText(SPACE.join(said))
-        self._bar.show_ramp(painter.ramp, self._ends.known.get(painter.numbers_key, 0.0))
+        self._bar.show_ramp(painter.ramp, self._ends.get(painter.numbers_key) or 0.0)
 
     def _titles(self) -> Titles:
         quantity: Quantity = self._quantity.currentData()
@@ -164,5 +164,5 @@ class WeightsView(ProfiledView):
         return f"{self._bar.html}{SPACE}{super().legend()}"
 
     def _forget(self) -> None:
-        self._ends.known.clear()
+        self._ends.forget()
         self._files = None

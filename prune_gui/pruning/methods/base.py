@@ -30,6 +30,7 @@ from pydantic import (
 from prune_gui.errors import RecipeError
 from prune_gui.language import later, tr
 from prune_gui.pruning.amount import AmountOf, units_wanted
+from prune_gui.pruning.methods.files import FileName, FilePath
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -136,7 +137,8 @@ class Decision:
 class Method(BaseModel):
     """One way of choosing what to prune. Subclasses add typed parameters and `decide`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # JSON has no NaN and infinity: a recipe would be written without them, and so with defaults.
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     name: ClassVar[str]
     """In recipes and on the command line; torch's name where torch has the method."""
@@ -154,6 +156,11 @@ class Method(BaseModel):
     def __hash__(self) -> int:
         return hash(repr(self))
 
+    @property
+    def files(self) -> dict[str, FilePath]:
+        """The files that it names, by field."""
+        return {name: value for name, value in self if isinstance(value, FilePath)}
+
     @abstractmethod
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide what to prune of each target: a pure function of the targets.
@@ -168,7 +175,7 @@ class ScoredMethod(Method):
     """A method that ranks entries by their weights, or by scores that were made elsewhere."""
 
     importance: Annotated[
-        str | None,
+        FileName | None,
         Field(
             description=later(
                 "A file of scores by parameter name, ranked by absolute value in place of the "
@@ -178,7 +185,7 @@ class ScoredMethod(Method):
         ),
     ] = None
     moved_from: Annotated[
-        str | None,
+        FileName | None,
         Field(
             description=later(
                 "A checkpoint of the weights as they were; entries are ranked by how far they "

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import Blocks
 
+Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
+"""The number of entries of a block has to fit into 64 bits."""
+
 FLAT: Final = later(
     "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
     "targets, or use an unstructured method."
@@ -41,9 +44,9 @@ class Block(ScoredMethod):
 
     A target is seen as a matrix, dimension 0 against all the others: Gray et al., "GPU Kernels for
     Block-Sparse Weights", 2017. Entries that an earlier step pruned count as zeros; a block counts
-    for as long as one is left. Blocks of equal norm go lowest index first, row by row; those whose
-    norm is NaN or infinite rank as the largest. All blocks of a step have one size, so that their
-    norms compare between targets as they are.
+    for as long as one is left. Blocks of equal norm go lowest index first, row by row; an
+    infinite norm ranks above every finite one, and NaN above infinity. All blocks of a step have
+    one size, so that their norms compare between targets as they are.
     """
 
     name: ClassVar[str] = "block"
@@ -51,8 +54,8 @@ class Block(ScoredMethod):
     unit: ClassVar[Literal["entry", "channel", "block"]] = "block"
 
     amount: Amount = 0.5
-    height: Annotated[StrictInt, Field(ge=1, description=later("Rows of a block."))] = 4
-    width: Annotated[StrictInt, Field(ge=1, description=later("Columns of a block."))] = 4
+    height: Annotated[Side, Field(description=later("Rows of a block."))] = 4
+    width: Annotated[Side, Field(description=later("Columns of a block."))] = 4
     n: Norm = 2
     scope: Scope = "local"
     amount_of: Of = "remaining"

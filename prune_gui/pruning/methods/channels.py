@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import later, tr, trn
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 MOST: Final = 1 << 20
-"""Channels that a text may name: more are a slip of the finger."""
+"""Channels that a step may name: more are a slip of the finger."""
+MAX_DIGITS: Final = 18
+"""Of the number of a channel."""
+LISTED: Final = 100
+"""Channels up to which a recipe file has a list of them; of more it has a text of ranges."""
 
 
 def _listed(given: object) -> object:
@@ -28,20 +33,31 @@ def _listed(given: object) -> object:
     for part in filter(None, map(str.strip, given.split(","))):
         first, dash, last = (word.strip() for word in part.partition("-"))
         numbers = (first, last) if dash else (first,)
-        if not all(number.isascii() and number.isdigit() for number in numbers):
+        if not all(number.isascii() and number.isdigit() for number in numbers) or (
+            len(part) > 2 * MAX_DIGITS
+        ):
             raise ValueError(
                 tr(
                     "{part!r} names no channels; write numbers and ranges: 3, 7, 12-15",
                     part=part,
                 )
             )
-        some = range(int(first), int(numbers[-1]) + 1)
-        if not some:
+        start, stop = int(first), int(numbers[-1]) + 1
+        if start >= stop:
             raise ValueError(tr("the range {part} holds no channels", part=part))
-        if len(found) + len(some) > MOST:
+        if len(found) + stop - start > MOST:
             raise ValueError(tr("the range {part} holds too many channels", part=part))
-        found += some
+        found += range(start, stop)
     return tuple(found)
+
+
+def in_ranges(channels: Sequence[int]) -> str:
+    """Return channels as a person writes them: "3, 7, 12-15"."""
+    parts: list[str] = []
+    for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
+        some = [channel for _, channel in run]
+        parts += [f"{some[0]}-{some[-1]}"] if len(some) > 2 else map(str, some)
+    return ", ".join(parts)
 
 
 def _each_once(channels: tuple[int, ...]) -> tuple[int, ...]:
@@ -65,10 +81,15 @@ class Channels(Method):
     channels: Annotated[
         tuple[StrictInt, ...],
         BeforeValidator(_listed),
+        Field(max_length=MOST),
         AfterValidator(_each_once),
         Field(description=later("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
     ]
     dim: Dim = 0
+
+    @field_serializer("channels", when_used="json")
+    def _written(self, channels: tuple[int, ...]) -> list[int] | str:
+        return list(channels) if len(channels) <= LISTED else in_ranges(channels)
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Prune the channels of each target that are listed."""

@@ -10,6 +10,7 @@ from pydantic import Field
 from prune_gui.errors import RecipeError
 from prune_gui.language import later, tr
 from prune_gui.pruning.methods.base import Decision, Method, Target
+from prune_gui.pruning.methods.files import FileName
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -39,7 +40,7 @@ class CustomFromMask(Method):
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     mask: Annotated[
-        str,
+        FileName,
         Field(
             description=later("A file of masks, one tensor of 0 and 1 per parameter name."),
             json_schema_extra={"format": "path"},

@@ -25,8 +25,8 @@ class Lamp(ScoredMethod, OverallMethod):
     Lee et al., "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021. Zeros score 0, the
     one largest entry of a target 1 (n equal ones 1/n), and all others at most 1/2: so a target
     keeps its largest entry until all targets are down to theirs. Of equal scores those of an
-    earlier target go first, then the lowest flat index. NaN and infinity rank as the largest and
-    have no part in the sums.
+    earlier target go first, then the lowest flat index. Infinity ranks above every finite entry,
+    NaN above infinity, and neither has a part in the sums.
     """
 
     name: ClassVar[str] = "lamp"

@@ -47,7 +47,8 @@ class NM(ScoredMethod):
 
     Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021: 2:4 and 4:8 are what hardware
     runs. Entries that an earlier step pruned rank lowest and count among the m - n that go. Of
-    equal scores the lowest index goes first; NaN and infinity rank as the largest.
+    equal scores the lowest index goes first; infinity ranks above every finite score, and NaN above
+    infinity.
     """
 
     name: ClassVar[str] = "n_m"

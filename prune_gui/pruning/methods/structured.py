@@ -115,8 +115,8 @@ class LnStructured(ScoredMethod, ChannelMethod):
     """Prune the channels of least p-norm, taken over all other dimensions.
 
     Entries that an earlier step pruned count as zeros. Channels of equal norm go lowest index
-    first; a channel whose norm is NaN or infinite ranks as the largest. In a global step a norm is
-    divided by (number of entries)^(1/p), so that layers compare; for n = 0 by that number.
+    first; an infinite norm ranks above every finite one, and NaN above infinity. In a global step a
+    norm is divided by (number of entries)^(1/p), so that layers compare; for n = 0 by that number.
     """
 
     name: ClassVar[str] = "ln_structured"

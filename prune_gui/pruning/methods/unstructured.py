@@ -130,8 +130,8 @@ class OverallMethod(Method):
 class L1Unstructured(ScoredMethod, RankedMethod):
     """Prune the entries of least absolute value (or of least absolute score, if scores are given).
 
-    Of equal scores the lowest flat index goes first, an earlier target before a later one. NaN and
-    infinity rank as the largest.
+    Of equal scores the lowest flat index goes first, an earlier target before a later one.
+    Infinity ranks above every finite score, and NaN above infinity.
     """
 
     name: ClassVar[str] = "l1_unstructured"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
+from prune_gui.pruning import joining, parallel
 from prune_gui.pruning.lamp_joining import LOOKS
 from prune_gui.pruning.methods import METHODS, Decision, Target
 from prune_gui.pruning.predicates import EntryCut
@@ -176,6 +176,31 @@ def test_the_scale_of_a_layer_does_not_matter(made, share, powers):
         strict=True,
     ):
         assert np.array_equal(gone(one, tensor), gone(other, tensor))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("power", [1013, 600, -600, -1060])
+def test_numbers_whose_squares_overflow_or_vanish_are_scored_as_any_others(
+    monkeypatch, power, small
+):
+    if not small:
+        monkeypatch.setattr(joining, "TOGETHER", 0)
+    generator = torch.Generator().manual_seed(0)
+    tensors = [
+        torch.randint(-999, 999, (n,), generator=generator).double() for n in (700, 90, 400, 1)
+    ]
+    tensors[1][:3] = torch.tensor([math.nan, math.inf, -math.inf])
+    alive = np.ones(700, bool)
+    alive[int(tensors[0].abs().argmax())] = False
+    scaled = [torch.ldexp(tensors[0], torch.tensor(power)), *tensors[1:]]
+    scaled[0][~torch.from_numpy(alive)] = 2.0**1000
+    wanted = lamp(target(tensors[0], alive), *map(target, tensors[1:]), amount=0.6)
+    found = lamp(target(scaled[0], alive), *map(target, scaled[1:]), amount=0.6)
+    assert 0 < found[0].pruned < 699
+    for one, other, tensor in zip(found, wanted, tensors, strict=True):
+        there = alive if tensor is tensors[0] else slice(None)
+        assert np.array_equal(gone(one, tensor)[there], gone(other, tensor)[there])
 
 
 @given(targets(anything), st.floats(0, 1))

@@ -1,0 +1,154 @@
+"""Reading and writing YAML of plain values alone: what a hostile text could do is never built.
+
+A recipe needs mappings, lists, texts, numbers, true, false and null. Everything else that YAML has
+(anchors and aliases, merges, tags, directives, dates, several documents) is refused, and so is a
+text that is too long or too deep, while the parser is still reading it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import yaml
+from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.resolver import Resolver
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr
+
+if TYPE_CHECKING:
+    from yaml.error import Mark
+
+MAX_BYTES: Final = 8 << 20
+"""A recipe of a hundred thousand full names takes half of it."""
+MAX_NODES: Final = 300_000
+"""Values and keys in one text; about a second of work."""
+MAX_DEPTH: Final = 20
+"""Lists and mappings within each other. A recipe has four."""
+MAX_NUMBER_LENGTH: Final = 100
+"""Characters up to which a plain word may be a number; a longer one is a text."""
+
+DIRECTIVE: Final = re.compile("(?:^|[\n\r\x85\u2028\u2029\ufeff])%")
+"""A line that YAML takes for a directive. libyaml needs quadratic time for many of them."""
+
+# The C parser is some twenty times as fast; PyYAML has it wherever libyaml is installed.
+LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+_resolver: Final[Any] = Resolver()
+_constructor = SafeConstructor()
+_MAKE: Final = {
+    f"tag:yaml.org,2002:{name}": getattr(SafeConstructor, f"construct_yaml_{name}")
+    for name in ("null", "bool", "int", "float")
+}
+
+
+def load_yaml(text: str) -> object:
+    """Return the value that a YAML text stands for; None of an empty one.
+
+    Plain words mean what they do to `yaml.safe_load`, but that dates and merge keys are texts.
+
+    Raises:
+        yaml.YAMLError: it is not YAML, holds what is refused (see above), or a key twice. No other
+            error is raised, whatever the text.
+    """
+    if len(text) > MAX_BYTES:
+        raise yaml.YAMLError(tr("it is longer than {limit:,} characters", limit=MAX_BYTES))
+    if DIRECTIVE.search(text):
+        raise yaml.YAMLError(tr("it has directives, which begin with %"))
+    document: list[Any] = []
+    stack: list[list[Any] | dict[str, Any]] = [document]
+    keys: list[str | None] = [None]  # for each of the stack, the key whose value comes next
+    nodes = 0
+    try:
+        for event in yaml.parse(text, Loader=LOADER):
+            if isinstance(event, yaml.NodeEvent):
+                nodes += 1
+                _check(event, nodes, len(stack), len(document))
+                value = _value(event)
+                into, key = stack[-1], keys[-1]
+                if isinstance(into, list):
+                    into.append(value)
+                elif key is None:
+                    keys[-1] = _key(value, into, event)
+                else:
+                    into[key] = value
+                    keys[-1] = None
+                if isinstance(value, list | dict):
+                    stack.append(value)
+                    keys.append(None)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                stack.pop()
+                keys.pop()
+    except UnicodeError as error:
+        raise yaml.YAMLError(tr("it holds half of a surrogate pair")) from error
+    return document[0] if document else None
+
+
+def dump_yaml(value: object) -> str:
+    """Return plain values as YAML, which `load_yaml` reads.
+
+    Raises:
+        RecipeError: it would be too long to be read, or holds half of a surrogate pair.
+    """
+    options = {"Dumper": DUMPER, "sort_keys": False, "width": 100}
+    try:
+        text: str = yaml.dump(value, allow_unicode=True, **options)
+        if "\x85" in text:  # PyYAML writes this one line break as it is, and reads it as a space
+            text = yaml.dump(value, allow_unicode=False, **options)
+    except UnicodeError as error:
+        raise RecipeError(
+            tr("The recipe cannot be written: a name in it is no Unicode text. Rename the file.")
+        ) from error
+    # No line has more than a key and a value.
+    if len(text.encode()) > MAX_BYTES or 2 * text.count("\n") > MAX_NODES:
+        raise RecipeError(
+            tr("The recipe is too long to be written. Use globs as targets, and fewer steps.")
+        )
+    return text
+
+
+def _check(event: yaml.NodeEvent, nodes: int, depth: int, documents: int) -> None:
+    """Refuse an event before anything is made of it."""
+    if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+        raise _refused(tr("anchors and aliases (& and *) are not allowed"), event)
+    if getattr(event, "tag", None) is not None:
+        raise _refused(tr("tags (!) are not allowed"), event)
+    if depth == 1 and documents:
+        raise _refused(tr("a second document begins here"), event)
+    if depth > MAX_DEPTH:
+        raise _refused(tr("lists and mappings are nested too deep"), event)
+    if nodes > MAX_NODES:
+        raise _refused(tr("there are more than {limit:,} values", limit=MAX_NODES), event)
+
+
+def _value(event: yaml.NodeEvent) -> Any:  # noqa: ANN401 - whatever the text holds
+    """Return an empty list or mapping, or what a scalar stands for."""
+    if isinstance(event, yaml.SequenceStartEvent):
+        return []
+    if isinstance(event, yaml.MappingStartEvent):
+        return {}
+    assert isinstance(event, yaml.ScalarEvent)
+    text: str = event.value
+    if not event.implicit[0] or len(text) > MAX_NUMBER_LENGTH:
+        return text
+    tag = _resolver.resolve(yaml.ScalarNode, text, (True, False))
+    if tag not in _MAKE:
+        return text
+    try:
+        return _MAKE[tag](_constructor, yaml.ScalarNode(tag, text))
+    except ValueError as error:
+        raise _refused(tr("{text!r} is no number", text=text), event) from error
+
+
+def _key(value: object, into: dict[str, Any], event: yaml.NodeEvent) -> str:
+    if not isinstance(value, str):
+        raise _refused(tr("the name of a field is no text"), event)
+    if value in into:
+        raise _refused(tr("{field!r} is there twice", field=value), event)
+    return value
+
+
+def _refused(problem: str, event: yaml.NodeEvent) -> ConstructorError:
+    return ConstructorError(None, None, problem, cast("Mark", event.start_mark))

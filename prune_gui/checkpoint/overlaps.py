@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
-from prune_gui.checkpoint.torch_unpickling import extent
+from prune_gui.checkpoint.torch_claims import extent
 
 MAX_COMPARISONS: Final = 1 << 19
 """Between views that lie interleaved; what is left after them is taken to overlap."""

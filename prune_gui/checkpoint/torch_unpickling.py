@@ -8,11 +8,9 @@ from it, and only what is listed in this file is ever called.
 from __future__ import annotations
 
 import _codecs
-import math
-import re
 from abc import ABC, abstractmethod
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, BinaryIO, Final, cast
@@ -21,6 +19,7 @@ import torch
 import torch._tensor
 import torch._utils
 
+from prune_gui.checkpoint import pickle_calls
 from prune_gui.checkpoint.pickle_machine import (
     DAMAGED,
     OPAQUE,
@@ -30,40 +29,26 @@ from prune_gui.checkpoint.pickle_machine import (
     Made,
     Opaque,
 )
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ENTRIES
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS
+from prune_gui.checkpoint.torch_claims import (
+    STORAGE_DTYPES,
+    TYPES,
+    Storage,
+    are_sizes,
+    attribute,
+    check_hooks,
+    checked_numel,
+    checked_view,
+    set_bits,
+)
 from prune_gui.language import later
 
-STORAGE_DTYPES: Final = {
-    "DoubleStorage": torch.float64,
-    "FloatStorage": torch.float32,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "ComplexDoubleStorage": torch.complex128,
-    "ComplexFloatStorage": torch.complex64,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-    "QInt32Storage": torch.qint32,
-    "QInt8Storage": torch.qint8,
-    "QUInt8Storage": torch.quint8,
-    "UntypedStorage": torch.uint8,
-}
-"""The dtypes of the storage types that torch names in its files."""
 COMPRESSED_LAYOUTS: Final = {
     torch.sparse_csr,
     torch.sparse_bsr,
     torch.sparse_csc,
     torch.sparse_bsc,
 }
-
-TYPES: Final = re.compile(
-    r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_(tensor|channel)_\w+"
-    rf"|{'|'.join(ENTRY_BITS)}|u?int[1-7]|bits\w+)"
-)
-"""Classes, dtypes and schemes of torch that are named, and called by nothing that torch writes."""
 
 
 class Storages(ABC):
@@ -89,26 +74,6 @@ class Storages(ABC):
         Raises:
             CheckpointError: there is not enough memory.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """A block of memory that a pickle refers to.
-
-    Attributes:
-        values: its bytes.
-        dtype: of its elements; newer dtypes lie in storages of bytes.
-        kind: the class of storages that the file names.
-    """
-
-    values: torch.UntypedStorage
-    dtype: torch.dtype
-    kind: type
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all elements."""
-        return self.values.nbytes()
 
 
 class Tensor:
@@ -190,7 +155,7 @@ class _TorchMachine(Machine):
         """Return a class, dtype or function of torch; take note of any other name."""
         if path in _CALLS:
             return _CALLS[path][0]
-        if TYPES.fullmatch(path) and (found := _attribute(path)) is not None:
+        if TYPES.fullmatch(path) and (found := attribute(path)) is not None:
             return found
         self.foreign[path] = None
         return Global(path)
@@ -250,7 +215,7 @@ class _TorchMachine(Machine):
             raise FalseClaimError(
                 later("it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}")
             )
-        if not (_are_sizes((numel,)) and key.isascii()):
+        if not (are_sizes((numel,)) and key.isascii()):
             raise FalseClaimError(
                 later(
                     "it holds a storage {key!r} of {entries} entries", key=key[:40], entries=numel
@@ -261,7 +226,7 @@ class _TorchMachine(Machine):
             case [] | [None]:
                 return storage
             case [(_, int() as start, int() as size)]:
-                if _are_sizes((start, size, numel - start - size)):
+                if are_sizes((start, size, numel - start - size)):
                     return self._part(key, storage, start, size)
         raise FalseClaimError(later("it describes a storage in a way torch does not write"))
 
@@ -314,15 +279,15 @@ class _TorchMachine(Machine):
                 pass
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-        entries = _checked_entries(storage, offset, shape, strides, dtype)
+        numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ENTRY_BITS:
             raise FalseClaimError(later("it holds a tensor of unknown dtype {dtype}", dtype=dtype))
         gradient, hooks, bits = (*arguments[4:], None, None, None)[:3]
-        _check_hooks(hooks)
+        check_hooks(hooks)
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
         tensor.set_(storage.values, offset, sizes, steps)
-        _set_bits(tensor, bits, entries, storage)
+        set_bits(tensor, bits, numel, storage)
         if gradient is True:
             tensor.requires_grad = True
         return tensor
@@ -342,12 +307,12 @@ class _TorchMachine(Machine):
                 pass
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-        entries = _checked_entries(storage, offset, shape, strides)
-        if entries * storage.dtype.itemsize > storage.nbytes:  # torch makes room for all of them
+        numel = checked_view(storage, offset, shape, strides)
+        if numel * storage.dtype.itemsize > storage.nbytes:  # torch makes room for all of them
             raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks, *_):
-                _check_hooks(hooks)
+                check_hooks(hooks)
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
         typed: Any = torch.TypedStorage
@@ -380,7 +345,7 @@ class _TorchMachine(Machine):
                 tuple() as shape,
                 *coalesced,
             ) if len(coalesced) < 2:
-                _entries((), shape)
+                checked_numel((), shape)
                 make = torch.sparse_coo_tensor
                 options = {"is_coalesced": coalesced[0] is True} if coalesced else {}
                 parts: tuple[object, ...] = (indices, values)
@@ -390,7 +355,7 @@ class _TorchMachine(Machine):
                 torch.Tensor() as values,
                 tuple() as shape,
             ) if layout in COMPRESSED_LAYOUTS:
-                _entries((), shape)
+                checked_numel((), shape)
                 make = torch.sparse_compressed_tensor
                 options = {"layout": layout}
                 parts = (pointers, indices, values)
@@ -406,7 +371,7 @@ class _TorchMachine(Machine):
             case (torch.dtype() as dtype, tuple() as shape, tuple() as strides, *rest) if len(
                 shape
             ) == len(strides):
-                _entries(strides, shape)
+                checked_numel(strides, shape)
                 return torch.empty_strided(
                     cast("tuple[int, ...]", shape),
                     cast("tuple[int, ...]", strides),
@@ -437,7 +402,7 @@ class _TorchMachine(Machine):
             raise FalseClaimError(later("it describes a parameter in a way torch does not write"))
         given = arguments[1:]
         gradient, hooks, state = given + (True, None, None)[len(given) :]
-        _check_hooks(hooks)
+        check_hooks(hooks)
         parameter = torch.nn.Parameter(arguments[0], gradient is True)
         self._set_attributes(parameter, state, torch.Tensor)
         return parameter
@@ -455,95 +420,6 @@ class _TorchMachine(Machine):
                     self._set_attributes(made, state, torch.Tensor)
                 return made
         raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-
-    def _ordered(self, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
-        made: OrderedDict[object, object] = OrderedDict()
-        match arguments:
-            case ():
-                pass
-            case (dict() as items,):
-                self.count_copied(items)
-                made.update(items)
-            case (list() as pairs,):  # as Python 2 wrote them
-                self.count_copied(pairs)
-                for pair in pairs:
-                    match pair:
-                        case [key, value]:
-                            self.check_key(key)
-                            made[key] = value
-                        case _:
-                            raise FalseClaimError(DAMAGED)
-            case _:
-                raise FalseClaimError(DAMAGED)
-        return made
-
-    def _counter(self, arguments: tuple[object, ...]) -> Counter[object]:
-        match arguments:
-            case ():
-                return Counter()
-            case (dict() as counts,):
-                self.count_copied(counts)
-                made: Counter[object] = Counter()
-                dict.update(made, counts)
-                return made
-        raise FalseClaimError(DAMAGED)
-
-    def _set(self, arguments: tuple[object, ...]) -> set[object]:
-        match arguments:
-            case ():
-                return set()
-            case (tuple() | list() as members,):
-                self.count_copied(members)
-                for member in members:
-                    self.check_key(member)
-                return set(members)
-        raise FalseClaimError(DAMAGED)
-
-    def _size(self, arguments: tuple[object, ...]) -> torch.Size:
-        match arguments:
-            case ():
-                return torch.Size()
-            case (tuple() as sizes,) if _are_sizes(sizes):
-                self.count_copied(sizes)
-                return torch.Size(cast("tuple[int, ...]", sizes))
-        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
-
-    def _bytes(self, arguments: tuple[object, ...]) -> bytes:
-        """Let text stand for bytes, as protocol 2 has it; other codecs could make it grow."""
-        match arguments:
-            case (str() as text, "latin1" | "latin-1"):
-                self.count_copied(text)
-                return text.encode("latin-1")
-        raise FalseClaimError(later("it asks for memory without filling it"))
-
-    def _bytearray(self, arguments: tuple[object, ...]) -> bytearray:
-        match arguments:
-            case ():
-                return bytearray()
-            case (bytes() as octets,):
-                self.count_copied(octets)
-                return bytearray(octets)
-            case (str(), "latin1" | "latin-1"):
-                return bytearray(self._bytes(arguments))
-        raise FalseClaimError(later("it asks for memory without filling it"))
-
-    def _complex(self, arguments: tuple[object, ...]) -> complex:
-        match arguments:
-            case (int() | float() as real, int() | float() as imaginary):
-                return complex(real, imaginary)
-        raise FalseClaimError(DAMAGED)
-
-    def _device(self, arguments: tuple[object, ...]) -> torch.device:
-        match arguments:
-            case (str() as kind,) | (str() as kind, int()):
-                return torch.device(kind, *cast("tuple[int, ...]", arguments[1:]))
-        raise FalseClaimError(DAMAGED)
-
-    def _layout(self, arguments: tuple[object, ...]) -> torch.layout:
-        match arguments:
-            case (str() as name,) if isinstance(found := _attribute(name), torch.layout):
-                return found
-        raise FalseClaimError(DAMAGED)
 
 
 Builder = Callable[[_TorchMachine, tuple[object, ...]], object]
@@ -581,86 +457,16 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
         torch._tensor._rebuild_from_type_v2,
         _TorchMachine._of_type,
     ),
-    "collections.OrderedDict": (OrderedDict, _TorchMachine._ordered),
-    "collections.Counter": (Counter, _TorchMachine._counter),
-    "builtins.set": (set, _TorchMachine._set),
-    "torch.Size": (torch.Size, _TorchMachine._size),
-    "_codecs.encode": (_codecs.encode, _TorchMachine._bytes),
-    "builtins.bytearray": (bytearray, _TorchMachine._bytearray),
-    "builtins.complex": (complex, _TorchMachine._complex),
-    "torch.device": (torch.device, _TorchMachine._device),
-    "torch.serialization._get_layout": (torch.serialization._get_layout, _TorchMachine._layout),
+    "collections.OrderedDict": (OrderedDict, pickle_calls.ordered_dict),
+    "collections.Counter": (Counter, pickle_calls.counter),
+    "builtins.set": (set, pickle_calls.set_of),
+    "torch.Size": (torch.Size, pickle_calls.size),
+    "_codecs.encode": (_codecs.encode, pickle_calls.octets),
+    "builtins.bytearray": (bytearray, pickle_calls.byte_array),
+    "builtins.complex": (complex, pickle_calls.complex_number),
+    "torch.device": (torch.device, pickle_calls.device),
+    "torch.serialization._get_layout": (torch.serialization._get_layout, pickle_calls.layout),
 }
 """What torch.save writes calls of, and what builds their results in place of them."""
 
 _BUILDERS: Final = {id(function): build for function, build in _CALLS.values()}
-
-
-def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return how many entries of a storage a strided view spans."""
-    if 0 in shape:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
-
-
-def _attribute(path: str) -> object:
-    """Return a class, dtype, layout or scheme of torch; None if this version has none there."""
-    value: object = torch
-    for name in path.split(".")[1:]:
-        value = getattr(value, name, None)
-    constants = type, torch.dtype, torch.layout, torch.qscheme
-    return value if isinstance(value, constants) else None
-
-
-def _checked_entries(
-    storage: Storage,
-    offset: int,
-    shape: tuple[object, ...],
-    strides: tuple[object, ...],
-    dtype: torch.dtype | None = None,
-) -> int:
-    """Return how many entries a view of a storage has, if it stays within the storage."""
-    if len(shape) != len(strides):
-        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
-    entries = _entries((offset, *strides), shape)
-    span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
-    if (offset + span) * (dtype or storage.dtype).itemsize > storage.nbytes:
-        raise FalseClaimError(
-            later(
-                "it claims a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
-                shape=shape,
-                nbytes=storage.nbytes,
-            )
-        )
-    return entries
-
-
-def _entries(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
-    """Return how many entries a tensor has, if its shape and other sizes are such."""
-    if len(shape) <= MAX_DIMS and _are_sizes((*others, *shape)):
-        sizes = cast("tuple[int, ...]", shape)
-        if math.prod(filter(None, sizes)) <= MAX_ENTRIES:
-            return math.prod(sizes)
-    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
-
-
-def _are_sizes(values: tuple[object, ...]) -> bool:
-    return all(type(value) is int and 0 <= value < 1 << 62 for value in values)
-
-
-def _check_hooks(hooks: object) -> None:
-    """Refuse functions to be called with gradients; torch writes an empty dictionary."""
-    if hooks:
-        raise FalseClaimError(later("it attaches something to a tensor"))
-
-
-def _set_bits(tensor: torch.Tensor, bits: object, entries: int, storage: Storage) -> None:
-    """Mark a tensor as the conjugate or the negative of its values, as {"conj": True} says."""
-    if not bits:
-        return
-    if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
-        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-    if entries * tensor.itemsize > storage.nbytes:  # whoever reads the values gets a copy of them
-        raise FalseClaimError(later("it repeats the entries of a conjugate or negative tensor"))
-    set_metadata: Any = torch._utils.set_tensor_metadata
-    set_metadata(tensor, bits)

@@ -1,9 +1,9 @@
-"""Mapped files that another program cuts off: zeros in place of the end of the process.
+"""Mapped pages that cannot be read: zeros and a note in place of the end of the process.
 
-The system sends SIGBUS to a thread that touches a mapped page which its file no longer has, and
-that ends the process. A check before each use leaves the moment between the check and the use. So
-a handler of the signal maps zeros over the lost pages, and the thread goes on; what it made of them
-is thrown away, since the file is no longer what it was (see `Source.check`).
+The system sends SIGBUS to a thread that touches a mapped page which another program has cut off, or
+which a faulty disk does not give, and that ends the process. A check before each use leaves the
+moment between the check and the use. So a handler of the signal maps zeros over the lost pages,
+notes that, and the thread goes on; what it made of them is thrown away (see `Source.check`).
 
 A handler may call next to nothing: it is compiled from a few lines of LLVM's language, as Python
 cannot run in it. Windows does not let a mapped file be cut off; macOS is not handled.
@@ -23,6 +23,8 @@ from typing import Final
 
 MAX_SPANS: Final = 1 << 16
 """Mappings that are watched at once; the system allows about as many (vm.max_map_count)."""
+FIELDS: Final = 3
+"""Numbers that the handler knows of each mapping."""
 SA_FLAGS: Final = 0x4 | 0x08000000 | 0x40000000
 """SA_SIGINFO: tell the address; SA_ONSTACK; SA_NODEFER: the handler itself may be interrupted."""
 SUPPORTED: Final = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
@@ -40,8 +42,8 @@ entry:
 search:
   %index = phi i64 [0, %entry], [%next, %another]
   %start_field = getelementptr i64, ptr %table, i64 %index
-  %stop_index = add i64 %index, 1
-  %stop_field = getelementptr i64, ptr %table, i64 %stop_index
+  %stop_field = getelementptr i64, ptr %start_field, i64 1
+  %note_field = getelementptr i64, ptr %start_field, i64 2
   %start = load i64, ptr %start_field
   %stop = load i64, ptr %stop_field
   %above = icmp uge i64 %address, %start
@@ -49,10 +51,12 @@ search:
   %inside = and i1 %above, %below
   br i1 %inside, label %replace, label %another
 another:
-  %next = add i64 %index, 2
+  %next = add i64 %index, {fields}
   %end = icmp uge i64 %next, {length}
   br i1 %end, label %leave, label %search
 replace:
+  %note = load ptr, ptr %note_field
+  store i64 1, ptr %note
   %page = and i64 %address, {page_mask}
   %nbytes = sub i64 %stop, %page
   %where = inttoptr i64 %page to ptr
@@ -88,14 +92,15 @@ class _Handler:
     """The compiled handler, and the table of the mappings that it watches.
 
     Attributes:
-        spans: (start, stop) of each mapping, as addresses; (0, 0) where there is none.
+        spans: for each mapping its start, its stop and where a loss is noted, as addresses; zeros
+            where there is none.
     """
 
     def __init__(self) -> None:
         import llvmlite.binding as llvm
 
-        self.spans = (ctypes.c_uint64 * (2 * MAX_SPANS))()
-        self._free = list(range(2 * MAX_SPANS - 2, -2, -2))
+        self.spans = (ctypes.c_uint64 * (FIELDS * MAX_SPANS))()
+        self._free = list(range(0, FIELDS * MAX_SPANS, FIELDS))[::-1]
         self._lock = threading.Lock()
         self._before = _SigAction()
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -104,7 +109,8 @@ class _Handler:
         module = llvm.parse_assembly(
             HANDLER.format(
                 spans=ctypes.addressof(self.spans),
-                length=2 * MAX_SPANS,
+                length=FIELDS * MAX_SPANS,
+                fields=FIELDS,
                 page_mask=-mmap.PAGESIZE,
                 before=ctypes.addressof(self._before),
             )
@@ -116,20 +122,22 @@ class _Handler:
             handler=self._compiled.get_function_address("handle"), flags=SA_FLAGS
         )
 
-    def watch(self, pages: mmap.mmap) -> None:
-        """Watch a mapping until it goes."""
+    def watch(self, pages: mmap.mmap, lost: ctypes.c_uint64) -> None:
+        """Watch a mapping until it goes; see `watch`."""
         with self._lock:
             self._install()
             if not self._free:
                 return
             slot = self._free.pop()
             start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+            self.spans[slot + 2] = ctypes.addressof(lost)
             self.spans[slot + 1] = start + -(-len(pages) // mmap.PAGESIZE) * mmap.PAGESIZE
             self.spans[slot] = start
-        weakref.finalize(pages, self._forget, slot).atexit = False
+        weakref.finalize(pages, self._forget, slot, lost).atexit = False  # keeps the note, too
 
-    def _forget(self, slot: int) -> None:
-        self.spans[slot] = self.spans[slot + 1] = 0
+    def _forget(self, slot: int, _: ctypes.c_uint64) -> None:
+        for field in range(FIELDS):
+            self.spans[slot + field] = 0
         self._free.append(slot)
 
     def _install(self) -> None:
@@ -147,7 +155,12 @@ def _handler() -> _Handler:
     return _Handler()
 
 
-def watch(pages: mmap.mmap) -> None:
-    """Let the process survive when the file behind a private mapping is cut off."""
+def watch(pages: mmap.mmap, lost: ctypes.c_uint64) -> None:
+    """Let the process survive when pages of a private mapping cannot be read.
+
+    Args:
+        pages: the mapping, watched until it goes.
+        lost: becomes 1 when zeros take the place of pages.
+    """
     if SUPPORTED:
-        _handler().watch(pages)
+        _handler().watch(pages, lost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import mmap
 import os
@@ -25,7 +26,8 @@ class Source:
     """A file that is opened once, so that it can be read on when another one takes its place.
 
     Whoever uses pages that are mapped from it checks before and after that it is as it was. Pages
-    that another program cuts off in place turn to zeros (see `bus_errors`).
+    that another program cuts off in place, or that the disk does not give, turn to zeros (see
+    `bus_errors`).
 
     Attributes:
         path: where it was found.
@@ -37,14 +39,19 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.file = open_regular(path)
-        self.state = self._stat()
+        try:
+            self.state = self._stat()
+        except BaseException:
+            self.file.close()
+            raise
         self.size = self.state[0]
+        self._lost = ctypes.c_uint64()
 
     def check(self) -> None:
-        """Check that nobody has changed the file since it was opened.
+        """Check that nobody has changed the file since it was opened, and that it could be read.
 
         Raises:
-            CheckpointError: it is closed, or somebody has.
+            CheckpointError: it is closed, somebody has changed it, or pages of it were lost.
         """
         if self.file.closed:
             raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
@@ -52,6 +59,14 @@ class Source:
             raise CheckpointError(
                 tr(
                     "{file} was changed by another program since it was opened. Open it again.",
+                    file=self.path.name,
+                )
+            )
+        if self._lost.value:
+            raise CheckpointError(
+                tr(
+                    "{file} cannot be read: the disk did not give all of its bytes. Get the file "
+                    "again.",
                     file=self.path.name,
                 )
             )
@@ -82,7 +97,7 @@ class Source:
                     reason=getattr(error, "strerror", None) or error,
                 )
             ) from error
-        watch(pages)
+        watch(pages, self._lost)
         return torch.frombuffer(pages, dtype=torch.uint8, count=stop - start, offset=start - first)
 
     def fingerprint(self, monitor: Monitor) -> str:

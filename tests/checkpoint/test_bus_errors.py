@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 import mmap
 import subprocess
@@ -13,12 +14,13 @@ pytestmark = pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on
 
 PAGES = 3
 WATCHED = """
-import mmap, sys
+import ctypes, mmap, sys
 from prune_gui.checkpoint.bus_errors import watch
 
+lost = ctypes.c_uint64()
 file = open(sys.argv[1], "r+b")
 watched = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-watch(watched)
+watch(watched, lost)
 """
 TAKEN_AWAY = "file.truncate(mmap.PAGESIZE)\n"
 
@@ -48,7 +50,7 @@ def test_pages_that_are_cut_off_turn_to_zeros_and_the_process_goes_on(cut_off):
 def test_a_handler_that_somebody_puts_in_front_later_is_put_behind_again(cut_off):
     lines = (
         "import faulthandler; faulthandler.enable()\n"
-        "again = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY); watch(again)\n"
+        "again = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY); watch(again, lost)\n"
         f"{TAKEN_AWAY}print(watched[-1], again[-1])"
     )
     assert cut_off(lines) == (0, "0 0\n")
@@ -56,7 +58,7 @@ def test_a_handler_that_somebody_puts_in_front_later_is_put_behind_again(cut_off
 
 def test_other_mappings_end_the_process_as_before_with_a_trace(cut_off):
     lines = (
-        "import faulthandler; faulthandler.enable(); watch(watched)\n"
+        "import faulthandler; faulthandler.enable(); watch(watched, lost)\n"
         "other = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
         f"{TAKEN_AWAY}print(other[-1])"
     )
@@ -73,7 +75,7 @@ def test_a_mapping_that_goes_is_watched_no_longer(tmp_path):
     watched = sum(map(bool, handler.spans))
     with path.open("rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    bus_errors.watch(pages)
-    assert sum(map(bool, handler.spans)) == watched + 2
+    bus_errors.watch(pages, ctypes.c_uint64())
+    assert sum(map(bool, handler.spans)) == watched + bus_errors.FIELDS
     del pages
     assert sum(map(bool, handler.spans)) == watched

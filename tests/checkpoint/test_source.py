@@ -125,3 +125,19 @@ def test_a_file_that_is_cut_off_between_a_check_and_the_use_gives_no_mask(
         monkeypatch.setattr(Source, "check", check_and_cut_off)
         with pytest.raises(CheckpointError, match="changed by another program"):
             resolve(recipe, checkpoint) if work == "resolve" else getattr(resolution, work)("w")
+
+
+@pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+def test_pages_that_the_disk_does_not_give_are_no_values(tmp_path, monkeypatch):
+    """A file that is cut off and has its size and time again stands for a disk that fails."""
+    path = tmp_path / "m.safetensors"
+    save_safetensors(path, 1.0)
+    status = path.stat()
+    with open_checkpoint(path) as checkpoint:
+        values = checkpoint.view("w")
+        os.truncate(path, mmap.PAGESIZE)
+        assert float(values[-1]) == 0
+        os.truncate(path, status.st_size)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with pytest.raises(CheckpointError, match="the disk did not give all of its bytes"):
+            checkpoint.check()

@@ -121,14 +121,19 @@ def write_file(
     if like is not None:
         placed = [item.checked(like.check) for item in placed]
     kept: Sequence[str] = ()
-    if form == "safetensors":
-        checksums = write_safetensors(path, placed, metadata, monitor)
-    else:
-        from prune_gui.checkpoint.torch_file import TorchCheckpoint
-        from prune_gui.checkpoint.torch_writer import write_torch
+    try:
+        if form == "safetensors":
+            checksums = write_safetensors(path, placed, metadata, monitor)
+        else:
+            from prune_gui.checkpoint.torch_file import TorchCheckpoint
+            from prune_gui.checkpoint.torch_writer import write_torch
 
-        model = like if isinstance(like, TorchCheckpoint) else None
-        checksums, kept = write_torch(path, placed, model, metadata, monitor)
+            model = like if isinstance(like, TorchCheckpoint) else None
+            checksums, kept = write_torch(path, placed, model, metadata, monitor)
+    except OSError:
+        if like is not None:
+            like.check()  # the system does not write pages that another program has cut off
+        raise
     metadata = with_checksums(metadata, checksums, checksums)
     with reading_back(out):
         faithful = _agrees(path, placed, checksums, metadata, monitor)

@@ -12,11 +12,11 @@ import safetensors.torch
 import torch
 from corpus_forms import LEGACY
 
-from prune_gui.checkpoint import bus_errors, open_checkpoint
+from prune_gui.checkpoint import Entry, bus_errors, open_checkpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
-from prune_gui.recipe import Recipe, resolve
+from prune_gui.recipe import Recipe, export, resolve
 
 SIZE = 4 * mmap.PAGESIZE
 RECIPE = """
@@ -141,3 +141,23 @@ def test_pages_that_the_disk_does_not_give_are_no_values(tmp_path, monkeypatch):
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         with pytest.raises(CheckpointError, match="the disk did not give all of its bytes"):
             checkpoint.check()
+
+
+@pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_file_that_is_cut_off_while_it_is_saved_leaves_no_new_file(tmp_path, monkeypatch, name):
+    path, out = tmp_path / name, tmp_path / f"out-{name}"
+    FORMATS[name](path, 1.0)
+    with open_checkpoint(path) as checkpoint:
+        resolution = resolve(Recipe(), checkpoint)
+        octets = Entry.octets
+
+        def cut_off(self: Entry):
+            for piece in octets(self):
+                os.truncate(path, mmap.PAGESIZE)
+                yield piece
+
+        monkeypatch.setattr(Entry, "octets", cut_off)
+        with pytest.raises(CheckpointError, match="changed by another program"):
+            export(resolution, out)
+    assert [each.name for each in tmp_path.iterdir()] == [name]

@@ -20,6 +20,7 @@ from prune_gui.cli.printing import Interrupted
 from prune_gui.cli.verify import verify
 from prune_gui.cli.window import demo, open_window
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
+from prune_gui.memory import OutOfMemoryError, is_out_of_memory
 from prune_gui.pruning.numba_config import ignore_config_file
 from prune_gui.session import start_log
 
@@ -89,16 +90,19 @@ def _outcome(log_path: Path | None) -> tuple[int, str]:
         return INPUT_PROBLEM, str(error)
     except BrokenPipeError:
         return INPUT_PROBLEM, ""
-    except (ImportError, MemoryError) as error:
-        log.exception("A library cannot be loaded, or memory is short")
-        what = one_line(str(error)).rstrip(".") or "there is not enough memory"
+    except ImportError as error:
+        log.exception("A library cannot be loaded")
         ways = "Free memory, or install Prune GUI again."
+        what = one_line(str(error)).rstrip(".")
         return INPUT_PROBLEM, f"a library cannot be loaded: {what}. {ways}{known}"
     except OSError as error:
         log.exception("The system refused something")
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return INPUT_PROBLEM, one_line(f"{where}{error.strerror or error}.") + known
     except Exception as error:
+        if is_out_of_memory(error):
+            log.exception("There is not enough memory")
+            return INPUT_PROBLEM, str(OutOfMemoryError())
         log.exception("A fault of the program")
         what = one_line(f"{type(error).__name__}: {error}")
         return INPUT_PROBLEM, f"a fault of the program ({what}).{known}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.memory import OutOfMemoryError, is_out_of_memory
 from prune_gui.monitor import Monitor
 
 log = logging.getLogger(__name__)
@@ -227,12 +228,12 @@ class Engine:
         return self._closed or (bool(self._waiting) and not self._waiting[0].job.idle)
 
     def _do(self, run: _Run) -> Event:
-        told = 0.0
+        shown = 0.0
 
         def progress(done: int, total: int) -> None:
-            nonlocal told
-            if (now := time.monotonic()) - told >= OFTEN:
-                told = now
+            nonlocal shown
+            if (now := time.monotonic()) - shown >= OFTEN:
+                shown = now
                 self._tell(Progressed(run.ticket, run.job, done, total))
 
         try:
@@ -247,7 +248,8 @@ class Engine:
         except BaseException as error:
             # The thread must outlive a fault in any job; the log has it, and the window says so.
             log.exception("%s failed", run.job.title)
-            return Failed(run.ticket, run.job, error)
+            told = OutOfMemoryError() if is_out_of_memory(error) else error
+            return Failed(run.ticket, run.job, told)
         if run.job.lane is None and not run.job.idle:  # others come by the dozen
             log.info("%s took %.2f s", run.job.title, time.monotonic() - run.started)
         return Finished(run.ticket, run.job, result)

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from prune_gui.errors import PruneGuiError
+from prune_gui.memory import OutOfMemoryError
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.worker import (
     Dropped,
@@ -177,6 +178,15 @@ def test_the_engine_outlives_whatever_is_raised_on_its_thread(running, told, cap
     assert isinstance(told.until(Failed, ticket).error, kind)
     assert f"{kind.__name__}: now" in caplog.text
     told.until(Finished, running.submit(Job("next", lambda monitor: None)))
+
+
+def test_memory_that_runs_out_is_said_and_not_taken_for_a_fault(running, told, caplog):
+    def work(_: Monitor) -> None:
+        raise MemoryError
+
+    ticket = running.submit(Job("large", work))
+    assert isinstance(told.until(Failed, ticket).error, OutOfMemoryError)
+    assert "large failed" in caplog.text
 
 
 def test_code_that_has_no_monitor_at_hand_learns_of_cancel(running, told):

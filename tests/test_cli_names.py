@@ -34,7 +34,7 @@ def run(monkeypatch, capsys):
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["prune-gui", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
-            program.main()
+            program.run()
         out, err = capsys.readouterr()
         for text in (out, err):
             assert text.replace("\n", "").isprintable()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.reader import ReaderError
 from yaml.resolver import Resolver
 
 from prune_gui.errors import RecipeError
@@ -83,6 +84,9 @@ def load_yaml(text: str) -> object:
                 keys.pop()
     except UnicodeError as error:
         raise yaml.YAMLError(tr("it holds half of a surrogate pair")) from error
+    except ReaderError as error:  # its own message has several lines, and depends on the parser
+        code = f"U+{error.character:04X}"
+        raise yaml.YAMLError(tr("it holds {code}, a character not allowed", code=code)) from error
     return document[0] if document else None
 
 

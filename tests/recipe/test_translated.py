@@ -29,8 +29,14 @@ def checkpoint(tmp_path):
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("a: b: c", ("mapping values are not allowed here",)),
-        ("a: \0", ()),
+        (
+            "a: b: c",  # the words of PyYAML's parser, or of libyaml's
+            (
+                "mapping values are not allowed here",
+                "mapping values are not allowed in this context",
+            ),
+        ),
+        ("a: \0", ("U+0000",)),
         ("just words", ("Recipe",)),
         ("version: 2", ("version",)),
         ("folder: /tmp", ("folder",)),

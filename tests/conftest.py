@@ -79,7 +79,7 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     loading.rest()
     if launcher._server is not None and launcher._server.is_alive:
         started = psutil.Process(launcher._server._process.pid).children(recursive=True)
-        _, left = psutil.wait_procs(started, timeout=GRACE)
+        _, left = psutil.wait_procs(started, timeout=5 * GRACE)
         assert not left, f"processes left running: {left}"
 
 

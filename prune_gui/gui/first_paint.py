@@ -15,6 +15,8 @@ UNSEEN: Final = 1000
 class FirstPaint(QObject):
     """Calls a function once a window has been painted, or nobody is there to see it.
 
+    It stays as long as the window: PySide6 6.11 crashes at times if it is deleted when it is done.
+
     Args:
         window: that is being shown.
         then: is called once.
@@ -38,4 +40,3 @@ class FirstPaint(QObject):
     def _go_on(self) -> None:
         self._handle.removeEventFilter(self)
         self._then()
-        self.deleteLater()

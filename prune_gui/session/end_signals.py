@@ -19,16 +19,23 @@ FIRST_CODE: Final = 128
 def end_signals(handle: Callable[[int], object]) -> Iterator[None]:
     """Have these signals call `handle` with the exit code: 130 for Ctrl-C, 143 for `kill`.
 
-    A signal that the program was started to ignore, as by `nohup`, stays ignored.
+    A closed terminal that the program was started to ignore, as by `nohup`, stays ignored. Shells
+    start what runs in the background with Ctrl-C ignored, too; somebody who sends that signal to
+    the program itself means it.
     """
 
     def on_signal(number: int, _: FrameType | None) -> None:
         handle(FIRST_CODE + number)
 
-    heeded = [each for each in END_SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    heeded = [each for each in END_SIGNALS if not _is_to_be_ignored(each)]
     before = {each: signal.signal(each, on_signal) for each in heeded}
     try:
         yield
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def _is_to_be_ignored(number: signal.Signals) -> bool:
+    hang_up = getattr(signal, "SIGHUP", None)
+    return number == hang_up and signal.getsignal(number) is signal.SIG_IGN

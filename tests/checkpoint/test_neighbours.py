@@ -49,7 +49,7 @@ def test_a_device_beside_a_checkpoint_is_not_read(checkpoint, name):
 @posix_only
 def test_an_index_that_is_a_fifo_is_refused_in_one_line(checkpoint):
     os.mkfifo(checkpoint.parent / INDEX)
-    with pytest.raises(CheckpointError, match="is not a file"):
+    with pytest.raises(CheckpointError, match="not a regular file"):
         open_checkpoint(checkpoint.parent / INDEX)
 
 

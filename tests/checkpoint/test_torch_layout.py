@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from corpus_forms import archive, call, dictionary, octets_of, tensor, text
+from corpus_forms import archive, call, dictionary, long, octets_of, storage, tensor, text
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
@@ -150,7 +150,8 @@ def test_deflated_values_that_do_not_agree_with_their_checksum_are_refused(tmp_p
 
 def test_what_a_deflated_record_leaves_out_is_never_taken_from_memory(tmp_path):
     """A record of 16 bytes that says it has 16,000."""
-    path = archive(dictionary(a=tensor()), compression=zipfile.ZIP_DEFLATED)(tmp_path)
+    claim = dictionary(a=tensor(storage(numel=long(4000))))
+    path = archive(claim, compression=zipfile.ZIP_DEFLATED)(tmp_path)
     octets = bytearray(path.read_bytes())
     for at, field in ((octets.index(b"m/data/0") - 30, 22), (octets.rindex(b"m/data/0") - 46, 24)):
         struct.pack_into("<I", octets, at + field, 16_000)

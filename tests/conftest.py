@@ -28,11 +28,22 @@ LASTING = "prune-gui-chunk"
 GRACE = 2.0
 """Seconds that a thread which was told to end has for it."""
 
+SLOW = frozenset((Path(__file__).parent / "slow_tests.txt").read_text().splitlines())
+"""Tests that take more than about a second; they are marked as slow."""
+
 hypothesis.settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("tests")
 
 if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests, so that the others take minutes."""
+    for item in items:
+        if item.nodeid.partition("[")[0].removeprefix("tests/") in SLOW:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_sessionfinish() -> None:

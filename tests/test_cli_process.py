@@ -55,7 +55,7 @@ def test_a_recipe_on_standard_input_that_is_closed_is_refused(monkeypatch):
 
 def test_a_recipe_on_standard_input_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "stdin", open("/dev/zero"))  # noqa: PTH123, SIM115
-    with sys.stdin, pytest.raises(RecipeError, match="over 64,000,000 bytes"):
+    with sys.stdin, pytest.raises(RecipeError, match="larger than 8,388,608 bytes"):
         _read(Path("-"))
 
 

@@ -77,6 +77,7 @@ def _outcome(log_path: Path | None) -> tuple[int, str]:
     try:
         return int(cli.main(standalone_mode=False) or 0), ""
     except click.ClickException as error:
+        vars(error)["message"] = one_line(error.message)  # it repeats arguments, as file names
         usage = StringIO()
         error.show(usage)
         for line in usage.getvalue().splitlines():

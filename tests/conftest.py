@@ -92,7 +92,7 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         started = psutil.Process(launcher._server._process.pid).children(recursive=True)
         _, left = psutil.wait_procs(started, timeout=5 * GRACE)
         # One that nobody has waited for yet runs nothing any more.
-        left = [one for one in left if one.status() != psutil.STATUS_ZOMBIE]
+        left = [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
         assert not left, f"processes left running: {left}"
 
 

@@ -17,9 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    import psutil
 
 MAY_USE_QT = ("gui", "end_to_end")
 QT = ("PySide6", "pyqtgraph", "superqt")
@@ -28,22 +32,11 @@ LASTING = "prune-gui-chunk"
 GRACE = 2.0
 """Seconds that a thread which was told to end has for it."""
 
-SLOW = frozenset((Path(__file__).parent / "slow_tests.txt").read_text().splitlines())
-"""Tests that take more than about a second; they are marked as slow."""
-
 hypothesis.settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("tests")
 
 if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests, so that the others take minutes."""
-    for item in items:
-        if item.nodeid.partition("[")[0].removeprefix("tests/") in SLOW:
-            item.add_marker(pytest.mark.slow)
 
 
 def pytest_sessionfinish() -> None:
@@ -87,13 +80,27 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield write
     methods._methods.clear()
     methods._methods.update(before)
-    loading.rest()
     if launcher._server is not None and launcher._server.is_alive:
-        started = psutil.Process(launcher._server._process.pid).children(recursive=True)
-        _, left = psutil.wait_procs(started, timeout=5 * GRACE)
-        # One that nobody has waited for yet runs nothing any more.
-        left = [one for one in left if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
-        assert not left, f"processes left running: {left}"
+        server = psutil.Process(launcher._server._process.pid)
+        deadline = time.monotonic() + 5 * GRACE
+        while True:
+            loading.rest()  # what was at work may have come to its end
+            # A zombie has ended; the server waits for it when it forks the next one.
+            left = [one for one in server.children(recursive=True) if not _has_ended(one)]
+            if not left:
+                break
+            if time.monotonic() > deadline:
+                pytest.fail(f"processes left running: {left}")
+            time.sleep(0.01)
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    import psutil
+
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.fixture
@@ -152,13 +159,12 @@ def _qt_stays_upstairs(request: pytest.FixtureRequest) -> Iterator[None]:
     the engine's thread, which breaks those of later tests.
     """
     if request.path.relative_to(Path(__file__).parent).parts[0] in MAY_USE_QT:
-        before = _windows_and_timers()
+        gc.freeze()  # only the objects that the test makes are looked through
         gc.disable()
+        before = _windows_and_timers()
         yield
-        gc.collect(1)
+        gc.collect()
         gc.enable()
-        if _windows_and_timers() - before:
-            gc.collect()  # pyqtgraph's menus go with the reference cycles that they are in
         if left := _windows_and_timers() - before:
             pytest.fail(f"windows or running timers left: {sorted(map(repr, left))}")
     else:

@@ -34,6 +34,7 @@ def recipe(tmp_path):
     return tmp_path / "recipe.yaml"
 
 
+@pytest.mark.slow
 def test_apply_prunes_and_says_what_it_wrote(demo_checkpoint, recipe, tmp_path):
     out = tmp_path / "out.safetensors"
     done = prune_gui("apply", recipe, demo_checkpoint, "-o", out)
@@ -43,6 +44,7 @@ def test_apply_prunes_and_says_what_it_wrote(demo_checkpoint, recipe, tmp_path):
     assert f"{zeros:,}" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 def test_apply_prints_one_json_object_and_nothing_else(demo_checkpoint, recipe, tmp_path, form):
     out = tmp_path / "out.safetensors"
@@ -57,6 +59,7 @@ def test_apply_prints_one_json_object_and_nothing_else(demo_checkpoint, recipe, 
     )
 
 
+@pytest.mark.slow
 def test_apply_lists_the_lines_that_load_what_it_wrote(demo_checkpoint, recipe, tmp_path):
     out, loader = tmp_path / "out.safetensors", tmp_path / "load_out_safetensors.py"
     arguments = ("apply", recipe, demo_checkpoint, "-o", out, "--form", "reparametrized")
@@ -70,6 +73,7 @@ def test_apply_lists_the_lines_that_load_what_it_wrote(demo_checkpoint, recipe, 
     assert said["loaders"] == [str(loader)]
 
 
+@pytest.mark.slow
 def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
     tensors = {
         "layer.weight": torch.tensor([[0.0, 1.0], [2.0, 0.0]]),
@@ -88,6 +92,7 @@ def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
     assert (said["parameters"], said["zeros"]) == (6, 2)
 
 
+@pytest.mark.slow
 def test_apply_splits_into_shards_and_prunes_those(demo_checkpoint, recipe, tmp_path):
     whole, split, again = tmp_path / "whole.safetensors", tmp_path / "split", tmp_path / "again"
     assert prune_gui("apply", recipe, demo_checkpoint, "-o", whole).returncode == 0
@@ -123,6 +128,7 @@ def test_what_is_no_size_is_wrong_usage(text):
         as_bytes(None, None, text)
 
 
+@pytest.mark.slow
 def test_inspect_says_what_a_folder_holds(demo_checkpoint, recipe, tmp_path):
     split = tmp_path / "split"
     prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
@@ -145,6 +151,7 @@ def test_methods_lists_every_method_with_its_parameters():
         assert said[name]["properties"].keys() == method.model_fields.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -176,6 +183,7 @@ def test_what_is_wrong_is_one_line_on_standard_error(
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is a signal on POSIX alone")
 def test_interrupting_leaves_no_file_and_exits_with_130(recipe, tmp_path):
     save_file({"large.weight": torch.zeros(1 << 26)}, tmp_path / "large.safetensors")
@@ -194,6 +202,7 @@ def test_interrupting_leaves_no_file_and_exits_with_130(recipe, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_the_demo_without_a_display_says_so_and_does_the_job(tmp_path):
     hidden = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
     environment = {key: value for key, value in os.environ.items() if key not in hidden}

@@ -48,6 +48,7 @@ def test_the_table_shows_what_differs_and_sums_up(two):
     )
 
 
+@pytest.mark.slow
 def test_json_is_one_object_with_every_tensor(two):
     done = diff(*two, "--json")
     said = json.loads(done.stdout)
@@ -63,6 +64,7 @@ def test_json_is_one_object_with_every_tensor(two):
     assert rows["n"]["a"] is None
 
 
+@pytest.mark.slow
 def test_a_file_is_byte_identical_to_itself(two):
     done = diff(two[0], two[0])
     assert done.returncode == 0
@@ -70,6 +72,7 @@ def test_a_file_is_byte_identical_to_itself(two):
     assert json.loads(diff(two[0], two[0], "--json").stdout)["identical"] is True
 
 
+@pytest.mark.slow
 def test_what_cannot_be_opened_is_one_line_and_exit_1(two, tmp_path):
     (tmp_path / "text.txt").write_text("no checkpoint")
     for other in ("nowhere.pt", tmp_path / "text.txt"):

@@ -26,6 +26,7 @@ def training(tmp_path):
     return tmp_path / "t.pt"
 
 
+@pytest.mark.slow
 def test_inspect_shows_kinds_as_inferred_and_what_parts_of_a_weight_are_for(training):
     shown = prune_gui("inspect", training)
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -38,6 +39,7 @@ def test_inspect_shows_kinds_as_inferred_and_what_parts_of_a_weight_are_for(trai
     assert "magnitude" in roles["original0"]
 
 
+@pytest.mark.slow
 def test_a_state_dict_is_chosen_by_its_name(training, tmp_path):
     said = json.loads(prune_gui("inspect", training, "--json").stdout)
     assert (said["state_dict"], said["state_dicts"]) == ("model", ["model", "ema"])
@@ -57,6 +59,7 @@ def test_a_state_dict_is_chosen_by_its_name(training, tmp_path):
     assert "Choose one of 'model', 'ema'" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_names_reach_the_terminal_as_plain_text(tmp_path):
     path = tmp_path / "a\nb\udcff.safetensors"
     path.write_bytes(save({"\x1b[2Jw": torch.ones(2), "n" * 3000: torch.ones(2)}))

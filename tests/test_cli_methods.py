@@ -25,6 +25,7 @@ def recipe(tmp_path):
     return tmp_path / "recipe.yaml"
 
 
+@pytest.mark.slow
 def test_apply_uses_the_methods_of_a_file(demo_checkpoint, nearest_mean, recipe, tmp_path):
     out = tmp_path / "out.safetensors"
     own = ["--methods", nearest_mean]
@@ -42,6 +43,7 @@ def test_without_the_file_the_recipe_says_how_to_load_it(demo_checkpoint, recipe
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_methods_lists_those_of_several_files_and_where_they_are_from(nearest_mean, plugin_file):
     other = plugin_file(
         """
@@ -70,6 +72,7 @@ def test_it_is_said_where_nan_ranks():
     assert all("NaN above infinity" in " ".join(said[m]["description"].split()) for m in ranked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "says"),
     [

@@ -184,6 +184,7 @@ main()
     assert (done.returncode, done.stdout) == (130, b""), done.stderr
 
 
+@pytest.mark.slow
 def test_a_request_to_end_while_saving_leaves_no_file_and_exits_with_143(folder):
     save_file({"large.weight": torch.zeros(1 << 26)}, folder / "large.safetensors")
     before = sorted(folder.iterdir())

@@ -62,6 +62,7 @@ def whole(edges, weights, codes):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     parts=st.lists(values, min_size=1, max_size=2),

@@ -75,6 +75,7 @@ any_lamp_weight = st.floats(allow_nan=True, allow_infinity=True)
 few_weights = st.lists(st.sampled_from([0.0, -0.5, 0.5, 3.0]), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(few_weights | st.lists(any_lamp_weight, min_size=1, max_size=20), st.booleans())
 def test_every_lamp_score_lies_in_a_bin_few_and_extreme_as_they_may_be(resolved, values, log):
@@ -89,6 +90,7 @@ def test_every_lamp_score_lies_in_a_bin_few_and_extreme_as_they_may_be(resolved,
     assert binned(found, edges).sum() == shown.sum()
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(tensors, tensors, st.sampled_from(DTYPES))
 def test_the_curve_is_that_of_numpy_at_every_score(resolved, values, others, dtype):
@@ -123,6 +125,7 @@ def lamp_scores(weights):
     return np.array([w / squares[squares >= w].sum() for w in squares])
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(2, 200), st.sampled_from([torch.float32, torch.bfloat16]))
 def test_lamp_scores_are_those_of_its_definition(resolved, seed, size, dtype):

@@ -118,6 +118,7 @@ print(json.dumps(grown))
 ROOM = 150_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs getrusage")
 def test_a_bomb_takes_little_memory_before_it_is_refused(tmp_path):
     paths = {}

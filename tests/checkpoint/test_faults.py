@@ -259,6 +259,7 @@ with open_checkpoint(path) as checkpoint:
 """
 
 
+@pytest.mark.slow
 @posix_only
 @pytest.mark.parametrize(
     "moment",

@@ -29,6 +29,7 @@ def leave(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_the_steps_of_a_killed_window_come_back(leave, demo_checkpoint):
     assert leave("kill", demo_checkpoint).returncode == -signal.SIGKILL
     back = leave("return")
@@ -37,6 +38,7 @@ def test_the_steps_of_a_killed_window_come_back(leave, demo_checkpoint):
     )
 
 
+@pytest.mark.slow
 def test_the_next_start_says_where_a_window_crashed(leave, demo_checkpoint):
     assert leave("crash", demo_checkpoint).returncode == -signal.SIGSEGV
     back = leave("return")

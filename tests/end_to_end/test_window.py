@@ -37,7 +37,14 @@ def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) 
     return [sha256(out.read_bytes()).hexdigest() for out in (window_out, apply_out)]
 
 
-@pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "finalized",
+        pytest.param("reparametrized", marks=pytest.mark.slow),
+        pytest.param("masks", marks=pytest.mark.slow),
+    ],
+)
 def test_the_window_saves_the_bytes_that_the_command_line_saves(demo_checkpoint, tmp_path, form):
     window, apply = in_both_ways(demo_checkpoint, tmp_path, ["*.weight", "!*.bn?.*"], form)
     assert window == apply

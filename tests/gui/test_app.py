@@ -42,6 +42,7 @@ def run(tmp_path):
     return run_code
 
 
+@pytest.mark.slow
 def test_the_window_is_shown_before_torch_and_the_views_are_loaded(run):
     done = run(
         """
@@ -62,6 +63,7 @@ def test_the_window_is_shown_before_torch_and_the_views_are_loaded(run):
     assert (done.returncode, done.stdout) == (0, "shown\nTrue\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
     recipe = demo_checkpoint.with_suffix(".yaml")
     done = run(
@@ -81,6 +83,7 @@ def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
     assert (done.returncode, done.stdout) == (0, "3 digits_cnn\n"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "opened"), [("asked", ["asked", "lost"]), ("lost", ["lost"])])
 def test_what_is_asked_for_is_opened_beside_what_comes_back(
     run, demo_checkpoint, tmp_path, asked, opened
@@ -182,6 +185,7 @@ def test_the_log_dock_has_what_was_logged_before_the_window_too(run):
     assert (done.returncode, done.stdout) == (0, "early\n0\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
     done = run(
         """
@@ -202,6 +206,7 @@ def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
     assert (done.returncode, done.stdout) == (0, "{'MainThread'}\n"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["close_window", "quit"])
 def test_the_program_ends_without_waiting_for_what_is_compiled(run, way):
     done = run(
@@ -230,6 +235,7 @@ def test_the_program_ends_without_waiting_for_what_is_compiled(run, way):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_first_window_can_be_closed_and_is_gone_while_another_goes_on(run):
     done = run(
         """

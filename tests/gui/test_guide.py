@@ -70,6 +70,7 @@ def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
         assert any(text.startswith(entry) for text in menus[menu]), (menu, entry)
 
 
+@pytest.mark.slow
 def test_the_menus_of_which_messages_speak_are_called_so_in_every_language(spoken, window):
     menus = menus_of(window)
     entry_of_a_menu = re.compile(rf"\b({'|'.join(MENUS)}) > ".replace("&", ""))

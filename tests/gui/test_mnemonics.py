@@ -68,6 +68,7 @@ def test_in_a_menu(demo_window):
     assert twice == [[]] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_in_the_window(demo_window, workbench, settle, qtbot, method):
     settle()

@@ -61,6 +61,7 @@ VIEWS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @VIEWS
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_every_picture_is_saved_with_its_title(
@@ -85,6 +86,7 @@ def test_every_picture_is_saved_with_its_title(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @VIEWS
 def test_every_picture_goes_to_the_clipboard(pruned, look_at, name):
     QGuiApplication.clipboard().clear()

@@ -26,6 +26,7 @@ def run(line: str, folder: Path) -> None:
     subprocess.run(["sh", "-ec", f'PATH="{folder}:$PATH"; {line}'], check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a here document needs a POSIX shell")
 @pytest.mark.parametrize("saved", [True, False])
 def test_the_line_writes_the_same_file_wherever_it_is_run(tmp_path, saved):

@@ -100,6 +100,7 @@ def run(loader: Path, folder: Path) -> dict[str, object]:
     return torch.load(folder / "found.pt")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("save", "out", "shard_size", "loader"),
     [
@@ -145,6 +146,7 @@ def resolution(tmp_path, model):
         yield resolve(Recipe(steps=[HALF]), checkpoint)
 
 
+@pytest.mark.slow
 def test_lines_to_paste_anywhere_name_the_folder(resolution, tmp_path):
     out, elsewhere = tmp_path / "it's here", tmp_path / "elsewhere"
     out.mkdir()

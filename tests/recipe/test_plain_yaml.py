@@ -98,6 +98,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_text_is_refused_in_one_short_line_before_long(text):
     began = time.monotonic()

@@ -173,6 +173,7 @@ def test_zeros_are_told_to_take_next_to_nothing_once_compressed(tmp_path):
     assert told["reparametrized"][0] == pytest.approx(0.463, abs=0.02)  # dense float32: 0.926
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("amount", [0.0, 0.5, 0.9])
 def test_the_estimate_is_near_what_compressing_all_of_it_leaves(tmp_path, dtype, amount):

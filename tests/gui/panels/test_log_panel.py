@@ -102,6 +102,7 @@ def test_the_list_can_be_emptied_and_fills_again(panel):
     assert texts(panel) == [["16:20:01", "Info", NOTE.line]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 300, 5 * MOST])
 def test_only_the_last_records_are_kept(panel, batch):
     entries = [Entry("", logging.INFO, str(i)) for i in range(5 * MOST)]

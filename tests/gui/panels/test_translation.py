@@ -60,6 +60,7 @@ def test_the_tree_speaks_the_language(qtbot, workbench, open_file, demo_checkpoi
     assert untranslated_in(tree, *names()) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_the_draft_speaks_the_language(
     qtbot, workbench, open_file, demo_checkpoint, names, make_step, settle, name

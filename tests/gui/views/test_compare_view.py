@@ -134,6 +134,7 @@ def test_two_named_states_are_compared(compare, bench):
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("another", [False, True])
 def test_a_named_state_that_is_gone_leaves_the_stack_to_compare_with(compare, bench, another):
     bench.add(bench.step(amount=6))

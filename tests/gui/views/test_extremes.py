@@ -40,6 +40,7 @@ def choices(view):
                 yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TENSORS)
 def test_every_choice_of_every_view_is_drawn(bench, shown, tmp_path, name):
     save_file({"odd.weight": TENSORS[name]}, tmp_path / "odd.safetensors")

@@ -40,6 +40,7 @@ def test_the_tabs_stay_where_they_are_whatever_is_chosen(bench, checkpoint, show
         assert bar.geometry() == begun
 
 
+@pytest.mark.slow
 def test_the_docks_need_not_give_way_to_any_parameter(bench, checkpoint, shown, tmp_path):
     tabs = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")

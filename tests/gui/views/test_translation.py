@@ -80,6 +80,7 @@ def look_around(tabs, bench, hand):
     return texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fc.weight", "conv.weight", "odd.weight", "fc.bias", "scale"])
 def test_no_word_of_any_view_is_left_out(bench, checkpoint, tabs, hand, name):
     bench.open_and_choose(checkpoint, name)
@@ -96,6 +97,7 @@ def test_no_word_of_any_view_is_left_out(bench, checkpoint, tabs, hand, name):
     assert unspoken(texts, bench) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "parameters"),
     [

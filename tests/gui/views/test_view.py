@@ -46,6 +46,7 @@ def test_a_view_shows_the_stack_and_the_draft_live(kind, bench, checkpoint, show
     assert share_of(made, LIGHT.draft) < 0.001
 
 
+@pytest.mark.slow
 @VIEWS_OF_STEPS
 @pytest.mark.parametrize("name", ["fc.weight", "fc.bias", "scale", "conv.weight", "odd.weight"])
 def test_parameters_of_every_shape_can_be_looked_at(kind, name, bench, checkpoint, shown, share_of):

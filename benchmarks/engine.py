@@ -39,13 +39,13 @@ from torch.nn.utils import prune as reference
 
 import prune_gui
 from prune_gui import pruning
-from prune_gui.audit.density import density
-from prune_gui.audit.histogram import Histogram, bin_edges, histogram, value_range
-from prune_gui.audit.plane import Plane
+from prune_gui.audit.raster.density import density
+from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.statistics.histogram import Histogram, bin_edges, histogram, value_range
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.norms import channel_norms
+from prune_gui.pruning.norms.channels import channel_norms
 from prune_gui.recipe import Recipe, Resolution, Step
 
 SHAPE = (4096, 11008)
@@ -351,7 +351,7 @@ def first_picture(checkpoint: Checkpoint, dtype: str, *, wanted: float) -> Figur
 
 def picture(resolution: Resolution, info: TensorInfo) -> object:
     """Draw the mask of a whole parameter, as large as the window shows it."""
-    plane = Plane.flattened(info.shape)
+    plane = SliceLayout.flattened(info.shape)
     whole = range(plane.rows), range(plane.columns)
     return density(resolution, info.name, plane, *whole, (600, 800), Monitor())
 

@@ -28,7 +28,7 @@ def make_checkpoint(path: Path, gigabytes: float) -> None:
     """Write bfloat16 weights that are as random as real ones."""
     import torch
 
-    from prune_gui.checkpoint import Entry, write_checkpoint
+    from prune_gui.checkpoint import TensorWriter, write_checkpoint
     from prune_gui.monitor import Monitor
 
     count = max(2, round(gigabytes * 1e9 / (2 * ROWS * COLUMNS)))
@@ -41,7 +41,7 @@ def make_checkpoint(path: Path, gigabytes: float) -> None:
         torch.save(dict(zip(("state_dict", "optimizer"), states, strict=True)), path)
         return
     entries = [
-        Entry(
+        TensorWriter(
             f"model.layers.{i}.mlp.weight",
             "bfloat16",
             (ROWS, COLUMNS),

@@ -20,9 +20,9 @@ from PySide6.QtWidgets import QApplication, QComboBox
 from window import Heart
 
 from prune_gui.gui import app as application
-from prune_gui.gui.collector import Collector
-from prune_gui.gui.theme import Theme
+from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.views import LayersView
+from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
@@ -44,7 +44,7 @@ class Complete(QObject):
     def _look(self) -> None:
         found = self._view._found
         self.updates += 1
-        if found is not None and self._view.picture() is not None and found.survey.is_complete:
+        if found is not None and self._view.picture() is not None and found.statistics.is_complete:
             self.happened.emit()
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     sys.setswitchinterval(application.SWITCH_INTERVAL)
     qt = QApplication(sys.argv[:1])
     theme = Theme(qt, "light")
-    bench, collector = Workbench(), Collector(qt)
+    bench, collector = Workbench(), GcTimer(qt)
     bench.ready.connect(collector.settle)
     view = LayersView(bench)
     view.resize(1000, 700)

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import QApplication
 from safetensors import safe_open
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.gui.panels.tree_model import TreeModel
-from prune_gui.session import Outline
+from prune_gui.gui.panels.modules.model import TreeModel
+from prune_gui.session import ModuleIndex
 
 ROUNDS = 7
 ROWS = 40
@@ -78,12 +78,12 @@ def figures(path: Path, kind: str) -> Iterable[Figure]:
 
     def tree() -> object:
         model = TreeModel()
-        model.show(Outline(open_checkpoint(path).tensors.values()))
+        model.show(ModuleIndex(open_checkpoint(path).tensors.values()))
         return model, [model.row(model.index(row, 0)) for row in range(min(ROWS, model.rowCount()))]
 
     yield figure(f"open {kind}: the names", lambda: lambda: open_checkpoint(path), lambda: names, 1)
     yield figure(f"open {kind}: the tree and its rows", lambda: tree, lambda: names_and_shapes, 1)
-    outline = Outline(open_checkpoint(path).tensors.values())
+    outline = ModuleIndex(open_checkpoint(path).tensors.values())
     for text in ("12.w", "*.12.*w1*", "tensor_?9*"):
         yield figure(
             f"filter {kind}: {text}", lambda t=text: lambda: outline.matches(t), None, 0.05

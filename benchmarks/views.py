@@ -26,8 +26,8 @@ from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QGraphicsView, QSlider, QTabWidget
 from window import Heart, opened_window, wait, wait_for
 
-from prune_gui.gui.views.map_canvas import MapCanvas
-from prune_gui.gui.views.map_view import MapView
+from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.view import View
 from prune_gui.gui.window import MainWindow
 from prune_gui.pruning.methods import METHODS

@@ -15,9 +15,9 @@ from PySide6.QtCore import QEventLoop, QObject, Qt, QTimer, SignalInstance
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui import app as application
-from prune_gui.gui.collector import Collector
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.theme import Theme
+from prune_gui.gui.runtime.gc_timer import GcTimer
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Settings
@@ -92,7 +92,7 @@ def opened_window() -> Iterator[MainWindow]:
     sys.setswitchinterval(application.SWITCH_INTERVAL)
     qt = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory() as folder:
-        bench, collector = Workbench(), Collector(qt)
+        bench, collector = Workbench(), GcTimer(qt)
         bench.ready.connect(collector.settle)
         Theme(qt, "light")
         window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")

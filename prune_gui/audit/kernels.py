@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from prune_gui.pruning.compilation import compiled
+from prune_gui.pruning.kernels.compilation import compiled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -242,7 +242,7 @@ def count_channel_steps(
     inner: int,
     place: int,
     counts: Counts,
-    alive: NDArray[np.bool_],
+    remaining_mask: NDArray[np.bool_],
 ) -> None:
     """Count the entries of each channel by the step that pruned them.
 
@@ -255,13 +255,13 @@ def count_channel_steps(
         inner: entries per run.
         place: how many entries of its run come before the first one.
         counts: (slots, channels); after the last channel comes the first again.
-        alive: set where a channel keeps an entry other than zero.
+        remaining_mask: set where a channel keeps an entry other than zero.
     """
-    channel, channels = np.uint64(0), np.uint64(alive.size)
+    channel, channels = np.uint64(0), np.uint64(remaining_mask.size)
     for i in range(codes.size):
         slot = slots[codes[i]]
         counts[slot, channel] += 1
-        alive[channel] |= (slot == 0) & (values[i] != 0)
+        remaining_mask[channel] |= (slot == 0) & (values[i] != 0)
         place += 1
         if place == inner:
             place = 0
@@ -278,7 +278,7 @@ def add_squares(
     place: int,
     sums: NDArray[np.float64],
     odd: Counts,
-    alive: NDArray[np.bool_],
+    remaining_mask: NDArray[np.bool_],
 ) -> None:
     """Add up the squares of all values and of those kept, and find the channels that are not zero.
 
@@ -289,7 +289,7 @@ def add_squares(
         place: how many entries of channel 0 come before the first one.
         sums: of all, and of those kept; what is no finite number is left out.
         odd: how many are NaN, and how many infinite.
-        alive: (2, channels), set where an entry other than zero is, and where one is kept.
+        remaining_mask: (2, channels), set where an entry other than zero is, and where one is kept.
     """
     channel, start = 0, 0
     while start < values.size:
@@ -309,8 +309,8 @@ def add_squares(
                 odd[0 if np.isnan(value) else 1] += 1
         sums[0] += every
         sums[1] += left
-        alive[0, channel] |= lives
-        alive[1, channel] |= stays
+        remaining_mask[0, channel] |= lives
+        remaining_mask[1, channel] |= stays
         channel += 1
         start = stop
 
@@ -338,21 +338,21 @@ def add_squares_of_each(
     """
     for i in range(inner.size):
         start, stop = bounds[i], bounds[i + 1]
-        alive = np.zeros((2, (stop - start) // inner[i]), np.bool_)
+        remaining_mask = np.zeros((2, (stop - start) // inner[i]), np.bool_)
         part = values[start:stop]
         if kept is None:
-            add_squares(part, None, inner[i], 0, sums[i], odd[i], alive)
+            add_squares(part, None, inner[i], 0, sums[i], odd[i], remaining_mask)
         else:
-            add_squares(part, kept[start:stop], inner[i], 0, sums[i], odd[i], alive)
-        for channel in range(alive.shape[1]):
-            dead[i, 0] += not alive[1, channel]
-            dead[i, 1] += not alive[0, channel]
+            add_squares(part, kept[start:stop], inner[i], 0, sums[i], odd[i], remaining_mask)
+        for channel in range(remaining_mask.shape[1]):
+            dead[i, 0] += not remaining_mask[1, channel]
+            dead[i, 1] += not remaining_mask[0, channel]
 
 
 @compiled
 def count_between(
     bits: Bits,
-    alive: NDArray[np.bool_] | None,
+    remaining_mask: NDArray[np.bool_] | None,
     least: np.unsignedinteger[Any],
     threshold: np.unsignedinteger[Any],
     last_tie: int,
@@ -361,7 +361,7 @@ def count_between(
 
     Args:
         bits: of numbers of both signs; in those that are looked for the sign is a bit too.
-        alive: where entries are still there; None if all are.
+        remaining_mask: where entries are still there; None if all are.
         least: the lowest bits that count.
         threshold: the highest; they count up to ``last_tie`` alone.
         last_tie: a position, -1 or less if there is none.
@@ -369,9 +369,9 @@ def count_between(
     found, ties = 0, min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):
         between = (bits[i] >= least) & (bits[i] <= threshold)
-        found += between & (alive is None or alive[i])
+        found += between & (remaining_mask is None or remaining_mask[i])
     rest = bits[ties:]  # from 0 on, or the loop is not vectorized
-    alive_rest = None if alive is None else alive[ties:]
+    alive_rest = None if remaining_mask is None else remaining_mask[ties:]
     for i in range(rest.size):
         between = (rest[i] >= least) & (rest[i] < threshold)
         found += between & (alive_rest is None or alive_rest[i])
@@ -380,19 +380,19 @@ def count_between(
 
 def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all types that it meets."""
-    codes, edges, stretch = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
-    slots, alive = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
+    codes, edges, span = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
+    slots, remaining_mask = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
     counts, unit = np.zeros((1, 3), np.int64), np.array([0.0, 1.0])
     bins, both = np.zeros(1, np.uint32), np.zeros((2, 1), np.bool_)
-    count_cells(codes, codes, slots, 1, 1, edges, edges, stretch, stretch, counts[None])
+    count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts[None])
     picture, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
     ones = np.ones((1, 1), np.int64)
     sum_up_cells(counts[None], codes, ones, picture[:1, :1], one_step[:1, :1])
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))
-        count_channel_steps(codes, values, slots, 1, 0, counts, alive)
-        for kept in (None, alive):
+        count_channel_steps(codes, values, slots, 1, 0, counts, remaining_mask)
+        for kept in (None, remaining_mask):
             add_squares(values, kept, 1, 0, np.zeros(2), np.zeros(2, np.int64), both)
             pair = np.zeros((1, 2), np.int64)
             add_squares_of_each(values, kept, edges, ones[0], np.zeros((1, 2)), pair, pair.copy())
@@ -400,5 +400,5 @@ def warm_up() -> None:
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)
     for kind in (np.uint16, np.uint32, np.uint64):
-        for here in (None, alive):
+        for here in (None, remaining_mask):
             count_between(np.zeros(1, kind), here, kind(0), kind(0), 0)

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from prune_gui.checkpoint.collecting import without_collecting
+from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.tensor_info import TensorInfo
-from prune_gui.checkpoint.tree import kinds_around, module_tree
+from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr
 
@@ -158,10 +158,10 @@ class Checkpoint(ABC):
         return mask
 
     @cached_property
-    @without_collecting()
+    @gc_paused()
     def kinds(self) -> Mapping[str, frozenset[str]]:
         """The kinds of the modules around each parameter, as far as names and shapes tell."""
-        return kinds_around(module_tree(self.tensors.values()))
+        return module_types_around(module_tree(self.tensors.values()))
 
     @abstractmethod
     def read_key(self, key: str) -> torch.Tensor:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES
-from prune_gui.checkpoint.shard_index import is_index, listed
+from prune_gui.checkpoint.sharded.index import is_index, listed
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES, Checkpoint
-from prune_gui.checkpoint.collecting import without_collecting
-from prune_gui.checkpoint.description import describe
 from prune_gui.checkpoint.folder import find_checkpoint
 from prune_gui.checkpoint.formats import START, explanation, is_pickle, is_safetensors, is_zip
+from prune_gui.checkpoint.gc_paused import gc_paused
+from prune_gui.checkpoint.hf_config import describe_hf_config
 from prune_gui.checkpoint.pipeline import find_component
-from prune_gui.checkpoint.shard_index import index_with, is_index
-from prune_gui.checkpoint.sharded import ShardedCheckpoint
+from prune_gui.checkpoint.sharded.index import index_with, is_index
+from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError, one_line
@@ -67,7 +67,7 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         ) from error
     if component is not None and len(opened.candidates) <= 1:
         opened.candidates, opened.state_dict = component.names, component.name
-    opened.description, about = describe(path.parent)
+    opened.description, about = describe_hf_config(path.parent)
     index = None if whole else index_with(path)
     if index is not None:
         one = trn(
@@ -81,7 +81,7 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     return opened
 
 
-@without_collecting()
+@gc_paused()
 def _open_file(path: Path, state: str | None = None) -> FileCheckpoint:
     """Open a single file, once, whatever lies beside it."""
     source = Source(path)
@@ -109,7 +109,7 @@ def _opened(source: Source, state: str | None) -> FileCheckpoint:
                     name=path.name,
                 )
             )
-        from prune_gui.checkpoint.torch_file import TorchCheckpoint
+        from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 
         return TorchCheckpoint(source, state)
     if explained := explanation(path, start):
@@ -133,7 +133,7 @@ def _opened(source: Source, state: str | None) -> FileCheckpoint:
 
 
 def _safetensors(source: Source, state: str | None) -> FileCheckpoint:
-    from prune_gui.checkpoint.safetensors_file import SafetensorsCheckpoint
+    from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
 
     if state is not None:
         raise CheckpointError(tr(ONE_STATE, name=source.path.name))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.folder import files_of, is_weights
-from prune_gui.checkpoint.shard_index import listed
+from prune_gui.checkpoint.sharded.index import listed
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 

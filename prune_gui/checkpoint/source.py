@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.bus_errors import watch
-from prune_gui.checkpoint.digest import PIECE_BYTES
+from prune_gui.checkpoint.byte_chunks import PIECE_BYTES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor

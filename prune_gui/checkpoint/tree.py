@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from prune_gui.checkpoint.kinds import MOST, kind_of
+from prune_gui.checkpoint.module_types import MOST, module_type
 from prune_gui.checkpoint.tensor_info import TensorInfo
 
 MAX_DEPTH: Final = 64
@@ -73,7 +73,7 @@ class ModuleNode:
         """What kind of module this is, as far as names and shapes tell; "" if they do not."""
         if not 0 < len(self.below) <= MOST:
             return ""
-        return kind_of(self.name, len(self.path) + 1 if self.depth else 0, self.below)
+        return module_type(self.name, len(self.path) + 1 if self.depth else 0, self.below)
 
     def walk(self) -> Iterator[ModuleNode]:
         """Yield this node and all below it, each before its children."""
@@ -89,7 +89,7 @@ def module_tree(tensors: Iterable[TensorInfo]) -> ModuleNode:
     return ModuleNode("", "", None, tuple(tensors), 0)
 
 
-def kinds_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
+def module_types_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
     """Return, for every parameter below a node, the kinds of the modules it is in, if any.
 
     Modules that are alike, such as the blocks of a network, are looked through once.
@@ -107,13 +107,13 @@ def kinds_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
         inside = tuple((tensor.name[start:], tensor.shape) for tensor in node.below)
         alike = node.depth, "" if node.name.isdigit() else node.name, inside
         if alike not in known:
-            within = _kinds_within(node)
+            within = _module_types_within(node)
             known[alike] = tuple(within[tensor.name] for tensor in node.below)
         found.update(zip((tensor.name for tensor in node.below), known[alike], strict=True))
     return found
 
 
-def _kinds_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
+def _module_types_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     waiting: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
     while waiting:

@@ -123,7 +123,7 @@ def prune_and_save(
     """
     from prune_gui.audit.report import report
     from prune_gui.checkpoint import open_checkpoint
-    from prune_gui.recipe import Target, export, loader_path, resolve
+    from prune_gui.recipe import OutputPath, export, loader_path, resolve
 
     with open_checkpoint(checkpoint, state) as opened:
         with job("Pruning") as (progress, stop):
@@ -132,7 +132,7 @@ def prune_and_save(
             with job(f"Saving {Path(out).name}") as (progress, stop):
                 export(resolution, out, form, overwrite, progress, stop, shard_size)
         loaders = [
-            str(loader_path(Target.of(opened, out, shard_size)))
+            str(loader_path(OutputPath.of(opened, out, shard_size)))
             for out, form in outputs.items()
             if form == "reparametrized"
         ]

@@ -14,8 +14,8 @@ from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, say, 
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
-    from prune_gui.audit.difference import Difference, Differences, State
-    from prune_gui.audit.tally import Zeros
+    from prune_gui.audit.diff.difference import Difference, Differences, State
+    from prune_gui.audit.diff.tensor_diff import Zeros
     from prune_gui.checkpoint import Checkpoint, TensorInfo
 
 HEADINGS: Final = (
@@ -43,7 +43,7 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
     Tensors are compared by name and entry by entry; X_orig and X_mask are the one tensor X that
     they stand for. The table shows those that differ, --json all.
     """
-    from prune_gui.audit.difference import difference
+    from prune_gui.audit.diff.difference import difference
     from prune_gui.checkpoint import open_checkpoint
 
     with open_checkpoint(a) as one, open_checkpoint(b) as other:
@@ -77,11 +77,11 @@ def _cells(row: Difference) -> tuple[str, ...]:
         return (name, _change(row), shape_text(row.shown.shape), row.shown.dtype, *[""] * 7)
     shape = _arrow(shape_text(row.a.shape), shape_text(row.b.shape))
     first = (name, _change(row), shape, _arrow(row.a.dtype, row.b.dtype))
-    if row.tally is None:
+    if row.tensor_diff is None:
         return (*first, *[""] * 7)
-    largest = "" if row.tally.largest is None else f"{row.tally.largest:.3g}"
-    values = (f"{row.tally.differing:,}", largest)
-    zeros = row.tally.zeros
+    largest = "" if row.tensor_diff.largest is None else f"{row.tensor_diff.largest:.3g}"
+    values = (f"{row.tensor_diff.differing:,}", largest)
+    zeros = row.tensor_diff.zeros
     if zeros is None:
         return (*first, *values, *[""] * 5)
     return (
@@ -146,8 +146,8 @@ def _of_file(checkpoint: Checkpoint) -> dict[str, object]:
 
 
 def _of_row(row: Difference) -> dict[str, object]:
-    tally = row.tally
-    largest = tally.largest if tally is not None else None
+    tensor_diff = row.tensor_diff
+    largest = tensor_diff.largest if tensor_diff is not None else None
     return {
         "name": row.name,
         "aliases": list(row.aliases),
@@ -155,11 +155,13 @@ def _of_row(row: Difference) -> dict[str, object]:
         "reason": row.reason or None,
         "a": _of_tensor(row.a, row.patterns and row.patterns[0]),
         "b": _of_tensor(row.b, row.patterns and row.patterns[1]),
-        "differing": tally and tally.differing,
-        "same_number": tally and tally.same_number,
-        "non_finite": tally and tally.non_finite,
+        "differing": tensor_diff and tensor_diff.differing,
+        "same_number": tensor_diff and tensor_diff.same_number,
+        "non_finite": tensor_diff and tensor_diff.non_finite,
         "largest_difference": None if largest is None or math.isinf(largest) else largest,
-        "zeros": _of_zeros(tally.zeros) if tally is not None and tally.zeros is not None else None,
+        "zeros": _of_zeros(tensor_diff.zeros)
+        if tensor_diff is not None and tensor_diff.zeros is not None
+        else None,
     }
 
 

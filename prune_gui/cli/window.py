@@ -52,7 +52,7 @@ def demo(out: Path, own: Sequence[Path]) -> int:
     """
     checkpoint = resource("demo", "digits_cnn.safetensors")
     recipe = resource("demo", "digits_cnn.yaml")
-    from prune_gui.gui.display import display_problem
+    from prune_gui.gui.runtime.display import display_problem
 
     problem = display_problem()
     if problem is None:

@@ -16,16 +16,16 @@ from typing import Final
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.gui.collector import Collector
-from prune_gui.gui.first_paint import FirstPaint
-from prune_gui.gui.icons import app_icon
-from prune_gui.gui.log_feed import LogFeed
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.qt_classes import make_classes
-from prune_gui.gui.qt_log import log_qt
-from prune_gui.gui.speech import speak
-from prune_gui.gui.theme import Theme
-from prune_gui.gui.turns import Turns
+from prune_gui.gui.runtime.first_paint import FirstPaint
+from prune_gui.gui.runtime.gc_timer import GcTimer
+from prune_gui.gui.runtime.locale import speak
+from prune_gui.gui.runtime.log_feed import LogFeed
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.runtime.qt_classes import make_classes
+from prune_gui.gui.runtime.qt_log import log_qt
+from prune_gui.gui.runtime.sliced_work import SlicedWork
+from prune_gui.gui.widgets.icons import app_icon
+from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
 from prune_gui.language import tr
@@ -62,7 +62,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     preferences = Preferences(Settings.load(), app)
     speak(app, preferences.now.language)
     Theme(app, preferences.now.theme).follow(preferences)
-    collector = Collector(app)
+    collector = GcTimer(app)
     windows = Windows(preferences, log_path(), trail.last, app)
     windows.ready.connect(collector.settle)
     windows.left.connect(collector.look_again)
@@ -95,7 +95,7 @@ def _end_at_once(code: int) -> None:
 
 def once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
     """Begin when a window is painted and the classes of Qt are made, which takes a few turns."""
-    FirstPaint(window, lambda: Turns(make_classes(), window, begin))
+    FirstPaint(window, lambda: SlicedWork(make_classes(), window, begin))
 
 
 def _begin(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from prune_gui.checkpoint.atomic import replacing
-from prune_gui.checkpoint.shard_index import is_index
+from prune_gui.checkpoint.sharded.index import is_index
+from prune_gui.checkpoint.write.atomic import replacing
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui import dialogs
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.theme import Mode
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import later, tr
 from prune_gui.recipe import Recipe
@@ -48,13 +48,13 @@ class Commands:
 
     def open(self) -> None:
         """Open a checkpoint that the user picks."""
-        path = dialogs.ask_checkpoint(self.window, self.folder)
+        path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_folder(self) -> None:
         """Open the checkpoint in a folder that the user picks."""
-        path = dialogs.ask_folder(self.window, self.folder)
+        path = questions.ask_folder(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
@@ -65,16 +65,16 @@ class Commands:
 
     def use_elsewhere(self) -> None:
         """Go on with the recipe on another checkpoint that the user picks, if it fits."""
-        path = dialogs.ask_checkpoint(self.window, self.folder)
+        path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self._workbench.prepare(path, self._agree_to_switch)
 
     def _agree_to_switch(self, other: Session) -> None:
-        from prune_gui.gui.fit_dialog import FitDialog
+        from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 
         session = self._workbench.session
         if session is not None:
-            dialog = FitDialog(session.recipe, other.checkpoint, self.window)
+            dialog = RecipeMatchDialog(session.recipe, other.checkpoint, self.window)
             agreed = dialog.exec()
             dialog.deleteLater()
             if agreed and self._workbench.session is session:
@@ -109,7 +109,7 @@ class Commands:
 
     def open_recipe(self) -> None:
         """Take the steps of a recipe that the user picks."""
-        path = dialogs.ask_recipe(self.window, self.folder)
+        path = questions.ask_recipe(self.window, self.folder)
         if path is not None:
             self.use_recipe(path)
 
@@ -130,8 +130,8 @@ class Commands:
 
     def load_methods(self) -> None:
         """Load pruning methods from a Python file that the user picks and agrees to run."""
-        path = dialogs.ask_methods(self.window, self.folder)
-        if path is not None and dialogs.agree_to_run(self.window, path):
+        path = questions.ask_methods(self.window, self.folder)
+        if path is not None and questions.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
 
     def save_recipe(self) -> bool:
@@ -149,12 +149,12 @@ class Commands:
         opened = session.checkpoint.path.absolute()
         name = opened.parent.name if is_index(opened) else opened.stem
         suggested = self.folder / f"{name}.yaml"
-        path = dialogs.ask_recipe_target(self.window, suggested)
+        path = questions.ask_recipe_target(self.window, suggested)
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
         """Write the pruned checkpoint in a form and to a file that the user chooses."""
-        from prune_gui.gui.save_dialog import SaveDialog, pruned_path
+        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
 
         session = self._workbench.session
         if session is None:
@@ -180,7 +180,7 @@ class Commands:
 
     def copy_command(self) -> None:
         """Put a command line that does the same on the clipboard."""
-        from prune_gui.gui.save_dialog import pruned_path
+        from prune_gui.gui.dialogs.save import pruned_path
 
         session = self._workbench.session
         if session is None:
@@ -191,7 +191,7 @@ class Commands:
 
     def copy_script(self) -> None:
         """Put a Python program that makes the same masks on the clipboard, once it is made."""
-        from prune_gui.gui.save_dialog import pruned_path
+        from prune_gui.gui.dialogs.save import pruned_path
 
         session = self._workbench.session
         if session is None:
@@ -216,11 +216,11 @@ class Commands:
 
     def may_close(self) -> bool:
         """Ask about whatever closing would break off or lose; tell whether to close."""
-        from prune_gui.gui.batch_dialog import BatchDialog
+        from prune_gui.gui.dialogs.batch import BatchDialog
 
         batches = self.window.findChildren(BatchDialog)
         if self._saving is not None or any(batch.writing for batch in batches):
-            if not dialogs.ask_cancel_saving(self.window):
+            if not questions.ask_cancel_saving(self.window):
                 return False
             if self._saving is not None:
                 self._workbench.bridge.cancel(self._saving)
@@ -238,7 +238,7 @@ class Commands:
 
     def about(self) -> None:
         """Say what this program is."""
-        dialogs.show_about(self.window)
+        questions.show_about(self.window)
 
     @property
     def settings(self) -> Settings:
@@ -258,7 +258,7 @@ class Commands:
         if session is None or not session.unsaved:
             return True
         button = QMessageBox.StandardButton
-        match dialogs.ask_unsaved(self.window, session.checkpoint.path.name):
+        match questions.ask_unsaved(self.window, session.checkpoint.path.name):
             case button.Save:
                 return self.save_recipe()
             case button.Discard:

@@ -29,26 +29,27 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError, one_line
-from prune_gui.gui import actions, dialogs, presets
-from prune_gui.gui.before_key import BeforeKey
+from prune_gui.gui.actions import menus
+from prune_gui.gui.actions.pane_navigation import PaneNavigation
+from prune_gui.gui.actions.peek_original import PeekOriginal
 from prune_gui.gui.commands import Commands
-from prune_gui.gui.dialogs import ErrorBox
-from prune_gui.gui.focus_frame import FocusFrame
-from prune_gui.gui.log_feed import Entry
-from prune_gui.gui.panels.draft_panel import DraftPanel
-from prune_gui.gui.panels.history_panel import HistoryPanel
+from prune_gui.gui.dialogs import presets, questions
+from prune_gui.gui.dialogs.questions import ErrorBox
+from prune_gui.gui.dialogs.recovery import Recovery
+from prune_gui.gui.export.exporter import Exporter
+from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.panels.log_panel import LogPanel
-from prune_gui.gui.panels.stack_panel import StackPanel
-from prune_gui.gui.panels.tree_panel import TreePanel
-from prune_gui.gui.panes import Panes
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.recovery import Recovery
-from prune_gui.gui.reload_notice import ReloadNotice
-from prune_gui.gui.speech import literal, plain
-from prune_gui.gui.status import StatusBar
-from prune_gui.gui.taking_away import TakeAway
+from prune_gui.gui.panels.modules.panel import TreePanel
+from prune_gui.gui.panels.reload_notice import ReloadNotice
+from prune_gui.gui.panels.stack.history_panel import HistoryPanel
+from prune_gui.gui.panels.stack.panel import StackPanel
+from prune_gui.gui.panels.status_bar import StatusBar
+from prune_gui.gui.panels.welcome import Welcome
+from prune_gui.gui.runtime.locale import literal, plain
+from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.welcome import Welcome
+from prune_gui.gui.widgets.focus_frame import FocusFrame
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import items, tr
 from prune_gui.pruning.methods import Method
@@ -88,9 +89,9 @@ class MainWindow(QMainWindow):
     stack: StackPanel
     log: LogPanel
     status: StatusBar
-    taking: TakeAway
-    acts: actions.Actions
-    panes: Panes
+    taking: Exporter
+    acts: menus.Actions
+    panes: PaneNavigation
 
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__()
@@ -108,20 +109,20 @@ class MainWindow(QMainWindow):
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
-        self.taking = TakeAway(self.commands, workbench)
-        self.acts = actions.Actions(self)
+        self.taking = Exporter(self.commands, workbench)
+        self.acts = menus.Actions(self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
         self.reload_notice = ReloadNotice(workbench, self.acts["reload"])
         self.status.addPermanentWidget(self.reload_notice)
-        self._welcome = Welcome(self.acts.several(actions.WELCOME))
+        self._welcome = Welcome(self.acts.several(menus.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
         self._centre.addWidget(self.views)
         self.setCentralWidget(self._centre)
         self._docks = self._make_docks()
-        self.panes = Panes(
+        self.panes = PaneNavigation(
             self,
             [self.tree, self._welcome, self.views, self.draft, self.stack, self.history, self.log],
         )
@@ -129,13 +130,13 @@ class MainWindow(QMainWindow):
         self._make_toolbar()
         self._make_menus()
         self.stack.offer(
-            self.acts.several(actions.STACK_MENU), self.acts.several(actions.STACK_BUTTONS)
+            self.acts.several(menus.STACK_MENU), self.acts.several(menus.STACK_BUTTONS)
         )
-        self.tree.offer(self.acts.several(actions.TREE_MENU))
-        self.views.offer(self.acts.several(actions.VIEW_MENU))
+        self.tree.offer(self.acts.several(menus.TREE_MENU))
+        self.views.offer(self.acts.several(menus.VIEW_MENU))
         self.share_memory(1)
         self._connect()
-        self._before_key = BeforeKey(workbench, self)
+        self._before_key = PeekOriginal(workbench, self)
         preferences.changed.connect(self._follow_setting)
         self.resize(1440, 900)
         self._first_layout = self.saveState()
@@ -149,7 +150,7 @@ class MainWindow(QMainWindow):
 
     def show_palette(self) -> None:
         """Offer every action that can be done now, by its name."""
-        from prune_gui.gui.palette import Palette
+        from prune_gui.gui.actions.palette import Palette
 
         offered = self._presets.fill() if self.workbench.session is not None else []
         more = [(tr("Preset"), action) for action in offered]
@@ -161,7 +162,7 @@ class MainWindow(QMainWindow):
 
     def show_shortcuts(self) -> None:
         """Show all keys."""
-        from prune_gui.gui.palette import Shortcuts
+        from prune_gui.gui.actions.palette import Shortcuts
 
         shortcuts = Shortcuts(self.acts, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -169,7 +170,7 @@ class MainWindow(QMainWindow):
 
     def show_settings(self) -> None:
         """Let the user change settings."""
-        from prune_gui.gui.settings_dialog import SettingsDialog
+        from prune_gui.gui.dialogs.settings import SettingsDialog
 
         dialog = SettingsDialog(self.commands.settings, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -177,7 +178,7 @@ class MainWindow(QMainWindow):
         dialog.open()
 
     def _follow_setting(self, name: str) -> None:
-        from prune_gui.gui.settings_dialog import SettingsDialog
+        from prune_gui.gui.dialogs.settings import SettingsDialog
 
         settings = self.commands.settings
         if name == "threads":
@@ -195,20 +196,20 @@ class MainWindow(QMainWindow):
 
     def show_guide(self) -> None:
         """Show the user guide, beside the window."""
-        from prune_gui.gui.guide import Guide
+        from prune_gui.gui.dialogs.help_window import HelpWindow
 
-        guide = Guide(self)
+        guide = HelpWindow(self)
         guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         guide.show()
 
     def show_last_crash(self) -> None:
         """Show where the program was when it died, to be copied into a report."""
         if self.last_crash is not None:
-            dialogs.show_crash(self, self.last_crash)
+            questions.show_crash(self, self.last_crash)
 
     def show_sweep(self) -> None:
         """Offer to try several amounts of a step, beside the window."""
-        from prune_gui.gui.sweep_dialog import SweepDialog
+        from prune_gui.gui.dialogs.sweep import SweepDialog
 
         dialog = SweepDialog(self.workbench, self.taking, self.stack.current, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -226,7 +227,7 @@ class MainWindow(QMainWindow):
 
     def show_batch(self) -> None:
         """Offer to carry out the stack on several checkpoints, beside the window."""
-        from prune_gui.gui.batch_dialog import BatchDialog
+        from prune_gui.gui.dialogs.batch import BatchDialog
 
         dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -317,8 +318,8 @@ class MainWindow(QMainWindow):
         bar = QToolBar(tr("Toolbar"))
         bar.setObjectName("Toolbar")
         bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        for name in actions.TOOLBAR:
-            if name == actions.SEPARATOR:
+        for name in menus.TOOLBAR:
+            if name == menus.SEPARATOR:
                 bar.addSeparator()
             else:
                 bar.addAction(self.acts[name])
@@ -330,18 +331,18 @@ class MainWindow(QMainWindow):
         self._states = QMenu(tr("&State dict"), self)
         self._states.aboutToShow.connect(self._list_states)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
-        for title, names in actions.MENUS.items():
+        for title, names in menus.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
             for name in names:
-                if name == actions.SEPARATOR:
+                if name == menus.SEPARATOR:
                     menu.addSeparator()
-                elif name == actions.RECENT:
+                elif name == menus.RECENT:
                     menu.addMenu(self._recent)
-                elif name == actions.STATES:
+                elif name == menus.STATES:
                     menu.addMenu(self._states)
-                elif name == actions.PRESETS:
+                elif name == menus.PRESETS:
                     menu.addMenu(self._presets)
-                elif name == actions.DOCKS:
+                elif name == menus.DOCKS:
                     menu.addActions([dock.toggleViewAction() for dock in self._docks])
                 else:
                     menu.addAction(self.acts[name])

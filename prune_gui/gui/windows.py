@@ -10,8 +10,8 @@ from typing import Final
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
-from prune_gui.gui.log_feed import Entry
-from prune_gui.gui.preferences import Preferences
+from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method

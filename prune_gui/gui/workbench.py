@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, Recipe, Resolution, Step, Target
+    from prune_gui.recipe import Form, OutputPath, Recipe, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
     from prune_gui.session import Session
 
@@ -257,7 +257,7 @@ class Workbench(QObject):
 
     def measure(
         self,
-        target: Target,
+        target: OutputPath,
         then: Callable[[Sizes], None],
         failed: Callable[[BaseException], None],
     ) -> int | None:

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import torch
 
-CHUNK = 1 << 21
+CHUNK_ELEMENTS = 1 << 21
 """Entries per piece of work: some milliseconds, so that Cancel is prompt."""
 _USUAL = torch.get_num_threads()
 
@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 
 
 def chunks(size: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """Cut the indices [0, size) into stretches (start, stop) of at most `most`, or else `CHUNK`."""
-    most = most or CHUNK
+    """Yield spans (start, stop) of `most` or `CHUNK_ELEMENTS` indices that cover [0, size)."""
+    most = most or CHUNK_ELEMENTS
     for start in range(0, size, most):
         yield start, min(start + most, size)
 

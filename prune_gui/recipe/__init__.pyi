@@ -6,13 +6,13 @@ from .patterns import patterns_for as patterns_for
 from .recipe import Recipe as Recipe
 from .resolution import Outcome as Outcome
 from .resolution import Resolution as Resolution
-from .resolution import begin as begin
+from .resolution import initial_resolution as initial_resolution
 from .resolution import resolve as resolve
 from .selector import select as select
 from .sizes import Size as Size
 from .sizes import sizes as sizes
 from .step import Step as Step
-from .target import Target as Target
+from .target import OutputPath as OutputPath
 from .verifying import Finding as Finding
 from .verifying import Verification as Verification
 from .verifying import verify as verify

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.language import later, tr
 from prune_gui.pruning.methods import Method
-from prune_gui.pruning.problems import in_words
+from prune_gui.pruning.validation_messages import validation_message
 
 if TYPE_CHECKING:
     from prune_gui.recipe.step import Step
@@ -112,7 +112,7 @@ def with_amount(step: Step, amount: Amount) -> Step:
                 "{method} takes no amount of {amount}: {reason}.",
                 method=tr(method.title),
                 amount=amount,
-                reason=in_words(error.errors()[0]),
+                reason=validation_message(error.errors()[0]),
             )
         ) from error
     return step.model_copy(update={"method": changed})

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.folder import files_of, find_checkpoint, is_weights
-from prune_gui.checkpoint.shard_index import index_with, is_index
+from prune_gui.checkpoint.sharded.index import index_with, is_index
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.fit import fit
 from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.recipe_match import match_recipe
 
 if TYPE_CHECKING:
     from prune_gui.recipe.parts import Form
@@ -66,19 +66,19 @@ def prune_file(
         Cancelled: the monitor said so; nothing is written then.
     """
     from prune_gui.recipe.exporting import write  # loads torch, for which the window does not wait
-    from prune_gui.recipe.resolution import begin
+    from prune_gui.recipe.resolution import initial_resolution
 
     row = BatchRow(path)
     try:
         monitor.advance()
         with open_checkpoint(path) as checkpoint:
-            fits = fit(recipe, checkpoint)
+            fits = match_recipe(recipe, checkpoint)
             targets = {name for one in fits for name in one.targets}
             unmatched = dict.fromkeys(text for one in fits for text in one.unmatched)
             row = replace(row, targets=len(targets), unmatched=tuple(unmatched))
-            resolution = begin(recipe, checkpoint, monitor)
+            resolution = initial_resolution(recipe, checkpoint, monitor)
             for step in recipe.steps:
-                resolution = resolution.then(step, monitor)
+                resolution = resolution.with_step(step, monitor)
             pruned, total = resolution.total
             row = replace(row, pruned=pruned, total=total)
             if out is not None:

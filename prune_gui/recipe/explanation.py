@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from prune_gui.pruning.predicates import Standing
+from prune_gui.pruning.predicates import ElementRank
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,11 @@ class Explanation:
         index: of the entry, along every dimension.
         value: in the file.
         pruned_by: the step that pruned it; 0: it is kept, 255: pruned in the file.
-        standings: by step, up to the one that pruned it.
+        element_ranks: by step, up to the one that pruned it.
     """
 
     name: str
     index: tuple[int, ...]
     value: float
     pruned_by: int
-    standings: Mapping[int, Standing]
+    element_ranks: Mapping[int, ElementRank]

@@ -11,15 +11,15 @@ from prune_gui.checkpoint import (
     write_checkpoint,
     write_shards,
 )
-from prune_gui.checkpoint.checksums import CHECKSUMS
+from prune_gui.checkpoint.write.checksums import CHECKSUMS
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.loader import loader_path, loader_text
-from prune_gui.recipe.parts import Form, Part, parts
+from prune_gui.recipe.parts import Form, FormTensor, parts
 from prune_gui.recipe.provenance import metadata_of
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.target import Target
+from prune_gui.recipe.target import OutputPath
 
 
 def export(
@@ -76,7 +76,7 @@ def write(
 ) -> None:
     """Do as `export`, reporting to a monitor."""
     checkpoint = resolution.checkpoint
-    target = Target.of(checkpoint, out, shard_size)
+    target = OutputPath.of(checkpoint, out, shard_size)
     entries = [part.entry for part in parts_to_write(resolution, form)]
     like = surroundings(resolution, form)
     beside = loader_of(resolution, target, form)
@@ -113,7 +113,7 @@ def write(
         )
 
 
-def parts_to_write(resolution: Resolution, form: Form) -> list[Part]:
+def parts_to_write(resolution: Resolution, form: Form) -> list[FormTensor]:
     """Return the tensors of a form.
 
     Raises:
@@ -136,7 +136,7 @@ def metadata_for(resolution: Resolution, form: Form, fingerprint: str) -> dict[s
     return metadata_of(resolution.recipe, form, fingerprint, pruned)
 
 
-def loader_of(resolution: Resolution, target: Target, form: Form) -> dict[str, bytes]:
+def loader_of(resolution: Resolution, target: OutputPath, form: Form) -> dict[str, bytes]:
     """Return by its name what is written beside the tensors of a form, if anything is."""
     if form != "reparametrized":
         return {}

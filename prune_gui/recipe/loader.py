@@ -9,8 +9,8 @@ from string import Template
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.torch_file import TorchCheckpoint
-from prune_gui.recipe.target import Target
+from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
+from prune_gui.recipe.target import OutputPath
 
 HERE: Final = "Path(__file__).parent"
 NO_NAME: Final = re.compile(r"\W")
@@ -46,7 +46,7 @@ ${reading}
 ''')
 
 
-def loader_path(target: Target) -> Path:
+def loader_path(target: OutputPath) -> Path:
     """Return where the lines for a target go: a module that Python can import.
 
     The suffix is in its name, too, for the same model may lie there as .safetensors and as .pt.
@@ -55,7 +55,7 @@ def loader_path(target: Target) -> Path:
     return _folder(target) / f"load_{NO_NAME.sub('_', stem)}.py"
 
 
-def loader_text(checkpoint: Checkpoint, target: Target, *, anywhere: bool = False) -> str:
+def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = False) -> str:
     """Return a program whose `load(model)` loads what is written to `target`.
 
     Args:
@@ -74,18 +74,18 @@ def loader_text(checkpoint: Checkpoint, target: Target, *, anywhere: bool = Fals
     )
 
 
-def _folder(target: Target) -> Path:
+def _folder(target: OutputPath) -> Path:
     return target.path if target.is_folder else target.path.parent
 
 
-def _imports(target: Target) -> Sequence[str]:
+def _imports(target: OutputPath) -> Sequence[str]:
     index = ["import json"] if target.is_folder else []
     reader = ["from safetensors.torch import load_file"] if target.format == "safetensors" else []
     prune = "from torch.nn.utils import prune"
     return [*index, "from pathlib import Path", "", "import torch", *reader, prune]
 
 
-def _reading(target: Target, root: Sequence[str]) -> Sequence[str]:
+def _reading(target: OutputPath, root: Sequence[str]) -> Sequence[str]:
     """Return the lines that make the dictionary `state`; `root` leads to it inside a torch file."""
     main = ascii(target.main)
     if not target.is_folder:
@@ -99,7 +99,7 @@ def _reading(target: Target, root: Sequence[str]) -> Sequence[str]:
     ]
 
 
-def _read(target: Target, path: str) -> str:
+def _read(target: OutputPath, path: str) -> str:
     if target.format == "safetensors":
         return f"load_file({path})"
     return f'torch.load({path}, map_location="cpu", weights_only=True)'

@@ -10,11 +10,11 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
-from prune_gui.checkpoint import Entry, TensorInfo
+from prune_gui.checkpoint import TensorInfo, TensorWriter
 from prune_gui.checkpoint.parameters import MASK, ORIGINAL
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
-from prune_gui.pruning.keys import raw_bits
 from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
 from prune_gui.recipe.resolution import Resolution
 
@@ -26,7 +26,7 @@ Spans = Iterable[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormTensor:
     """One tensor to write, of which any stretch can be made alone.
 
     Attributes:
@@ -35,24 +35,24 @@ class Part:
         values: returns flat tensors with the values of some stretches.
     """
 
-    entry: Entry
+    entry: TensorWriter
     units: int
     values: Callable[[Spans], Iterator[torch.Tensor]]
 
 
-def parts(resolution: Resolution, form: Form) -> Iterator[Part]:
+def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
     """Yield the tensors of a form; a torch file keeps special ones by itself."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is None:
             yield from _FORMS[form](resolution, info)
 
 
-def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
+def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     values = _pruned if info.name in resolution.layers else _original
     yield _part(info, info.name, info.dtype, partial(values, resolution, info))
 
 
-def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
+def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     pruned = info.name in resolution.layers
     name = info.name + ORIGINAL if pruned else info.name
     yield _part(info, name, info.dtype, partial(_original, resolution, info))
@@ -61,12 +61,12 @@ def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
         yield _part(info, info.name + MASK, info.dtype, mask)
 
 
-def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[Part]:
+def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     if info.name in resolution.layers:
         yield _part(info, info.name, "bool", partial(_mask, resolution, info, "bool"))
 
 
-_FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[Part]]] = {
+_FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[FormTensor]]] = {
     "finalized": _finalized,
     "reparametrized": _reparametrized,
     "masks": _masks,
@@ -75,10 +75,10 @@ _FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[Part]]] = {
 
 def _part(
     info: TensorInfo, name: str, dtype: str, values: Callable[[Spans], Iterator[torch.Tensor]]
-) -> Part:
+) -> FormTensor:
     units = info.nbytes if dtype in PACKED_DTYPES else info.numel
-    entry = Entry(name, dtype, info.shape, lambda: values(chunks(units)))
-    return Part(entry, units, values)
+    entry = TensorWriter(name, dtype, info.shape, lambda: values(chunks(units)))
+    return FormTensor(entry, units, values)
 
 
 def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:

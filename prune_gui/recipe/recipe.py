@@ -20,7 +20,7 @@ from pydantic import (
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.methods.files import FilePath
-from prune_gui.pruning.problems import in_words, telling
+from prune_gui.pruning.validation_messages import telling, validation_message
 from prune_gui.recipe.step import PatternText, Step
 from prune_gui.regular_files import read_regular
 
@@ -190,7 +190,7 @@ def _not_yaml(source: str, error: yaml.MarkedYAMLError, text: str) -> str:
 
 def _explain(problem: ErrorDetails) -> str:
     """Say what is wrong with a recipe, and where."""
-    reason = in_words(problem)
+    reason = validation_message(problem)
     match problem["loc"]:
         case ("steps", int(place), field, *_):
             return tr(

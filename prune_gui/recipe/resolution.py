@@ -13,26 +13,26 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.collecting import without_collecting
+from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.language import later, tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.pruning.counts import Remembered
-from prune_gui.pruning.keys import ScoreKeys
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Target
-from prune_gui.pruning.once import Once
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.predicates import EntryCut, GivenMask, Predicate, Standing
-from prune_gui.pruning.selection import Cut, Ranking
+from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
+from prune_gui.pruning.selection.histogram_cache import HistogramCache
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.radix_select import Cut, Ranking
 from prune_gui.recipe import stack
-from prune_gui.recipe.codes import IN_FILE, KEPT
-from prune_gui.recipe.companions import Companions, file_entries, mask_entries
-from prune_gui.recipe.decided import Decided
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, file_entries, mask_entries
+from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.provenance import pruned_before
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
-from prune_gui.recipe.stack import Layer
+from prune_gui.recipe.stack import AppliedStep
 from prune_gui.recipe.step import Step
 
 Tile = tuple[slice, ...]
@@ -74,7 +74,7 @@ class Outcome:
 
         The same object as before, unless somebody has looked at some since.
         """
-        latest = Once.latest
+        latest = Lazy.latest
         if not self._noted or self._noted[-1][0] is not latest:
             found = dict(self.remarks)
             for name, predicate in self.predicates.items():
@@ -98,12 +98,12 @@ class Resolution:
 
     recipe: Recipe
     checkpoint: Checkpoint
-    layers: Mapping[str, tuple[Layer, ...]]
+    layers: Mapping[str, tuple[AppliedStep, ...]]
     counts: Mapping[str, tuple[int, int]]
     outcomes: tuple[Outcome, ...] = ()
-    _companions: Companions = field(default_factory=Companions, repr=False, compare=False)
-    _decided: Decided = field(default_factory=Decided, repr=False, compare=False)
-    _remembered: Remembered = field(default_factory=Remembered, repr=False, compare=False)
+    _companions: AuxiliaryFiles = field(default_factory=AuxiliaryFiles, repr=False, compare=False)
+    _decided: DecisionCache = field(default_factory=DecisionCache, repr=False, compare=False)
+    _remembered: HistogramCache = field(default_factory=HistogramCache, repr=False, compare=False)
     _of_targets: dict[int, tuple[int, int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -173,12 +173,12 @@ class Resolution:
         place = tuple(i % n for i, n in sides)
         flat = flat_index(info.shape, place)
         value = float(self.checkpoint.view(name)[place])
-        standings: dict[int, Standing] = {}
+        element_ranks: dict[int, ElementRank] = {}
         for layer in self.layers.get(name, ()):
-            standings[layer.step] = layer.predicate.standing(flat)
-            if standings[layer.step].pruned:
-                return Explanation(name, place, value, layer.step, standings)
-        return Explanation(name, place, value, KEPT, standings)
+            element_ranks[layer.step] = layer.predicate.element_rank(flat)
+            if element_ranks[layer.step].pruned:
+                return Explanation(name, place, value, layer.step, element_ranks)
+        return Explanation(name, place, value, KEPT, element_ranks)
 
     @cached_property
     def protected(self) -> frozenset[str]:
@@ -214,8 +214,8 @@ class Resolution:
             self._of_targets[number] = sum(n for n, _ in counts), sum(n for _, n in counts)
         return self._of_targets[number]
 
-    @without_collecting()
-    def then(self, step: Step, monitor: Monitor) -> Resolution:
+    @gc_paused()
+    def with_step(self, step: Step, monitor: Monitor) -> Resolution:
         """Return this resolution with one more step carried out.
 
         Raises:
@@ -249,7 +249,7 @@ class Resolution:
             layers.setdefault(name, ())
             if decision.predicate is not None:
                 predicates[name] = decision.predicate
-                layers[name] = (*layers[name], Layer(number, decision.predicate))
+                layers[name] = (*layers[name], AppliedStep(number, decision.predicate))
             warning = _nearly_empty(*counts[name]) if decision.pruned else ""
             if remark := _together(decision.note, warning):
                 remarks[name] = remark
@@ -263,8 +263,8 @@ class Resolution:
         out = np.empty(shape, np.uint8)
         flat = out.reshape(-1)
 
-        def fill(stretch: tuple[int, int]) -> None:
-            part(layers, *stretch, flat[slice(*stretch)])
+        def fill(span: tuple[int, int]) -> None:
+            part(layers, *span, flat[slice(*span)])
 
         for _ in run(fill, chunks(flat.size)):
             pass
@@ -350,13 +350,13 @@ class Resolution:
             remaining=total - pruned,
             weights=file_entries(self.checkpoint, info),
             other=lambda path, what: self._companions.entries(path, info, what),
-            alive=stack.alive(self.layers.get(info.name, ())),
+            remaining_mask=stack.remaining_mask_of(self.layers.get(info.name, ())),
             remembered=self._remembered,
         )
 
 
-@without_collecting()
-def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
+@gc_paused()
+def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
     """Return the resolution of `recipe` before its first step: what the file says is pruned.
 
     That is the masks of reparametrized pairs; the zeros of what this program pruned and finalized,
@@ -365,7 +365,7 @@ def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolutio
     Raises:
         Cancelled: the monitor said so.
     """
-    layers: dict[str, tuple[Layer, ...]] = {}
+    layers: dict[str, tuple[AppliedStep, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
     remembered = pruned_before(checkpoint.metadata)
     for info in checkpoint.tensors.values():
@@ -373,7 +373,7 @@ def begin(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolutio
             continue
         zeros = recipe.start == "zeros"
         predicates = _pruned_in_file(info, checkpoint, zeros=zeros or info.name in remembered)
-        layers_here = tuple(Layer(IN_FILE, predicate) for predicate in predicates)
+        layers_here = tuple(AppliedStep(IN_FILE, predicate) for predicate in predicates)
         pruned = 0
         if layers_here:
             monitor.expect(info.nbytes)
@@ -406,29 +406,29 @@ def resolve(
         Cancelled: `cancel` was set.
     """
     monitor = Monitor(progress, cancel)
-    resolution = begin(recipe, checkpoint, monitor)
+    resolution = initial_resolution(recipe, checkpoint, monitor)
     for step in recipe.steps:
-        resolution = resolution.then(step, monitor)
+        resolution = resolution.with_step(step, monitor)
     return resolution
 
 
 def _count(
-    layers: Sequence[Layer], info: TensorInfo, monitor: Monitor, stretch: tuple[int, int]
+    layers: Sequence[AppliedStep], info: TensorInfo, monitor: Monitor, span: tuple[int, int]
 ) -> int:
     """Count what is pruned of a stretch of a parameter."""
-    monitor.advance((stretch[1] - stretch[0]) * info.nbytes // info.numel)
-    return int(np.count_nonzero(stack.pruned_by(layers, *stretch)))
+    monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
+    return int(np.count_nonzero(stack.pruned_by(layers, *span)))
 
 
 def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) -> list[Predicate]:
     predicates: list[Predicate] = []
     if info.pair is not None:
         checkpoint.read_mask(info.name)  # once, for its check that every value is 0 or 1
-        predicates.append(GivenMask(mask_entries(checkpoint, info)))
+        predicates.append(CustomMask(mask_entries(checkpoint, info)))
     if zeros:
         keys = ScoreKeys.of(file_entries(checkpoint, info))
         everything_below_one = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(EntryCut(Ranking(keys), Once.known(everything_below_one)))
+        predicates.append(ElementCut(Ranking(keys), Lazy.known(everything_below_one)))
     return predicates
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
 from prune_gui.pruning.methods.channels import Channels
-from prune_gui.pruning.methods.given import CustomFromMask, Identity
+from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
 from prune_gui.pruning.methods.structured import LnStructured
 from prune_gui.pruning.methods.unstructured import L1Unstructured
-from prune_gui.recipe import scripted
-from prune_gui.recipe.codes import IN_FILE
+from prune_gui.recipe import script_prelude
 from prune_gui.recipe.exporting import metadata_for
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.selector import Pattern, select
 from prune_gui.recipe.step import Step
@@ -67,7 +67,9 @@ def python_script(resolution: Resolution, out: Path) -> str:
     """
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
-    _, future, own = inspect.getsource(scripted).partition("from __future__ import annotations\n")
+    _, future, own = inspect.getsource(script_prelude).partition(
+        "from __future__ import annotations\n"
+    )
     name = ascii(checkpoint.path.name).replace('"', r"\"")  # which would end the text
     title = f'"""Prune {name} as Prune GUI does."""'
     parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, IMPORTS)}"]

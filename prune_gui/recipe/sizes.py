@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from prune_gui.checkpoint.checksums import CHECKSUMS
-from prune_gui.checkpoint.digest import pieces
-from prune_gui.checkpoint.measuring import file_nbytes, shards_nbytes
+from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
+from prune_gui.checkpoint.write.checksums import CHECKSUMS
+from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.exporting import metadata_for, parts_to_write, surroundings
-from prune_gui.recipe.parts import FORMS, Form, Part
+from prune_gui.recipe.parts import FORMS, Form, FormTensor
 from prune_gui.recipe.resolution import Resolution
-from prune_gui.recipe.target import Target
+from prune_gui.recipe.target import OutputPath
 
 ANY_FINGERPRINT: Final = FINGERPRINT_PREFIX + "0" * 64
 """As long as that of any file."""
@@ -75,11 +75,11 @@ def sizes(
         >>> sizes(resolution, "pruned.safetensors")["finalized"]
         Size(nbytes=365104, share=0.41)
     """
-    target = Target.of(resolution.checkpoint, out, shard_size)
+    target = OutputPath.of(resolution.checkpoint, out, shard_size)
     return measure(resolution, target, Monitor(progress, cancel))
 
 
-def measure(resolution: Resolution, target: Target, monitor: Monitor) -> Sizes:
+def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Sizes:
     """Do as `sizes`, reporting to a monitor."""
     found: dict[Form, Size | PruneGuiError] = {}
     for form in FORMS:
@@ -95,7 +95,11 @@ def measure(resolution: Resolution, target: Target, monitor: Monitor) -> Sizes:
 
 
 def _nbytes(
-    resolution: Resolution, target: Target, form: Form, parts: Sequence[Part], monitor: Monitor
+    resolution: Resolution,
+    target: OutputPath,
+    form: Form,
+    parts: Sequence[FormTensor],
+    monitor: Monitor,
 ) -> int:
     monitor.advance()
     checkpoint = resolution.checkpoint
@@ -116,7 +120,7 @@ def _nbytes(
     )
 
 
-def _share(parts: Sequence[Part], monitor: Monitor) -> float:
+def _share(parts: Sequence[FormTensor], monitor: Monitor) -> float:
     """Return about which share of the bytes of some tensors zip would leave; 1 if there are none.
 
     Samples lie all over the tensors laid end to end, so that each counts as much as it takes; what
@@ -145,7 +149,7 @@ def _places(total: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + SAMPLE_BYTES, end)
 
 
-def _octets(parts: Sequence[Part], start: int, stop: int) -> Iterator[memoryview]:
+def _octets(parts: Sequence[FormTensor], start: int, stop: int) -> Iterator[memoryview]:
     """Yield bytes [start, stop) of some tensors laid end to end, rounded out to entries."""
     begin = 0
     for part in parts:
@@ -154,5 +158,5 @@ def _octets(parts: Sequence[Part], start: int, stop: int) -> Iterator[memoryview
         if first < last:
             unit = nbytes // part.units
             for values in part.values([(first // unit, -(-last // unit))]):
-                yield from pieces(values)
+                yield from byte_chunks(values)
         begin += nbytes

@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning.keys import Alive
 from prune_gui.pruning.predicates import Predicate
-from prune_gui.recipe.codes import KEPT
+from prune_gui.pruning.selection.keys import RemainingMask
+from prune_gui.recipe.pruned_by_codes import KEPT
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class AppliedStep:
     """What one step says of one parameter."""
 
     step: int
     predicate: Predicate
 
 
-Part = Callable[[Sequence[Layer], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
+Part = Callable[[Sequence[AppliedStep], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
 """`pruned_by` or `kept`."""
 
 
 def pruned_by(
-    layers: Sequence[Layer], start: int, stop: int, out: NDArray[np.uint8] | None = None
+    layers: Sequence[AppliedStep], start: int, stop: int, out: NDArray[np.uint8] | None = None
 ) -> NDArray[np.uint8]:
     """Return, for the flat entries [start, stop), the step that pruned each, or `KEPT`.
 
@@ -46,14 +46,16 @@ def pruned_by(
 
 
 def kept(
-    layers: Sequence[Layer], start: int, stop: int, out: NDArray[np.uint8] | None = None
+    layers: Sequence[AppliedStep], start: int, stop: int, out: NDArray[np.uint8] | None = None
 ) -> NDArray[np.bool_]:
     """Return, for the flat entries [start, stop), where no step prunes; as `pruned_by`."""
     codes = pruned_by(layers, start, stop, out)
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
-def kept_of_each(every: Sequence[Sequence[Layer]], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+def kept_of_each(
+    every: Sequence[Sequence[AppliedStep]], bounds: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """Return where no step prunes, for whole parameters, one after the other.
 
     Args:
@@ -77,12 +79,12 @@ def kept_of_each(every: Sequence[Sequence[Layer]], bounds: NDArray[np.int64]) ->
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
-def _kind(layer: Layer | None) -> tuple[int, type[Predicate]] | None:
+def _kind(layer: AppliedStep | None) -> tuple[int, type[Predicate]] | None:
     """Return what layers that are marked at once have in common."""
     return None if layer is None else (layer.step, type(layer.predicate))
 
 
-def alive(layers: Sequence[Layer]) -> Alive | None:
+def remaining_mask_of(layers: Sequence[AppliedStep]) -> RemainingMask | None:
     """Return what tells the entries still there; None if no step has touched the parameter."""
     return _Kept(tuple(layers)) if layers else None
 
@@ -91,7 +93,7 @@ def alive(layers: Sequence[Layer]) -> Alive | None:
 class _Kept:
     """Tells what some layers leave; equal to whatever tells it of the same layers."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[AppliedStep, ...]
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
         return kept(self.layers, start, stop)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
 from prune_gui.checkpoint.base import Format, format_of
-from prune_gui.checkpoint.sharded_writing import index_name
+from prune_gui.checkpoint.sharded.writing import index_name
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OutputPath:
     """Where to, and in which files.
 
     Attributes:
@@ -34,7 +34,7 @@ class Target:
     @classmethod
     def of(
         cls, checkpoint: Checkpoint, out: str | os.PathLike[str], shard_size: int | None = None
-    ) -> Target:
+    ) -> OutputPath:
         """Return what `out` means for a pruned `checkpoint`; see `export`.
 
         Raises:

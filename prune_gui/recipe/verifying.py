@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
-from prune_gui.checkpoint.checksums import checksums_in
 from prune_gui.checkpoint.parameters import MASK, RawTensor
-from prune_gui.checkpoint.reading_back import Read, stored_reader
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.torch_archive import damaged_record
+from prune_gui.checkpoint.torch.archive import damaged_record
+from prune_gui.checkpoint.write.checksums import checksums_in
+from prune_gui.checkpoint.write.reading_back import Read, stored_reader
 from prune_gui.errors import CheckpointError
 from prune_gui.language import later, tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress

@@ -1,11 +1,11 @@
 from .crash import Crash as Crash
 from .crash import CrashTrail as CrashTrail
 from .history import History as History
-from .history import Moment as Moment
+from .history import HistoryEntry as HistoryEntry
 from .log import log_path as log_path
 from .log import start_log as start_log
-from .outline import Branch as Branch
-from .outline import Outline as Outline
+from .module_index import ModuleIndex as ModuleIndex
+from .module_index import Node as Node
 from .presets import Preset as Preset
 from .presets import Presets as Presets
 from .resolver import Resolver as Resolver

@@ -9,7 +9,7 @@ from prune_gui.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HistoryEntry:
     """A recipe as it stood after one act of the user, which the label names in their language."""
 
     label: str
@@ -25,13 +25,13 @@ class History:
         position: which of them is now.
     """
 
-    moments: tuple[Moment, ...]
+    moments: tuple[HistoryEntry, ...]
     position: int = 0
 
     @classmethod
     def begin(cls, recipe: Recipe) -> History:
         """Return a history that knows one recipe."""
-        return cls((Moment(tr("Open"), recipe),))
+        return cls((HistoryEntry(tr("Open"), recipe),))
 
     @property
     def recipe(self) -> Recipe:
@@ -54,7 +54,7 @@ class History:
         if recipe == self.recipe:
             return self
         past = self.moments[: self.position + 1]
-        return History((*past, Moment(label, recipe)), len(past))
+        return History((*past, HistoryEntry(label, recipe)), len(past))
 
     def at(self, position: int) -> History:
         """Return the history at another of its moments."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from platformdirs import user_data_path
 
-from prune_gui.checkpoint.atomic import flush, replacing
+from prune_gui.checkpoint.write.atomic import flush, replacing
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe, Step

@@ -31,11 +31,13 @@ class Resolver:
             StepError: a step cannot be carried out; what was resolved before it is kept.
             Cancelled: the monitor said so; likewise.
         """
-        from prune_gui.recipe import begin  # loads torch, for which the window does not wait
+        from prune_gui.recipe import (
+            initial_resolution,  # loads torch, for which the window does not wait
+        )
 
         empty = recipe.with_steps(())
         if not self._after or self._after[0].recipe.start != empty.start:
-            self._after = [begin(recipe, self._checkpoint, monitor)]
+            self._after = [initial_resolution(recipe, self._checkpoint, monitor)]
         elif self._after[0].recipe != empty:
             self._after = [replace(self._after[0], recipe=empty)]
         known = self._after[-1].recipe.steps
@@ -48,7 +50,7 @@ class Resolver:
             same += 1
         del self._after[same + 1 :]
         for step in recipe.steps[same:]:
-            self._after.append(self._after[-1].then(step, monitor))
+            self._after.append(self._after[-1].with_step(step, monitor))
         return self._after[-1]
 
     def after(self, steps: int) -> Resolution | None:

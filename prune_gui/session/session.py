@@ -9,11 +9,11 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.language import later, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
-from prune_gui.session.disk import Stamps
+from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
-from prune_gui.session.outline import Outline
+from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver
-from prune_gui.session.spectra import Spectra
+from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 
 class Session:
@@ -24,7 +24,7 @@ class Session:
         stamps: how its files stood when it was opened.
         outline: the tree of its modules.
         resolver: for the engine's thread only.
-        spectra: likewise.
+        score_histograms: likewise.
         history: every recipe so far.
         named_states: recipes that the user gave names to.
         kept_states: those of them that are on disk, see `session/named_states.py`.
@@ -41,10 +41,10 @@ class Session:
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
         self.checkpoint = checkpoint
-        self.stamps = Stamps.of((checkpoint.path, *checkpoint.files))
-        self.outline = Outline(checkpoint.tensors.values(), lambda: checkpoint.kinds)
+        self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
+        self.outline = ModuleIndex(checkpoint.tensors.values(), lambda: checkpoint.kinds)
         self.resolver = Resolver(checkpoint)
-        self.spectra = Spectra(checkpoint)
+        self.score_histograms = ScoreHistogramCache(checkpoint)
         self.made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
         self.remarks = (*checkpoint.warnings, *(self.made.remarks if self.made else ()))
         self.history = History.begin(recipe or Recipe())

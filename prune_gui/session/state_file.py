@@ -16,7 +16,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from prune_gui.checkpoint.atomic import explained, flush, replacing
+from prune_gui.checkpoint.write.atomic import explained, flush, replacing
 from prune_gui.errors import CheckpointError, PruneGuiError, one_line
 from prune_gui.language import tr
 from prune_gui.regular_files import read_regular

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from prune_gui.audit.layer_rows import grouping, rows_of
-from prune_gui.audit.layers import Survey, begin, weigh
+from prune_gui.audit.statistics.layer_rows import grouping, rows_of
+from prune_gui.audit.statistics.layers import LayerStatistics, compute, empty_statistics
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
@@ -61,7 +61,7 @@ class Sweep:
         self._recipe = recipe
         self._number = number
         self._before: Resolution | None = None
-        self._survey: Survey | None = None
+        self._survey: LayerStatistics | None = None
 
     def row(self, amount: Amount, monitor: Monitor) -> SweepRow:
         """Return what an amount comes to. Nothing is written.
@@ -74,12 +74,12 @@ class Sweep:
             self._before = self._resolve_before(monitor)
         step, *later = self._recipe.steps[self._number - 1 :]
         try:
-            resolution = self._before.then(with_amount(step, amount), monitor)
+            resolution = self._before.with_step(with_amount(step, amount), monitor)
             for one in later:
-                resolution = resolution.then(one, monitor)
+                resolution = resolution.with_step(one, monitor)
         except RecipeError as error:
             return SweepRow(amount, error=str(error))
-        self._survey = weigh(begin(resolution, self._survey), lambda _: True, monitor)
+        self._survey = compute(empty_statistics(resolution, self._survey), lambda _: True, monitor)
         return _row(amount, self._survey)
 
     def _resolve_before(self, monitor: Monitor) -> Resolution:
@@ -106,8 +106,8 @@ def sweep(
     return [trial.row(amount, monitor) for amount in amounts]
 
 
-def _row(amount: Amount, survey: Survey) -> SweepRow:
-    rows = rows_of(survey, grouping(survey.infos, None))
+def _row(amount: Amount, statistics: LayerStatistics) -> SweepRow:
+    rows = rows_of(statistics, grouping(statistics.infos, None))
     kept, energy = float(rows.kept.sum()), float(rows.energy.sum())
     known = 0 < energy < math.inf
     return SweepRow(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, Resolution, Step, Target
+    from prune_gui.recipe import Form, OutputPath, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
 
 
@@ -118,13 +118,13 @@ def _resolved(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mo
             return resolved(None, tr("The step is gone."))
         return resolved(None, tr("Step {number} has to be mended first.", number=error.step))
     try:
-        preview = preview.then(draft.step, monitor)
+        preview = preview.with_step(draft.step, monitor)
     except RecipeError as problem:
         reason = problem.reason if isinstance(problem, StepError) else str(problem)
         return resolved(None, reason)
     try:
         for step in recipe.steps[place + 1 :]:
-            preview = preview.then(step, monitor)
+            preview = preview.with_step(step, monitor)
     except StepError as problem:
         return resolved(preview, str(problem))
     return resolved(preview, None)
@@ -138,11 +138,11 @@ def compare_job(path: Path) -> Job:
     """Open a checkpoint to compare with; returns its `Resolution`, every zero of it pruned."""
 
     def work(monitor: Monitor) -> Resolution:
-        from prune_gui.recipe import begin
+        from prune_gui.recipe import initial_resolution
 
         other = open_checkpoint(path)
         try:
-            return begin(Recipe(start="zeros"), other, monitor)
+            return initial_resolution(Recipe(start="zeros"), other, monitor)
         except BaseException:
             other.close()
             raise
@@ -166,7 +166,7 @@ def export_job(
     return Job(later("Saving {name}", name=out.name), work, writes=True)
 
 
-def sizes_job(session: Session, target: Target) -> Job:
+def sizes_job(session: Session, target: OutputPath) -> Job:
     """Resolve the session's recipe as it is now; returns the `Sizes` it would have at a target."""
     recipe = session.recipe
 

@@ -12,23 +12,23 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from prune_gui.pruning.once import Once
+from prune_gui.pruning.lazy import Lazy
 
 LATER: Final = (
     "psutil",
-    "prune_gui.audit.comparison",
-    "prune_gui.audit.cumulative",
-    "prune_gui.audit.density",
-    "prune_gui.audit.entry",
-    "prune_gui.audit.histogram",
-    "prune_gui.audit.layers",
-    "prune_gui.audit.norms",
-    "prune_gui.audit.profiles",
-    "prune_gui.audit.readings",
-    "prune_gui.audit.scores",
-    "prune_gui.audit.sheet_density",
+    "prune_gui.audit.diff.comparison",
+    "prune_gui.audit.statistics.cumulative",
+    "prune_gui.audit.raster.density",
+    "prune_gui.audit.statistics.element",
+    "prune_gui.audit.statistics.histogram",
+    "prune_gui.audit.statistics.layers",
+    "prune_gui.audit.statistics.norms",
+    "prune_gui.audit.raster.profiles",
+    "prune_gui.audit.raster.cell_statistics",
+    "prune_gui.audit.statistics.scores",
+    "prune_gui.audit.raster.kernel_grid_density",
     "prune_gui.audit.treemap",
-    "prune_gui.checkpoint.writing",
+    "prune_gui.checkpoint.write.writing",
     "prune_gui.pruning.plugins.loading",
     "prune_gui.pruning.plugins.method",
     "prune_gui.recipe.exporting",
@@ -57,15 +57,17 @@ def loops() -> Iterator[Callable[[], object]]:
     """Yield what compiles the loops over weights, or loads them from the cache, a few at a time."""
     import torch
 
-    from prune_gui.audit import kernels, spectrum_kernels, value_kernels
-    from prune_gui.pruning.norms import channel_norms
-    from prune_gui.pruning.selection import smallest
+    from prune_gui.audit import kernels
+    from prune_gui.audit.raster import value_kernels
+    from prune_gui.audit.statistics import score_histogram_kernels
+    from prune_gui.pruning.norms.channels import channel_norms
+    from prune_gui.pruning.selection.radix_select import smallest
 
     yield kernels.warm_up
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
         yield partial(smallest, torch.ones(2, dtype=dtype), 1)
     yield value_kernels.warm_up
-    yield spectrum_kernels.warm_up
+    yield score_histogram_kernels.warm_up
     for dtype in (torch.float32, torch.bfloat16):
         yield partial(channel_norms, torch.ones(2, dtype=dtype), 2, 0)
 
@@ -86,4 +88,4 @@ def _load_without_the_lock(package: str, pattern: str) -> None:
         libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
 
 
-_loaded = Once(_load)
+_loaded = Lazy(_load)

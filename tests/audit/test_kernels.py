@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit import kernels
-from prune_gui.audit.density import density
-from prune_gui.audit.histogram import bin_edges, histogram, value_range
-from prune_gui.audit.norms import channels
-from prune_gui.audit.plane import Plane
+from prune_gui.audit.raster.density import density
+from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
+from prune_gui.audit.statistics.norms import channels
 from prune_gui.monitor import Monitor
 
 LOOPS = (
@@ -27,7 +27,7 @@ def test_nothing_is_left_to_compile_after_warming_up(resolved, dtype):
     known = [set(loop.signatures) for loop in LOOPS]
     weights, half = torch.ones(3, 4).to(dtype), {"method": "l1_unstructured", "amount": 0.5}
     resolution = resolved(half, w=weights)
-    plane = Plane.flattened((3, 4))
+    plane = SliceLayout.flattened((3, 4))
     density(resolution, "w", plane, range(3), range(4), (2, 2), Monitor())
     density(resolution, "w", plane.transposed, range(4), range(3), (2, 2), Monitor())
     edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 4, symmetric=True)
@@ -48,9 +48,9 @@ def test_nothing_is_left_to_compile_after_warming_up(resolved, dtype):
 def test_what_lies_between_is_counted_up_to_the_last_tie(dtype, size, last_tie, bounds, some):
     generator = np.random.default_rng(size)
     bits = generator.integers(0, 9, size, dtype, endpoint=True)
-    alive = generator.random(size) < 0.5 if some else None
+    remaining_mask = generator.random(size) < 0.5 if some else None
     least, threshold = map(dtype, bounds)
     goes = (bits < threshold) | ((bits == threshold) & (np.arange(size) <= last_tie))
-    expected = (bits >= least) & goes & (True if alive is None else alive)
-    found = kernels.count_between(bits, alive, least, threshold, last_tie)
+    expected = (bits >= least) & goes & (True if remaining_mask is None else remaining_mask)
+    found = kernels.count_between(bits, remaining_mask, least, threshold, last_tie)
     assert found == np.count_nonzero(expected)

@@ -7,17 +7,17 @@ import pytest
 import torch
 from floats import ORDERED
 
-from prune_gui.audit.density import density
-from prune_gui.audit.histogram import bin_edges, histogram, value_range
-from prune_gui.audit.measures import weights
-from prune_gui.audit.norms import channels, norms
-from prune_gui.audit.plane import Plane
-from prune_gui.audit.profiles import means, pruned_shares
-from prune_gui.audit.readings import reach_of_weights, readings
-from prune_gui.audit.scores import weights_of
-from prune_gui.audit.sheet import Sheet
-from prune_gui.audit.sheet_density import density_of
-from prune_gui.audit.spectrum import spectrum
+from prune_gui.audit.raster.cell_statistics import cell_statistics, reach_of_weights
+from prune_gui.audit.raster.density import density
+from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_grid_density import density_of
+from prune_gui.audit.raster.profiles import means, pruned_shares
+from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.statistics.element_values import weights
+from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
+from prune_gui.audit.statistics.norms import channels, norms
+from prune_gui.audit.statistics.score_histogram import score_histogram
+from prune_gui.audit.statistics.scores import weights_of
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
@@ -67,7 +67,7 @@ def alike(found):
 
 def test_every_picture_of_it_is_that_of_its_copy(pair):
     resolution, values = pair
-    plane = Plane.flattened(values.shape)
+    plane = SliceLayout.flattened(values.shape)
     sides = range(plane.rows), range(plane.columns)
     gone = (resolution.pruned_by("view").numpy() != 0).reshape(plane.rows, plane.columns)
     for cells in ((plane.rows, plane.columns), (3, 2)):
@@ -76,7 +76,7 @@ def test_every_picture_of_it_is_that_of_its_copy(pair):
         )
         measured = alike(
             both(
-                lambda name, c=cells: readings(
+                lambda name, c=cells: cell_statistics(
                     weights(resolution, name), plane, *sides, c, Monitor()
                 )
             )
@@ -89,14 +89,14 @@ def test_every_picture_of_it_is_that_of_its_copy(pair):
             )
     finite = np.abs(values[np.isfinite(values)])
     assert reach_of_weights(resolution.checkpoint, "view", Monitor()) == finite.max()
-    if sheet := Sheet.of(values.shape):
+    if sheet := KernelGrid.of(values.shape):
         whole = range(sheet.rows), range(sheet.columns), (sheet.rows, sheet.columns)
         alike(both(lambda name: density_of(resolution, name, sheet, *whole, Monitor())))
 
 
 def test_every_profile_of_it_is_numpys(pair):
     resolution, values = pair
-    plane = Plane.flattened(values.shape)
+    plane = SliceLayout.flattened(values.shape)
     gone = (resolution.pruned_by("view").numpy() != 0).reshape(plane.rows, plane.columns)
     shares = pruned_shares(resolution, "view", plane, Monitor())
     np.testing.assert_allclose(shares.rows, gone.mean(1))
@@ -117,7 +117,7 @@ def test_every_bin_of_it_is_numpys(pair):
 
     def scores(name):
         scored = weights_of(resolution, name)
-        return spectrum(resolution.checkpoint, name, scored.keys, scored.layers, Monitor())
+        return score_histogram(resolution.checkpoint, name, scored.keys, scored.layers, Monitor())
 
     one, other = both(scores)
     for part in ("bounds", "counts", "odd", "energy"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from floats import ORDERED
 
-from prune_gui.checkpoint import Checkpoint, Entry
+from prune_gui.checkpoint import Checkpoint, TensorWriter
 
 DTYPES = (
     *ORDERED,
@@ -35,10 +35,10 @@ def every_dtype() -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def unchanged() -> Callable[[Checkpoint], list[Entry]]:
+def unchanged() -> Callable[[Checkpoint], list[TensorWriter]]:
     """Return a function that gives the entries that write a checkpoint as it is."""
 
-    def entries(checkpoint: Checkpoint) -> list[Entry]:
+    def entries(checkpoint: Checkpoint) -> list[TensorWriter]:
         return [
             entry(checkpoint, key)
             for info in checkpoint.tensors.values()
@@ -46,13 +46,13 @@ def unchanged() -> Callable[[Checkpoint], list[Entry]]:
             for key in info.pair or (info.name,)
         ]
 
-    def entry(checkpoint: Checkpoint, key: str) -> Entry:
+    def entry(checkpoint: Checkpoint, key: str) -> TensorWriter:
         def chunks() -> Iterator[torch.Tensor]:
             flat = checkpoint.read_key(key).reshape(-1)
             yield from flat.split(max(7, flat.numel() // 3))
 
         raw = checkpoint.raw[key]
-        return Entry(key, raw.dtype, raw.shape, chunks)
+        return TensorWriter(key, raw.dtype, raw.shape, chunks)
 
     return entries
 

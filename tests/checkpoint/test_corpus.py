@@ -15,7 +15,7 @@ from foreign import is_foreign
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr
-from prune_gui.session import Outline
+from prune_gui.session import ModuleIndex
 
 WAY_OUT = re.compile(
     r"\b(Get|Save|save|Convert|Unpack|Rename|Open|Choose|Check|Download|Run|run|Install|Close|Make"
@@ -34,7 +34,7 @@ def look_at(checkpoint) -> None:
         assert tuple(tensor.shape) == info.shape or info.not_prunable == "packed"
         if info.special is None and tensor.numel():
             tensor.reshape(-1)[-1].item()
-    outline = Outline(checkpoint.tensors.values())
+    outline = ModuleIndex(checkpoint.tensors.values())
     for number in range(min(len(outline.tensors), 50)):
         if number < 1 + len(outline.children(0)):
             outline.children(number)

@@ -15,9 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.checkpoint import Entry, atomic, open_checkpoint, write_checkpoint
-from prune_gui.checkpoint.atomic import replacing
-from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX, claimed, sweep
+from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint.write import atomic
+from prune_gui.checkpoint.write.atomic import replacing
+from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX, claimed, remove_abandoned
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
@@ -114,9 +115,9 @@ def test_what_another_run_is_writing_is_left_alone(tmp_path):
     busy = tmp_path / f".model.000{TEMPORARY_SUFFIX}"
     busy.write_bytes(b"half")
     with claimed(busy):
-        sweep(tmp_path)
+        remove_abandoned(tmp_path)
         assert busy.exists()
-    sweep(tmp_path)
+    remove_abandoned(tmp_path)
     assert not busy.exists()
 
 
@@ -289,8 +290,8 @@ def test_a_source_that_changes_while_it_is_written_is_noticed_at_the_end(opened,
 
     weights = torch.zeros(8)
     entries = [
-        Entry("w", "float32", (8,), lambda: iter([weights])),
-        Entry("v", "float32", (3,), chunks),
+        TensorWriter("w", "float32", (8,), lambda: iter([weights])),
+        TensorWriter("v", "float32", (3,), chunks),
     ]
     with pytest.raises(CheckpointError, match="was changed by another program"):
         write_checkpoint(

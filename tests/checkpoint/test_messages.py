@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from prune_gui.checkpoint import Entry, TensorInfo, open_checkpoint, write_checkpoint
-from prune_gui.checkpoint.atomic_folder import replacing_folder
+from prune_gui.checkpoint import TensorInfo, TensorWriter, open_checkpoint, write_checkpoint
 from prune_gui.checkpoint.parameters import RawTensor, parameters
-from prune_gui.checkpoint.shard_index import listed
-from prune_gui.checkpoint.writing import (
+from prune_gui.checkpoint.sharded.index import listed
+from prune_gui.checkpoint.write.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write.writing import (
     DENSE_ONLY,
     KEEP_THE_FILES,
     check_nothing_special,
@@ -35,11 +35,11 @@ NAMES = st.text(st.sampled_from("{}!:,a0.\\'%"), min_size=1, max_size=12)
 """Of tensors, made to be taken for a message with fields."""
 
 
-def zeros(name: str, dtype: str = "float32") -> Entry:
-    return Entry(name, dtype, (2,), lambda: iter([torch.zeros(2)]))
+def zeros(name: str, dtype: str = "float32") -> TensorWriter:
+    return TensorWriter(name, dtype, (2,), lambda: iter([torch.zeros(2)]))
 
 
-def write(out: Path, *entries: Entry) -> None:
+def write(out: Path, *entries: TensorWriter) -> None:
     write_checkpoint(out, entries, like=None, metadata={}, monitor=Monitor())
 
 
@@ -73,7 +73,7 @@ def test_a_target_is_refused_in_the_language_in_use(tmp_path, kind):
 
 def test_a_full_disk_is_told_in_the_language_in_use(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1234))
-    big = Entry("w", "float32", (1000,), lambda: iter([torch.zeros(1000)]))
+    big = TensorWriter("w", "float32", (1000,), lambda: iter([torch.zeros(1000)]))
     with pytest.raises(CheckpointError) as refused:
         check_target(tmp_path / "m.safetensors", [big], like=None)
     told = foreign(

@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from prune_gui.checkpoint import open_checkpoint, shard_index
-from prune_gui.checkpoint.shard_index import index_with
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.sharded import index as shard_index
+from prune_gui.checkpoint.sharded.index import index_with
 from prune_gui.errors import CheckpointError
 
 INDEX = "model.safetensors.index.json"

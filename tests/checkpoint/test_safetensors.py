@@ -14,7 +14,9 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint import open_checkpoint, safetensors_file, safetensors_header
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.safetensors import header as safetensors_header
+from prune_gui.checkpoint.safetensors import reading as safetensors_reading
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 
@@ -199,8 +201,8 @@ def test_a_key_that_appears_in_two_pieces_is_told(tmp_path, monkeypatch):
 
 def test_small_tensors_are_viewed_as_they_are_read_wherever_they_lie(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
-    monkeypatch.setattr(safetensors_file, "WINDOW", mmap.ALLOCATIONGRANULARITY)
-    monkeypatch.setattr(safetensors_file, "SMALL", 512)
+    monkeypatch.setattr(safetensors_reading, "WINDOW", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(safetensors_reading, "SMALL", 512)
     kinds = (torch.float32, torch.uint8, torch.bfloat16, torch.float64)
     random = torch.Generator().manual_seed(0)
     tensors = {

@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 from corpus_forms import LEGACY
 
-from prune_gui.checkpoint import Entry, bus_errors, open_checkpoint
+from prune_gui.checkpoint import TensorWriter, bus_errors, open_checkpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
@@ -150,14 +150,14 @@ def test_a_file_that_is_cut_off_while_it_is_saved_leaves_no_new_file(tmp_path, m
     FORMATS[name](path, 1.0)
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
-        octets = Entry.octets
+        octets = TensorWriter.octets
 
-        def cut_off(self: Entry):
+        def cut_off(self: TensorWriter):
             for piece in octets(self):
                 os.truncate(path, mmap.PAGESIZE)
                 yield piece
 
-        monkeypatch.setattr(Entry, "octets", cut_off)
+        monkeypatch.setattr(TensorWriter, "octets", cut_off)
         with pytest.raises(CheckpointError, match="changed by another program"):
             export(resolution, out)
     assert [each.name for each in tmp_path.iterdir()] == [name]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from prune_gui.checkpoint import atomic, renaming
-from prune_gui.checkpoint.atomic import replacing, replacing_together
-from prune_gui.checkpoint.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write import atomic, renaming
+from prune_gui.checkpoint.write.atomic import replacing, replacing_together
+from prune_gui.checkpoint.write.atomic_folder import replacing_folder
 from prune_gui.errors import CheckpointError
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and owners")
@@ -172,7 +172,7 @@ def test_a_new_file_gets_its_name(tmp_path, ways):
 
 @posix_only
 def test_a_folder_that_fills_up_in_the_meantime_is_not_replaced(tmp_path, monkeypatch):
-    from prune_gui.checkpoint import atomic_folder
+    from prune_gui.checkpoint.write import atomic_folder
 
     target = tmp_path / "out"
     target.mkdir()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from prune_gui.checkpoint import TensorInfo, module_tree
 from prune_gui.checkpoint import tree as tree_module
-from prune_gui.checkpoint.tree import MAX_DEPTH, kinds_around
+from prune_gui.checkpoint.tree import MAX_DEPTH, module_types_around
 
 names = st.lists(st.text(alphabet="ab.01é", max_size=12), unique=True, max_size=30)
 
@@ -92,7 +92,7 @@ def test_modules_that_are_alike_are_of_the_kinds_that_each_is_of(made, most):
     root = module_tree(TensorInfo(name, shape, "float32") for name, shape in made.items())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tree_module, "MOST", most)
-        found = kinds_around(root)
+        found = module_types_around(root)
     expected: dict[str, set[str]] = {name: set() for name in made}
     for node in module_tree(root.below).walk():
         for tensor in node.below if len(node.below) <= most else ():

@@ -33,8 +33,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.fit_dialog import FitDialog
-from prune_gui.gui.save_dialog import SaveDialog
+from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
+from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
 
 Key, LEFT, NONE = Qt.Key, Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
@@ -132,7 +132,7 @@ class Monkey:
             (QInputDialog, "getText", lambda *_, **__: (self._random.choice("ab "), self._coin())),
             (QMessageBox, "exec", lambda box: self._answer_box(box)),
             (SaveDialog, "exec", lambda dialog: self._fill_in(dialog)),
-            (FitDialog, "exec", lambda _: int(self._coin())),
+            (RecipeMatchDialog, "exec", lambda _: int(self._coin())),
         ):
             stack.enter_context(patch.object(where, what, answer))
         return stack

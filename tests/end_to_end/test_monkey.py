@@ -23,8 +23,8 @@ from safetensors.torch import save_file
 
 import prune_gui
 from prune_gui.errors import StepError
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.theme import Theme
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Settings

@@ -92,5 +92,7 @@ def test_started_as_a_module_it_is_found_in_a_checkout(demo_checkpoint):
 
 
 def test_the_check_for_a_display_imports_nothing_from_the_working_folder(folder):
-    program = "from prune_gui.gui.display import display_problem as p; assert p() is None, p()"
+    program = (
+        "from prune_gui.gui.runtime.display import display_problem as p; assert p() is None, p()"
+    )
     in_folder(folder, "-P", "-c", program, QT_QPA_PLATFORM="offscreen")

@@ -19,7 +19,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QPushButton, QRadioButton, QWidget
 
 from prune_gui.gui.app import run
-from prune_gui.gui.save_dialog import SaveDialog
+from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
 
 PATIENCE_MS = 60_000

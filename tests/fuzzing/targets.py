@@ -23,7 +23,7 @@ import torch
 from same_values import same
 
 from prune_gui.checkpoint import TensorInfo, open_checkpoint
-from prune_gui.checkpoint.shard_index import read_index
+from prune_gui.checkpoint.sharded.index import read_index
 from prune_gui.errors import CheckpointError, PruneGuiError, RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select

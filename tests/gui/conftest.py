@@ -11,8 +11,8 @@ from PySide6.QtCore import Qt, QTranslator
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.theme import Theme
+from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.gui.panels.stack_model import StackModel, StepRole
+from prune_gui.gui.panels.stack.model import StackModel, StepRole
 
 UNSEEN = {
     *("objectName", "styleSheet", "windowIconText", "windowRole", "windowFilePath"),

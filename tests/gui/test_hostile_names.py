@@ -23,13 +23,14 @@ from shown import texts_in
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
-from prune_gui.gui import dialogs, recovery, save_dialog
-from prune_gui.gui.fit_dialog import FitDialog
-from prune_gui.gui.pictures import Page, image_of, svg_of
-from prune_gui.gui.theme import LIGHT
+from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
+from prune_gui.gui.export.page import Page, image_of, svg_of
 from prune_gui.gui.views.legend import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.tabs import TITLES
+from prune_gui.gui.widgets.theme import LIGHT
 from prune_gui.recipe import Recipe
 from prune_gui.session.journal import Unsaved
 
@@ -138,10 +139,10 @@ def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_fil
         return QMessageBox.StandardButton.Cancel.value
 
     monkeypatch.setattr(QMessageBox, "exec", look)
-    dialogs.agree_to_run(window, hostile_file)
-    dialogs.ask_unsaved(window, hostile_file.name)
-    dialogs.agree(window, "Replace?", f"There is {hostile_file.name}.", "Replace")
-    dialogs.show_remarks(window, hostile_file.name, HOSTILE)
+    questions.agree_to_run(window, hostile_file)
+    questions.ask_unsaved(window, hostile_file.name)
+    questions.agree(window, "Replace?", f"There is {hostile_file.name}.", "Replace")
+    questions.show_remarks(window, hostile_file.name, HOSTILE)
     save_dialog._sure_to_replace(window, [hostile_file])
     unsaved = Unsaved(
         checkpoint=hostile_file, recipe="", folder=Path(), written=0.0, process=(1, 0.0)
@@ -153,7 +154,7 @@ def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_fil
 def test_a_recipe_is_compared_with_a_file_of_any_name(window, hostile_file, make_step):
     recipe = Recipe(steps=(make_step("identity", *HOSTILE[:-2], "nothing\nFORGED"),))
     with open_checkpoint(hostile_file) as checkpoint:
-        dialog = FitDialog(recipe, checkpoint, window)
+        dialog = RecipeMatchDialog(recipe, checkpoint, window)
     assert wrong_in(dialog) == set()
     dialog.deleteLater()
 

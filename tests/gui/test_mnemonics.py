@@ -18,10 +18,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui import dialogs, recovery, save_dialog
-from prune_gui.gui.fit_dialog import FitDialog
-from prune_gui.gui.save_dialog import SaveDialog
-from prune_gui.gui.speech import speak
+from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
+from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.runtime.locale import speak
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe
@@ -104,7 +105,7 @@ def test_in_the_dialog_that_saves(demo_window, workbench, tmp_path, form):
 
 
 def test_in_how_a_recipe_fits(demo_window, workbench):
-    dialog = FitDialog(Recipe(), workbench.session.checkpoint, demo_window)
+    dialog = RecipeMatchDialog(Recipe(), workbench.session.checkpoint, demo_window)
     assert given_twice(texts_of(dialog)) == []
     dialog.deleteLater()
 
@@ -117,10 +118,10 @@ def test_in_a_question(window, monkeypatch, tmp_path):
         return QMessageBox.StandardButton.Cancel.value
 
     monkeypatch.setattr(QMessageBox, "exec", look)
-    dialogs.agree_to_run(window, tmp_path)
-    dialogs.ask_unsaved(window, "a.pt")
-    dialogs.ask_cancel_saving(window)
-    dialogs.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
+    questions.agree_to_run(window, tmp_path)
+    questions.ask_unsaved(window, "a.pt")
+    questions.ask_cancel_saving(window)
+    questions.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
     save_dialog._sure_to_replace(window, [tmp_path])
     unsaved = Unsaved(
         checkpoint=tmp_path, recipe="", folder=tmp_path, written=0.0, process=(1, 0.0)

@@ -9,9 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
 
 from prune_gui.errors import PluginError
-from prune_gui.gui import dialogs
 from prune_gui.gui.app import _begin
-from prune_gui.gui.preferences import Preferences
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
 from prune_gui.pruning.methods import METHODS, register
 from prune_gui.pruning.plugins import load_file
@@ -36,8 +36,8 @@ def load(qtbot, monkeypatch):
 
     def by_menu(window, path, *, agreed=True, wait="methods_loaded"):
         asked = []
-        monkeypatch.setattr(dialogs, "ask_methods", lambda *_: path)
-        monkeypatch.setattr(dialogs, "agree_to_run", lambda _, p: asked.append(p) or agreed)
+        monkeypatch.setattr(questions, "ask_methods", lambda *_: path)
+        monkeypatch.setattr(questions, "agree_to_run", lambda _, p: asked.append(p) or agreed)
         if agreed:
             with qtbot.waitSignal(getattr(window.workbench, wait), timeout=60_000):
                 window.acts["load_methods"].trigger()
@@ -219,8 +219,8 @@ def test_agreeing_takes_more_than_the_return_key(window, qtbot, tmp_path, monkey
         qtbot.keyClick(box, Qt.Key.Key_Return)
         return box.result()
 
-    monkeypatch.setattr(dialogs.QMessageBox, "exec", press)
-    assert dialogs.agree_to_run(window, path) is False
+    monkeypatch.setattr(questions.QMessageBox, "exec", press)
+    assert questions.agree_to_run(window, path) is False
     [box] = shown
     assert box.defaultButton().text().replace("&", "") == "Cancel"
     assert box.textFormat() == Qt.TextFormat.PlainText

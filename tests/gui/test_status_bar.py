@@ -8,7 +8,7 @@ import time
 import pytest
 from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
-from prune_gui.gui.status import StatusBar
+from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.worker import Finished, Job, Progressed, Started
 
 JOB = Job("Saving a.pt", lambda _: None)

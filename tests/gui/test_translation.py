@@ -16,12 +16,13 @@ from shown import names_in, untranslated_in
 
 from prune_gui import language
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui import dialogs, recovery, save_dialog
-from prune_gui.gui.batch_dialog import BatchDialog
-from prune_gui.gui.fit_dialog import FitDialog
-from prune_gui.gui.log_feed import Entry
-from prune_gui.gui.save_dialog import SaveDialog
-from prune_gui.gui.sweep_dialog import SweepDialog
+from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs.batch import BatchDialog
+from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
+from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.dialogs.sweep import SweepDialog
+from prune_gui.gui.runtime.log_feed import Entry
 from prune_gui.recipe import Recipe, loader_path
 from prune_gui.session import Crash
 from prune_gui.session.journal import Unsaved
@@ -48,7 +49,7 @@ def names(demo_window, workbench, make_step, settle) -> list[str]:
 def boxes(monkeypatch) -> list[set[str]]:
     """Have no message box and no file dialog shown; return what would be untranslated in each."""
     shown: list[set[str]] = []
-    names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *dialogs._versions())
+    names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *questions._versions())
 
     def look(box: QMessageBox) -> int:
         shown.append(untranslated_in(box, *names))
@@ -173,7 +174,7 @@ def test_the_dialog_that_saves(demo_window, workbench, names, qtbot, tmp_path, f
 def test_how_a_recipe_fits_another_checkpoint(demo_window, workbench, names, make_step):
     steps = (*workbench.session.steps, *(make_step("l1_unstructured", "none") for _ in range(3)))
     for recipe in (Recipe(steps=steps), Recipe(steps=steps[:1]), Recipe()):
-        dialog = FitDialog(recipe, workbench.session.checkpoint, demo_window)
+        dialog = RecipeMatchDialog(recipe, workbench.session.checkpoint, demo_window)
         assert untranslated_in(dialog, *names, "none") == set()
         dialog.deleteLater()
 
@@ -195,19 +196,19 @@ def test_a_layout_that_was_kept_fits_in_another_language(window):
 
 def test_the_questions_and_the_remarks(window, boxes):
     folder, file = Path("/tmp"), Path("/tmp/a.pt")
-    dialogs.ask_checkpoint(window, folder)
-    dialogs.ask_checkpoints(window, folder)
-    dialogs.ask_folder(window, folder)
-    dialogs.ask_recipe(window, folder)
-    dialogs.ask_methods(window, folder)
-    dialogs.ask_recipe_target(window, file)
-    dialogs.ask_table_target(window, file)
-    dialogs.ask_picture_target(window, file)
-    dialogs.agree_to_run(window, file)
-    dialogs.ask_unsaved(window, "a.pt")
-    dialogs.ask_cancel_saving(window)
-    dialogs.show_about(window)
-    dialogs.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
+    questions.ask_checkpoint(window, folder)
+    questions.ask_checkpoints(window, folder)
+    questions.ask_folder(window, folder)
+    questions.ask_recipe(window, folder)
+    questions.ask_methods(window, folder)
+    questions.ask_recipe_target(window, file)
+    questions.ask_table_target(window, file)
+    questions.ask_picture_target(window, file)
+    questions.agree_to_run(window, file)
+    questions.ask_unsaved(window, "a.pt")
+    questions.ask_cancel_saving(window)
+    questions.show_about(window)
+    questions.show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
     save_dialog._sure_to_replace(window, [file])
     save_dialog._sure_to_replace(window, [file, Path("/tmp/b.pt")])
     unsaved = Unsaved(checkpoint=file, recipe="", folder=folder, written=0.0, process=(1, 0.0))

@@ -22,9 +22,11 @@ from PySide6.QtWidgets import (
 
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
-from prune_gui.gui import actions, commands, dialogs
-from prune_gui.gui.panels.fields import PathField
-from prune_gui.gui.save_dialog import SaveDialog, pruned_path
+from prune_gui.gui import commands
+from prune_gui.gui.actions import menus
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
+from prune_gui.gui.panels.draft.fields import PathField
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import resource
 from prune_gui.session import Settings
@@ -39,7 +41,7 @@ def answer(monkeypatch):
 
     def prepare(name, reply):
         asked = []
-        monkeypatch.setattr(dialogs, name, lambda *_: asked.append(name) or reply)
+        monkeypatch.setattr(questions, name, lambda *_: asked.append(name) or reply)
         return asked
 
     return prepare
@@ -68,11 +70,11 @@ def drop(window, *paths):
 def own(names):
     """Return those entries of a menu that are actions of the table."""
     filled = (
-        actions.SEPARATOR,
-        actions.RECENT,
-        actions.STATES,
-        actions.DOCKS,
-        actions.PRESETS,
+        menus.SEPARATOR,
+        menus.RECENT,
+        menus.STATES,
+        menus.DOCKS,
+        menus.PRESETS,
     )
     return [n for n in names if n not in filled]
 
@@ -159,7 +161,7 @@ def test_shards_are_saved_to_a_folder_beside_theirs(
 def test_the_recipe_for_shards_is_called_like_their_folder(window, open_file, shards, monkeypatch):
     open_file(shards)
     asked = []
-    monkeypatch.setattr(dialogs, "ask_recipe_target", lambda _, path: asked.append(path))
+    monkeypatch.setattr(questions, "ask_recipe_target", lambda _, path: asked.append(path))
     window.commands.save_recipe_as()
     assert asked == [shards / "demo.yaml"]
 
@@ -477,8 +479,8 @@ def test_the_next_and_the_previous_parameter_are_a_key_away(demo_window, workben
 
 
 def test_every_action_is_in_a_menu_once_and_no_two_share_a_key(window):
-    listed = [name for names in actions.MENUS.values() for name in own(names)]
-    assert sorted(listed) == sorted(act.name for act in actions.TABLE)
+    listed = [name for names in menus.MENUS.values() for name in own(names)]
+    assert sorted(listed) == sorted(act.name for act in menus.TABLE)
     keys = [k.toString() for n in listed for k in window.acts[n].shortcuts() if not k.isEmpty()]
     assert len(keys) == len(set(keys))
 

@@ -15,11 +15,11 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 from safetensors.torch import save_file
 
-from prune_gui.gui import dialogs, recovery
-from prune_gui.gui.collector import Collector
-from prune_gui.gui.log_feed import Entry
-from prune_gui.gui.preferences import Preferences
-from prune_gui.gui.settings_dialog import SettingsDialog
+from prune_gui.gui.dialogs import questions, recovery
+from prune_gui.gui.dialogs.settings import SettingsDialog
+from prune_gui.gui.runtime.gc_timer import GcTimer
+from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows, beside, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
@@ -80,7 +80,7 @@ def answers(monkeypatch):
             asked.append(name.partition(".")[0])
             return replies[asked[-1]]
 
-        monkeypatch.setattr(dialogs, "ask_unsaved", ask)
+        monkeypatch.setattr(questions, "ask_unsaved", ask)
         return asked
 
     return prepare
@@ -132,7 +132,7 @@ def test_a_closed_window_leaves_no_thread_and_no_memory(windows, qtbot, demo_che
 def test_what_was_left_alone_is_looked_through_once_a_window_is_gone(
     windows, qtbot, qapp, demo_checkpoint
 ):
-    collector = Collector(qapp)
+    collector = GcTimer(qapp)
     windows.left.connect(collector.look_again)
     windows.ready.connect(collector.settle)
     freeze = windows.ready.emit  # libraries are loaded when a file is open already

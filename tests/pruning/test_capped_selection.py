@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
-from prune_gui.pruning.once import Once
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import RowCut
-from prune_gui.pruning.row_selection import find_row_cuts
-from prune_gui.pruning.selection import Ranking, find_cuts, mark
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.radix_select import Ranking, find_cuts, mark
+from prune_gui.pruning.selection.rows import find_row_cuts
+from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2]
 # Few distinct values, so that ties lie at the cut; the wide ones differ in every digit of a key.
@@ -27,23 +27,23 @@ def capped(draw: st.DrawFn) -> tuple[list[torch.Tensor], list[np.ndarray], list[
     dtype = draw(st.sampled_from(DTYPES))
     lists = draw(st.lists(st.lists(numbers, min_size=1, max_size=25), min_size=1, max_size=5))
     tensors = [torch.tensor(some, dtype=torch.float64).to(dtype) for some in lists]
-    alive = [
+    remaining_mask = [
         np.array(draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some))))
         for some in lists
     ]
-    most = [draw(st.integers(0, int(there.sum()))) for there in alive]
-    return tensors, alive, most, draw(st.integers(0, sum(most)))
+    most = [draw(st.integers(0, int(there.sum()))) for there in remaining_mask]
+    return tensors, remaining_mask, most, draw(st.integers(0, sum(most)))
 
 
 def one_by_one(
-    tensors: list[torch.Tensor], alive: list[np.ndarray], most: list[int], k: int
+    tensors: list[torch.Tensor], remaining_mask: list[np.ndarray], most: list[int], k: int
 ) -> list[np.ndarray]:
     """The definition: walk up the sorted entries and pass over tensors that lost their most."""
     entries = sorted(
         (np.nan_to_num(abs(float(value)), nan=np.inf), np.isnan(float(value)), i, place)
         for i, tensor in enumerate(tensors)
         for place, value in enumerate(tensor.double())
-        if alive[i][place]
+        if remaining_mask[i][place]
     )
     gone = [np.zeros(tensor.numel(), bool) for tensor in tensors]
     for _, _, i, place in entries:
@@ -52,21 +52,22 @@ def one_by_one(
     return gone
 
 
-def within(alive: np.ndarray):
-    return lambda start, stop: alive[start:stop]
+def within(remaining_mask: np.ndarray):
+    return lambda start, stop: remaining_mask[start:stop]
 
 
 @given(capped())
 def test_a_tensor_at_its_cap_gives_way_to_the_others(case):
-    tensors, alive, most, k = case
+    tensors, remaining_mask, most, k = case
     shared = ranking_dtype({tensor.dtype for tensor in tensors})
     keys = [ScoreKeys(TensorScores.of(tensor), shared) for tensor in tensors]
     rankings = [
-        Ranking(key, within(there), cap) for key, there, cap in zip(keys, alive, most, strict=True)
+        Ranking(key, within(there), cap)
+        for key, there, cap in zip(keys, remaining_mask, most, strict=True)
     ]
     cuts = find_cuts(rankings, k, Monitor())
-    expected = one_by_one(tensors, alive, most, k)
-    for key, cut, there, wanted in zip(keys, cuts, alive, expected, strict=True):
+    expected = one_by_one(tensors, remaining_mask, most, k)
+    for key, cut, there, wanted in zip(keys, cuts, remaining_mask, expected, strict=True):
         assert np.array_equal(mark(key, cut, 0, key.size) & there, wanted)
         assert cut.pruned == wanted.sum()
 
@@ -80,23 +81,25 @@ def test_a_tensor_at_its_cap_gives_way_to_the_others(case):
 def test_each_row_loses_its_own_smallest(dtype, rows, pool, data):
     drawn = data.draw(st.lists(st.sampled_from(pool), min_size=rows * 7, max_size=rows * 7))
     tensor = torch.tensor(drawn, dtype=torch.float64).to(dtype).view(rows, 7)
-    alive = np.array(data.draw(st.lists(st.booleans(), min_size=rows * 7, max_size=rows * 7)))
-    there = alive.reshape(rows, 7).sum(1)
+    remaining_mask = np.array(
+        data.draw(st.lists(st.booleans(), min_size=rows * 7, max_size=rows * 7))
+    )
+    there = remaining_mask.reshape(rows, 7).sum(1)
     units = np.array([data.draw(st.integers(0, int(count))) for count in there])
-    ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)), within(alive))
-    predicate = RowCut(ranking, 7, Once.known(find_row_cuts(ranking, units)))
-    found = (predicate.prunes(0, alive.size) & alive).reshape(rows, 7)
-    for row, (values, here) in enumerate(zip(tensor, alive.reshape(rows, 7), strict=True)):
+    ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)), within(remaining_mask))
+    predicate = RowCut(ranking, 7, Lazy.known(find_row_cuts(ranking, units)))
+    found = (predicate.prunes(0, remaining_mask.size) & remaining_mask).reshape(rows, 7)
+    for row, (values, here) in enumerate(zip(tensor, remaining_mask.reshape(rows, 7), strict=True)):
         [expected] = one_by_one([values], [here], [7], int(units[row]))
         assert np.array_equal(found[row], expected)
 
 
 @pytest.mark.parametrize("stretch", [(0, 1), (3, 19), (6, 7), (20, 21)])
-def test_a_stretch_of_row_cuts_is_that_stretch_of_the_whole(stretch):
+def test_a_stretch_of_row_cuts_is_that_stretch_of_the_whole(span):
     tensor = torch.randint(-3, 3, (3, 7), generator=torch.Generator().manual_seed(0)).float()
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)))
-    cuts = Once.known(find_row_cuts(ranking, np.array([2, 0, 7])))
+    cuts = Lazy.known(find_row_cuts(ranking, np.array([2, 0, 7])))
     predicate = RowCut(ranking, 7, cuts)
     whole = predicate.prunes(0, 21)
     assert whole.reshape(3, 7).sum(1).tolist() == [2, 0, 7]
-    assert np.array_equal(predicate.prunes(*stretch), whole[slice(*stretch)])
+    assert np.array_equal(predicate.prunes(*span), whole[slice(*span)])

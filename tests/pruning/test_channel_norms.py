@@ -10,9 +10,10 @@ from hypothesis.extra import numpy as arrays
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import norms, parallel
-from prune_gui.pruning.norms import channel_norms, score_norms
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning import parallel
+from prune_gui.pruning.norms import channels
+from prune_gui.pruning.norms.channels import channel_norms, score_norms
+from prune_gui.pruning.selection.scores import TensorScores
 
 ORDERS = [0, 0.5, 1, 2, 3, -1, math.inf, -math.inf]
 tensors = arrays.arrays(
@@ -39,7 +40,7 @@ def test_the_norm_is_the_p_norm_over_all_other_dimensions(t, n, data):
 def test_the_size_of_the_pieces_does_not_matter(t, n, piece, data):
     dim = data.draw(st.integers(0, t.dim() - 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(norms, "PIECE", piece)
+        patch.setattr(channels, "PIECE", piece)
         found = channel_norms(t, n, dim)
     torch.testing.assert_close(found.double(), plain(t, n, dim), rtol=1e-5, atol=0)
 
@@ -48,11 +49,11 @@ def test_the_size_of_the_pieces_does_not_matter(t, n, piece, data):
 @pytest.mark.parametrize("chunk", [1, 1000, 1 << 20])
 def test_threads_and_chunks_do_not_change_a_bit(monkeypatch, threads, chunk):
     t = torch.randn(40, 3, 60, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(norms, "PIECE", 500)
+    monkeypatch.setattr(channels, "PIECE", 500)
     cases = [(n, dim) for n in (*ORDERS, 2.5) for dim in range(3)]
     expected = [channel_norms(t, n, dim) for n, dim in cases]
     before = torch.get_num_threads()
-    monkeypatch.setattr(parallel, "CHUNK", chunk)
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
     torch.set_num_threads(threads)
     try:
         found = [channel_norms(t, n, dim) for n, dim in cases]
@@ -64,12 +65,12 @@ def test_threads_and_chunks_do_not_change_a_bit(monkeypatch, threads, chunk):
 @pytest.mark.parametrize("n", [*ORDERS, 2.5])
 def test_what_is_gone_counts_as_zero_to_the_last_bit(n):
     t = torch.randn(30, 20, 10, generator=torch.Generator().manual_seed(0))
-    alive = torch.rand(t.shape, generator=torch.Generator().manual_seed(1)) < 0.5
-    t[~alive] = math.nan
-    flat = alive.flatten().numpy()
+    remaining_mask = torch.rand(t.shape, generator=torch.Generator().manual_seed(1)) < 0.5
+    t[~remaining_mask] = math.nan
+    flat = remaining_mask.flatten().numpy()
     for dim in range(3):
         found = score_norms(TensorScores.of(t), lambda start, stop: flat[start:stop], n, dim)
-        assert found.equal(channel_norms(t.where(alive, 0.0), n, dim))
+        assert found.equal(channel_norms(t.where(remaining_mask, 0.0), n, dim))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])

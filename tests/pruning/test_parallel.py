@@ -5,7 +5,7 @@ import torch
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.pruning.once import Once
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import run
 
 PATIENCE = 30
@@ -37,7 +37,7 @@ def test_work_that_all_threads_wait_for_is_shared_by_as_many(two_threads):
         together.wait(PATIENCE)
         return get_ident()
 
-    found = Once(lambda: set(run(meet, range(2))))
+    found = Lazy(lambda: set(run(meet, range(2))))
     outcomes = list(run(lambda _: found(), range(4)))
     assert len(outcomes[0]) == 2
 

@@ -16,7 +16,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import l1_unstructured
 from prune_gui.pruning.methods import METHODS, Decision, Target, summary_of
 from prune_gui.pruning.plugins import load_methods
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
@@ -29,7 +29,7 @@ def target(tensor: torch.Tensor, other: torch.Tensor | None = None, gone: int = 
         remaining=int(there.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(other),
-        alive=(lambda start, stop: there[start:stop]) if gone else None,
+        remaining_mask=(lambda start, stop: there[start:stop]) if gone else None,
     )
 
 
@@ -118,7 +118,7 @@ def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(method,
 )
 def test_where_an_entry_stood_is_told_in_the_language(method, parameters):
     [decision] = decide(method, target(torch.rand(2, 4)), **parameters)
-    unit = decision.predicate.standing(7).unit
+    unit = decision.predicate.element_rank(7).unit
     assert unit.startswith("⟦")
     assert untranslated(unit) == []
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from prune_gui.checkpoint import atomic, atomic_folder, open_checkpoint
-from prune_gui.checkpoint.debris import TEMPORARY_SUFFIX
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.write import atomic, atomic_folder
+from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
 
@@ -337,7 +338,7 @@ KILL_AT_EVERY_STEP = """
 import os, sys
 from pathlib import Path
 import prune_gui
-from prune_gui.checkpoint.debris import sweep
+from prune_gui.checkpoint.write.temp_files import sweep
 source, out, recipe = sys.argv[1:]
 target = Path(out)
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, CheckpointError
-from prune_gui.recipe import Recipe, Target, export, loader_path, resolve
+from prune_gui.recipe import OutputPath, Recipe, export, loader_path, resolve
 from prune_gui.recipe.loader import loader_text
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}
@@ -120,7 +120,7 @@ def test_the_lines_load_the_masks_and_the_weights_into_a_new_model(
 ):
     with open_checkpoint(save(model, tmp_path)) as checkpoint:
         resolution = resolve(Recipe(steps=[HALF]), checkpoint)
-        target = Target.of(checkpoint, tmp_path / out, shard_size)
+        target = OutputPath.of(checkpoint, tmp_path / out, shard_size)
         export(resolution, tmp_path / out, "reparametrized", shard_size=shard_size)
         assert loader_path(target) == tmp_path / loader
         assert (tmp_path / loader).read_text() == loader_text(checkpoint, target)
@@ -152,7 +152,7 @@ def test_lines_to_paste_anywhere_name_the_folder(resolution, tmp_path):
     out.mkdir()
     elsewhere.mkdir()
     export(resolution, out / "out.pt", "reparametrized")
-    target = Target.of(resolution.checkpoint, out / "out.pt")
+    target = OutputPath.of(resolution.checkpoint, out / "out.pt")
     pasted = elsewhere / "pasted.py"
     pasted.write_text(loader_text(resolution.checkpoint, target, anywhere=True))
     assert run(pasted, elsewhere)["masks"].keys() == run(loader_path(target), out)["masks"].keys()

@@ -19,7 +19,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, Resolution, export, resolve
-from prune_gui.recipe.codes import IN_FILE
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.session.resolver import Resolver
 
 SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "fc.bias": (5,)}
@@ -88,22 +88,22 @@ def test_an_explanation_agrees_with_the_mask_and_the_file(resolution, data):
     assert found.pruned_by == resolution.pruned_by(name)[index]
     assert found.value == resolution.checkpoint.read(name)[index]
     assert found.index == tuple(i % side for i, side in zip(index, SHAPES[name], strict=True))
-    for step, standing in found.standings.items():
-        assert standing.pruned is (step == found.pruned_by)
-        assert standing.margin is not None
-        assert standing.margin <= 0 if standing.pruned else standing.margin >= 0
-        assert standing.rank is not None
-        assert standing.ranked is not None
-        assert standing.rank < standing.ranked
+    for step, element_rank in found.element_ranks.items():
+        assert element_rank.pruned is (step == found.pruned_by)
+        assert element_rank.margin is not None
+        assert element_rank.margin <= 0 if element_rank.pruned else element_rank.margin >= 0
+        assert element_rank.rank is not None
+        assert element_rank.ranked is not None
+        assert element_rank.rank < element_rank.ranked
 
 
 def test_an_explanation_counts_only_what_earlier_steps_left(resolution):
     kept = resolution.mask("fc.weight").nonzero()[0].tolist()
-    standings = resolution.explain("fc.weight", kept).standings
-    assert standings[1].ranked == 120
+    element_ranks = resolution.explain("fc.weight", kept).element_ranks
+    assert element_ranks[1].ranked == 120
     after_first = int((resolution.pruned_by("fc.weight")[kept[0]] != 1).sum())
-    assert standings[3].ranked == after_first
-    assert standings[3].unit == f"entry of row {kept[0]}"
+    assert element_ranks[3].ranked == after_first
+    assert element_ranks[3].unit == f"entry of row {kept[0]}"
 
 
 def test_an_entry_that_was_zero_in_the_file_says_so(tmp_path):
@@ -206,7 +206,7 @@ def test_threads_and_chunks_do_not_change_a_byte_of_an_export(
         for threads in (1, 3):
             for chunk in (1, 17, 1 << 21):
                 torch.set_num_threads(threads)
-                monkeypatch.setattr(parallel, "CHUNK", chunk)
+                monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
                 assert exported(f"{threads}-{chunk}.safetensors") == expected
     finally:
         torch.set_num_threads(before)

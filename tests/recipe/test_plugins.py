@@ -56,7 +56,7 @@ def test_an_entry_says_that_the_step_pruned_it(method, demo_checkpoint):
     with open_checkpoint(demo_checkpoint) as checkpoint:
         explained = resolve(recipe, checkpoint).explain(HERE, (3, 4))
     assert explained.pruned_by == 1
-    assert explained.standings[1].score is None
+    assert explained.element_ranks[1].score is None
 
 
 def test_a_recipe_runs_nothing_and_says_how_to_load_what_it_names(plugin_file, tmp_path):

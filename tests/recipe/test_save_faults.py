@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import save_file
 from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
 
-from prune_gui.checkpoint import open_checkpoint, renaming, writing
-from prune_gui.checkpoint.debris import sweep
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.write import renaming, writing
+from prune_gui.checkpoint.write.temp_files import remove_abandoned
 from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 
@@ -136,7 +137,7 @@ def assert_old_or_new(found: Outcome, folder: Path) -> None:
     """Check that a failed save left nothing, and a killed one nothing that a sweep leaves."""
     fault, raised, old, new, now = found
     if isinstance(raised, Killed):
-        sweep(folder)  # as the next save does
+        remove_abandoned(folder)  # as the next save does
         # Killed between two renames, the lines are new and the checkpoint is old.
         between = {**old, LOADER: new[LOADER]} if LOADER in new else old
         assert state(folder) in (old, new, between), fault

@@ -16,7 +16,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe, resolve, select
 from prune_gui.recipe.amounts import parse_amounts
 from prune_gui.recipe.selector import LONGEST, Pattern, patterns_in
-from prune_gui.session import Outline
+from prune_gui.session import ModuleIndex
 
 NAMES = [
     "encoder.layer.0.attention.self.query.weight",
@@ -134,7 +134,7 @@ def test_a_long_text_is_read_or_refused_at_once(text):
     with suppress(RecipeError):
         Pattern.parse(text)
     with suppress(RecipeError):
-        Outline(TENSORS).matches(text[:LONGEST])  # the line in the window is no longer
+        ModuleIndex(TENSORS).matches(text[:LONGEST])  # the line in the window is no longer
     with suppress(ValueError):
         parse_amounts(text)
     assert (

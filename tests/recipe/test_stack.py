@@ -7,29 +7,29 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.pruning.keys import ScoreKeys
-from prune_gui.pruning.once import Once
-from prune_gui.pruning.predicates import EntryCut, GivenMask, Predicate
-from prune_gui.pruning.selection import Cut, Ranking
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.predicates import CustomMask, ElementCut, Predicate
+from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.radix_select import Cut, Ranking
+from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe import stack
-from prune_gui.recipe.stack import Layer
+from prune_gui.recipe.stack import AppliedStep
 
 SIZE = 6
 
 
 @st.composite
-def layers(draw: st.DrawFn) -> tuple[Layer, ...]:
+def layers(draw: st.DrawFn) -> tuple[AppliedStep, ...]:
     """Up to three layers of one parameter, by a cut or by a mask."""
     weights = torch.tensor(draw(st.lists(st.integers(-3, 3), min_size=SIZE, max_size=SIZE)))
     keys = ScoreKeys.of(TensorScores.of(weights.float()))
     found = []
     for step in sorted(draw(st.sets(st.integers(1, 4), max_size=3))):
-        predicate: Predicate = GivenMask(TensorScores.of(weights > 0))
+        predicate: Predicate = CustomMask(TensorScores.of(weights > 0))
         if draw(st.booleans()):
             cut = Cut(keys.first_key(draw(st.integers(0, 3))), draw(st.integers(-1, SIZE)), 0)
-            predicate = EntryCut(Ranking(keys), Once.known(cut))
-        found.append(Layer(step, predicate))
+            predicate = ElementCut(Ranking(keys), Lazy.known(cut))
+        found.append(AppliedStep(step, predicate))
     return tuple(found)
 
 
@@ -39,6 +39,6 @@ def test_what_is_kept_of_many_parameters_is_what_is_kept_of_each(every):
     alone = [stack.kept(own, 0, SIZE) for own in every]
     wanted = np.concatenate([np.zeros(0, bool), *alone])
     assert np.array_equal(stack.kept_of_each(every, bounds), wanted)
-    tells = [stack.alive(own) for own in every]
+    tells = [stack.remaining_mask_of(own) for own in every]
     for one in filter(None, tells):
         assert np.array_equal(one.together(tells, bounds), wanted)

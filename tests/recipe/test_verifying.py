@@ -13,8 +13,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from prune_gui.checkpoint import checksums, open_checkpoint
-from prune_gui.checkpoint.checksums import CHECKSUMS, checksums_in, with_checksums
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.write import checksums
+from prune_gui.checkpoint.write.checksums import CHECKSUMS, checksums_in, with_checksums
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve, verify, verifying
 

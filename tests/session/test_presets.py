@@ -12,7 +12,7 @@ from prune_gui import open_checkpoint
 from prune_gui.errors import PruneGuiError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
-from prune_gui.recipe.fit import fit
+from prune_gui.recipe.recipe_match import match_recipe
 from prune_gui.session import Presets, Session
 from prune_gui.session import presets as presets_module
 from prune_gui.session.presets import LONGEST, SHIPPED, shipped
@@ -137,6 +137,6 @@ def test_each_shipped_preset_finds_parameters_of_the_demo(demo_checkpoint, numbe
     preset = shipped()[number]
     assert not preset.problem
     with open_checkpoint(demo_checkpoint) as checkpoint:
-        for found in fit(Recipe(steps=preset.steps), checkpoint):
+        for found in match_recipe(Recipe(steps=preset.steps), checkpoint):
             assert found.targets
             assert not found.unmatched

@@ -13,7 +13,7 @@ from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
-from prune_gui.recipe import Step, Target
+from prune_gui.recipe import OutputPath, Step
 from prune_gui.worker.jobs import (
     Draft,
     compare_job,
@@ -74,7 +74,7 @@ def test_every_job_has_a_title_that_is_shown_in_the_language_in_use(session, tmp
     ]
     others = [
         resolve_job(session, None),
-        sizes_job(session, Target.of(session.checkpoint, path, None)),
+        sizes_job(session, OutputPath.of(session.checkpoint, path, None)),
         threads_job(2),
         warm_up_job(),
         *compile_jobs(),
@@ -136,7 +136,7 @@ def test_a_job_does_what_the_recipe_was_when_it_was_made(session, tmp_path):
 
 def test_sizes_are_those_of_what_the_recipe_was_and_can_be_cancelled(session, tmp_path):
     session.add(step(0.5))
-    target = Target.of(session.checkpoint, tmp_path / "out", 20)
+    target = OutputPath.of(session.checkpoint, tmp_path / "out", 20)
     job = sizes_job(session, target)
     session.undo()
     told = job.work(Monitor())["finalized"]

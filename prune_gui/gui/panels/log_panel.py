@@ -33,8 +33,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.log_feed import MOST, Entry
-from prune_gui.gui.theme import colours
+from prune_gui.gui.runtime.log_feed import MOST, Entry
+from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import later, tr
 
 Index = QModelIndex | QPersistentModelIndex

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyqtgraph as pg
 
-from prune_gui.audit.sheet import Sheet
-from prune_gui.gui.panels.wording import TIMES
+from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.gui.formatting import TIMES
 from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
-    from prune_gui.audit.plane import Layout
+    from prune_gui.audit.raster.slice_layout import ParameterLayout
 
 BEYOND: Final = 8
 """Pixels that a number may reach beyond the ends of its axis: half of a 0 under the first entry."""
@@ -79,7 +79,7 @@ def _matrix(kind: str, name: str) -> tuple[str, str] | None:
 
 
 def layout_labels(
-    names: tuple[str, ...], layout: Layout, dims: tuple[int, int] | None
+    names: tuple[str, ...], layout: ParameterLayout, dims: tuple[int, int] | None
 ) -> tuple[str, str]:
     """Return what runs down and what runs across a picture.
 
@@ -90,7 +90,7 @@ def layout_labels(
     """
     if dims is not None:
         return names[dims[0]], names[dims[1]]
-    if isinstance(layout, Sheet):
+    if isinstance(layout, KernelGrid):
         if layout.across != layout.shape[1]:
             across = tr("{dim} within a row of {count}", dim=names[0], count=layout.across)
             return names[0], across
@@ -101,12 +101,12 @@ def layout_labels(
     return names[0], f" {TIMES} ".join(names[1:])
 
 
-def axis_scales(layout: Layout) -> tuple[tuple[float, int], tuple[float, int]]:
+def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float, int]]:
     """Return for both axes what a line counts, and the number after the last.
 
     Of a sheet it is channels that are counted, of which rows may have several.
     """
-    if isinstance(layout, Sheet):
+    if isinstance(layout, KernelGrid):
         per_row = layout.shape[0] // layout.down
         down = per_row / layout.pitch[0], layout.shape[0]
         return down, (1 / layout.pitch[1], layout.across)

@@ -11,10 +11,10 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
 from prune_gui.errors import one_line
-from prune_gui.gui.panels.wording import sparsity
-from prune_gui.gui.theme import Colours
+from prune_gui.gui.formatting import sparsity
+from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr, trn
-from prune_gui.recipe.codes import KEPT
+from prune_gui.recipe.pruned_by_codes import KEPT
 
 SPACE: Final = "&nbsp;&nbsp; "
 """Between the parts of a legend; a line ends after it, so that all of them begin in line."""

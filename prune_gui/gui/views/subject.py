@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prune_gui.errors import one_line
-from prune_gui.gui.panels.wording import TIMES, sparsity
+from prune_gui.gui.formatting import TIMES, sparsity
 from prune_gui.language import tr
-from prune_gui.recipe.codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo

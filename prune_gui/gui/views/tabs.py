@@ -12,21 +12,21 @@ from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.panes import order_tabs
-from prune_gui.gui.qt_classes import make_classes
+from prune_gui.gui.actions.pane_navigation import order_tabs
+from prune_gui.gui.runtime.qt_classes import make_classes
+from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.subject import Subject, bare_facts, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
-from prune_gui.gui.views.whereabouts import Whereabouts
 from prune_gui.language import later, tr
 
 if TYPE_CHECKING:
-    from prune_gui.gui.views.compare_view import CompareView
-    from prune_gui.gui.views.distribution_view import DistributionView
-    from prune_gui.gui.views.layers_view import LayersView
-    from prune_gui.gui.views.map_view import MapView
-    from prune_gui.gui.views.mask_view import MaskView
-    from prune_gui.gui.views.norms_view import NormsView
-    from prune_gui.gui.views.weights_view import WeightsView
+    from prune_gui.gui.views.compare.compare_view import CompareView
+    from prune_gui.gui.views.distribution.distribution_view import DistributionView
+    from prune_gui.gui.views.layers.layers_view import LayersView
+    from prune_gui.gui.views.maps.map_view import MapView
+    from prune_gui.gui.views.maps.mask_view import MaskView
+    from prune_gui.gui.views.maps.weights_view import WeightsView
+    from prune_gui.gui.views.norms.norms_view import NormsView
     from prune_gui.gui.workbench import Workbench
 
 TITLES: Final = {
@@ -74,7 +74,7 @@ class ViewTabs(QWidget):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
-        self._whereabouts = Whereabouts()
+        self._whereabouts = Viewport()
         self._actions: Sequence[QAction] = ()
         self._memory: int | None = None
         self._tabs = QTabWidget(documentMode=True)
@@ -106,7 +106,7 @@ class ViewTabs(QWidget):
 
     @cached_property
     def mask_view(self) -> MaskView:  # noqa: D102
-        from prune_gui.gui.views.mask_view import MaskView
+        from prune_gui.gui.views.maps.mask_view import MaskView
 
         view = MaskView(self._workbench, self._whereabouts)
         self._limit(view)
@@ -114,7 +114,7 @@ class ViewTabs(QWidget):
 
     @cached_property
     def weights_view(self) -> WeightsView:  # noqa: D102
-        from prune_gui.gui.views.weights_view import WeightsView
+        from prune_gui.gui.views.maps.weights_view import WeightsView
 
         view = WeightsView(self._workbench, self._whereabouts)
         self._limit(view)
@@ -122,7 +122,7 @@ class ViewTabs(QWidget):
 
     @cached_property
     def distribution_view(self) -> DistributionView:  # noqa: D102
-        from prune_gui.gui.views.distribution_view import DistributionView
+        from prune_gui.gui.views.distribution.distribution_view import DistributionView
 
         view = DistributionView(self._workbench)
         view.cut_dragged.connect(self.cut_dragged)
@@ -131,7 +131,7 @@ class ViewTabs(QWidget):
 
     @cached_property
     def norms_view(self) -> NormsView:  # noqa: D102
-        from prune_gui.gui.views.norms_view import NormsView
+        from prune_gui.gui.views.norms.norms_view import NormsView
 
         view = NormsView(self._workbench)
         view.cut_dragged.connect(self.rank_cut_dragged)
@@ -141,13 +141,13 @@ class ViewTabs(QWidget):
 
     @cached_property
     def layers_view(self) -> LayersView:  # noqa: D102
-        from prune_gui.gui.views.layers_view import LayersView
+        from prune_gui.gui.views.layers.layers_view import LayersView
 
         return self._add("layers_view", LayersView(self._workbench))
 
     @cached_property
     def compare_view(self) -> CompareView:  # noqa: D102
-        from prune_gui.gui.views.compare_view import CompareView
+        from prune_gui.gui.views.compare.compare_view import CompareView
 
         return self._add("compare_view", CompareView(self._workbench, self._whereabouts))
 

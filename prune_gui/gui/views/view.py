@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, 
 from shiboken6 import isValid
 
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
-from prune_gui.gui.theme import Colours, colours
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.views.subject import Subject, facts, subject_of
+from prune_gui.gui.widgets.theme import Colours, colours
 from prune_gui.language import tr
 
 if TYPE_CHECKING:

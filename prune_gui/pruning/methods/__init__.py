@@ -16,8 +16,8 @@ from prune_gui.pruning.methods.base import (
 )
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
+from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
 from prune_gui.pruning.methods.erk import Erk
-from prune_gui.pruning.methods.given import CustomFromMask, Identity
 from prune_gui.pruning.methods.lamp import Lamp
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructured, RandomStructured

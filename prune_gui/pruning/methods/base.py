@@ -34,10 +34,10 @@ from prune_gui.pruning.methods.files import FileName, FilePath
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.counts import Remembered
-    from prune_gui.pruning.keys import Alive
     from prune_gui.pruning.predicates import Predicate
-    from prune_gui.pruning.sources import Scores
+    from prune_gui.pruning.selection.histogram_cache import HistogramCache
+    from prune_gui.pruning.selection.keys import RemainingMask
+    from prune_gui.pruning.selection.scores import Scores
 
 
 def _within_range(amount: int | float) -> int | float:
@@ -101,7 +101,7 @@ class Target:
         weights: the entries.
         other: gives the tensor of this parameter's name in another file; of the same shape, but
             see `Content`.
-        alive: where entries are still there; None if all are.
+        remaining_mask: where entries are still there; None if all are.
         remembered: knows counts of its entries from earlier.
     """
 
@@ -110,8 +110,8 @@ class Target:
     remaining: int
     weights: Scores
     other: Callable[[str, Content], Scores]
-    alive: Alive | None
-    remembered: Remembered | None = None
+    remaining_mask: RemainingMask | None
+    remembered: HistogramCache | None = None
 
     @property
     def size(self) -> int:
@@ -214,10 +214,10 @@ class ScoredMethod(Method):
         Raises:
             RecipeError: a file cannot be opened, or has no tensor that fits the target.
         """
-        from prune_gui.pruning.sources import Moved, ScaledColumns
+        from prune_gui.pruning.selection.scores import ScaledColumns, WeightDelta
 
         if self.moved_from is not None:
-            return Moved(target.weights, target.other(self.moved_from, "weights"))
+            return WeightDelta(target.weights, target.other(self.moved_from, "weights"))
         if self.importance is None:
             return target.weights
         given = target.other(self.importance, "scores")
@@ -268,7 +268,7 @@ def at_most(max_sparsity: float, *, remaining: int, total: int) -> int:
     return min(remaining, max(0, allowed - (total - remaining)))
 
 
-def held(max_sparsity: float, missing: int) -> str:
+def cap_note(max_sparsity: float, missing: int) -> str:
     """Say of a target that it was held, and by how much the whole step falls short."""
     percent = 100 * max_sparsity
     if not missing:

@@ -74,12 +74,12 @@ class Block(ScoredMethod):
         blocks, scores = self._blocks(target), self.scores(target)
 
         def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
-            from prune_gui.pruning.block_norms import block_norms
+            from prune_gui.pruning.norms.blocks import block_norms
 
-            return block_norms(scores, target.alive, self.n, blocks, monitor).numpy()
+            return block_norms(scores, target.remaining_mask, self.n, blocks, monitor).numpy()
 
-        if target.alive is not None:
-            there = blocks.count(target.alive)
+        if target.remaining_mask is not None:
+            there = blocks.count(target.remaining_mask)
         else:
             there = np.broadcast_to(np.int64(self.height * self.width), blocks.down * blocks.across)
         return Units(

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_se
 from prune_gui.errors import RecipeError
 from prune_gui.language import later, tr, trn
 from prune_gui.pruning.methods.base import Decision, Dim, Method, Target
-from prune_gui.pruning.methods.structured import CHANNELS_OF_ONE, channels_there, dimension
+from prune_gui.pruning.methods.structured import CHANNELS_OF_ONE, dimension, remaining_channels
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -102,8 +102,8 @@ class Channels(Method):
     def _decide(self, target: Target) -> Decision:
         import numpy as np
 
-        from prune_gui.pruning.once import Once
-        from prune_gui.pruning.predicates import ChannelCut, Chosen
+        from prune_gui.pruning.lazy import Lazy
+        from prune_gui.pruning.predicates import ChannelCut, PrunedChannels
 
         dim = dimension(target, self.dim, least=1, flat=CHANNELS_OF_ONE)
         size, last = target.shape[dim], max(self.channels)
@@ -121,8 +121,8 @@ class Channels(Method):
                     last=size - 1,
                 )
             )
-        there = channels_there(target, dim)
+        there = remaining_channels(target, dim)
         pruned = np.zeros(size, np.bool_)
         pruned[list(self.channels)] = True
-        chosen = Once.known(Chosen(pruned, None, there))
+        chosen = Lazy.known(PrunedChannels(pruned, None, there))
         return Decision(ChannelCut(target.shape, dim, chosen), int(there[pruned].sum()))

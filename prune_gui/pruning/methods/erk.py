@@ -12,9 +12,9 @@ from prune_gui.language import later
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
-    count_together,
+    count_batched,
     cut_alone,
-    may_go,
+    prunable_count,
     rank,
 )
 
@@ -38,12 +38,12 @@ class Erk(ScoredMethod, OverallMethod):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide by arithmetic alone; cuts are found when somebody looks at them."""
-        from prune_gui.pruning.keys import ScoreKeys
+        from prune_gui.pruning.selection.keys import ScoreKeys
 
         keys = [ScoreKeys.of(self.scores(target)) for target in targets]
         rankings = rank(targets, keys, self.max_sparsity)
-        k = count_together(targets, self.amount, self.amount_of)
-        most = [may_go(*pair) for pair in zip(targets, rankings, strict=True)]
+        k = count_batched(targets, self.amount, self.amount_of)
+        most = [prunable_count(*pair) for pair in zip(targets, rankings, strict=True)]
         possible = min(k, sum(most))
         remaining = [target.remaining for target in targets]
         kept = _in_proportion(

@@ -9,8 +9,8 @@ from prune_gui.language import later
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
-    count_together,
-    cut_together,
+    count_batched,
+    cut_batched,
     rank,
 )
 
@@ -34,10 +34,10 @@ class Lamp(ScoredMethod, OverallMethod):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each target where the k least scores of all targets end."""
-        from prune_gui.pruning.keys import ScoreKeys
-        from prune_gui.pruning.lamp_selection import find_lamp_cuts
+        from prune_gui.pruning.selection.keys import ScoreKeys
+        from prune_gui.pruning.selection.lamp import find_lamp_cuts
 
         keys = [ScoreKeys.of(self.scores(target)) for target in targets]
         rankings = rank(targets, keys, self.max_sparsity)
-        k = count_together(targets, self.amount, self.amount_of)
-        return cut_together(targets, rankings, k, self.max_sparsity, find_lamp_cuts, monitor)
+        k = count_batched(targets, self.amount, self.amount_of)
+        return cut_batched(targets, rankings, k, self.max_sparsity, find_lamp_cuts, monitor)

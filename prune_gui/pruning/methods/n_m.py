@@ -85,7 +85,7 @@ class NM(ScoredMethod):
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide by arithmetic where all entries are there; else count those that are."""
         cuts = [self._cut(target) for target in targets]
-        counting = sum(target.size for target in targets if target.alive is not None)
+        counting = sum(target.size for target in targets if target.remaining_mask is not None)
         decisions = []
         with monitor.plan(counting):
             for target, cut in zip(targets, cuts, strict=True):
@@ -94,9 +94,9 @@ class NM(ScoredMethod):
         return decisions
 
     def _cut(self, target: Target) -> NMCut:
-        from prune_gui.pruning.keys import ScoreKeys
         from prune_gui.pruning.predicates import Groups, NMCut
-        from prune_gui.pruning.selection import Ranking
+        from prune_gui.pruning.selection.keys import ScoreKeys
+        from prune_gui.pruning.selection.radix_select import Ranking
 
         dim = dimension(target, self.dim, least=1, flat=FLAT)
         after = math.prod(target.shape[dim + 1 :])
@@ -115,17 +115,17 @@ class NM(ScoredMethod):
                 )
             )
         keys = ScoreKeys.of(self.scores(target))
-        return NMCut(Ranking(keys, target.alive), groups, self.m - self.n)
+        return NMCut(Ranking(keys, target.remaining_mask), groups, self.m - self.n)
 
     def _count(self, target: Target, cut: NMCut, monitor: Monitor) -> int:
         from prune_gui.pruning.parallel import chunks, run
 
-        if target.alive is None:
+        if target.remaining_mask is None:
             slabs = target.size // cut.groups.slab
             return slabs * (cut.groups.slab // cut.groups.block) * cut.groups.inner * cut.going
 
-        def count(stretch: tuple[int, int]) -> int:
-            monitor.advance(stretch[1] - stretch[0])
-            return cut.count(*stretch)
+        def count(span: tuple[int, int]) -> int:
+            monitor.advance(span[1] - span[0])
+            return cut.count(*span)
 
         return sum(run(count, chunks(target.size)))

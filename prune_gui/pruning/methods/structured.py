@@ -90,7 +90,7 @@ class ChannelMethod(Method):
         return Units(
             target=target,
             called=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),
-            there=channels_there(target, dim),
+            there=remaining_channels(target, dim),
             rank=rank,
             work=self._work(target),
             predicate=partial(ChannelCut, target.shape, dim),
@@ -138,10 +138,10 @@ class LnStructured(ScoredMethod, ChannelMethod):
         return units
 
     def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        from prune_gui.pruning.norms import score_norms
+        from prune_gui.pruning.norms.channels import score_norms
 
         norms: NDArray[np.floating[Any]] = score_norms(
-            self.scores(target), target.alive, self.n, dim, monitor=monitor
+            self.scores(target), target.remaining_mask, self.n, dim, monitor=monitor
         ).numpy()
         return norms
 
@@ -176,7 +176,7 @@ class RandomStructured(ChannelMethod):
     def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
         import numpy as np
 
-        from prune_gui.pruning.keys import RandomKeys
+        from prune_gui.pruning.selection.keys import RandomKeys
 
         channels = target.shape[dim]
         return RandomKeys(self.seed, target.name, channels).bits(0, channels).astype(np.float64)
@@ -214,13 +214,13 @@ def dimension(target: Target, dim: int, *, least: int = 2, flat: str = CHANNELS_
     return dim % dims
 
 
-def channels_there(target: Target, dim: int) -> NDArray[np.int64]:
+def remaining_channels(target: Target, dim: int) -> NDArray[np.int64]:
     """Return how many entries of each channel along `dim`, from the front, are still there."""
     import numpy as np
 
     from prune_gui.pruning.predicates import count_per_channel
 
-    if target.alive is not None:
-        return count_per_channel(target.shape, dim, target.alive)
+    if target.remaining_mask is not None:
+        return count_per_channel(target.shape, dim, target.remaining_mask)
     channels = target.shape[dim]
     return np.full(channels, target.size // channels)

@@ -14,7 +14,7 @@ from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.sources import Scores
+    from prune_gui.pruning.selection.scores import Scores
 
 
 def _no_flag(value: object) -> object:
@@ -58,8 +58,8 @@ class Threshold(ScoredMethod):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each target at the threshold, and count what lies below it."""
-        from prune_gui.pruning.keys import ScoreKeys
-        from prune_gui.pruning.selection import work
+        from prune_gui.pruning.selection.keys import ScoreKeys
+        from prune_gui.pruning.selection.radix_select import work
 
         scores = [self.scores(target) for target in targets]
         passes = sum(work(ScoreKeys.of(some)) for some in scores)
@@ -72,10 +72,10 @@ class Threshold(ScoredMethod):
             ]
 
     def _decide(self, target: Target, scores: Scores, monitor: Monitor) -> Decision:
-        from prune_gui.pruning.keys import ScoreKeys
-        from prune_gui.pruning.once import Once
-        from prune_gui.pruning.predicates import EntryCut
-        from prune_gui.pruning.selection import Cut, Ranking, count_below
+        from prune_gui.pruning.lazy import Lazy
+        from prune_gui.pruning.predicates import ElementCut
+        from prune_gui.pruning.selection.keys import ScoreKeys
+        from prune_gui.pruning.selection.radix_select import Cut, Ranking, count_below
 
         value = self.value
         if self.relative_to == "std":
@@ -91,11 +91,11 @@ class Threshold(ScoredMethod):
                 )
             value *= deviation
         keys = ScoreKeys.of(scores)
-        ranking = Ranking(keys, target.alive, remembered=target.remembered)
+        ranking = Ranking(keys, target.remaining_mask, remembered=target.remembered)
         threshold = keys.first_key(value)
         [found] = count_below([ranking], threshold, monitor)
-        cut = Once.known(Cut(threshold, -1, found.below, found.non_finite))
-        return Decision(EntryCut(ranking, cut), found.below)
+        cut = Lazy.known(Cut(threshold, -1, found.below, found.non_finite))
+        return Decision(ElementCut(ranking, cut), found.below)
 
 
 def standard_deviation(scores: Scores, monitor: Monitor) -> float:
@@ -106,13 +106,13 @@ def standard_deviation(scores: Scores, monitor: Monitor) -> float:
     """
     import torch
 
-    from prune_gui.pruning import group_kernels
+    from prune_gui.pruning.kernels import groups as group_kernels
     from prune_gui.pruning.parallel import chunks, run
 
     size = math.prod(scores.shape)
 
-    def look(stretch: tuple[int, int]) -> tuple[int, float, float]:
-        part = scores.part(*stretch).to(torch.float64).numpy()
+    def look(span: tuple[int, int]) -> tuple[int, float, float]:
+        part = scores.part(*span).to(torch.float64).numpy()
         monitor.advance(scores.nbytes * part.size // size)
         return group_kernels.moments(part)
 

@@ -14,8 +14,8 @@ from prune_gui.pruning.methods.base import (
     Target,
     all_targets,
     at_most,
+    cap_note,
     count_units,
-    held,
 )
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.amount import AmountOf
-    from prune_gui.pruning.once import Once
-    from prune_gui.pruning.predicates import Chosen, Predicate
+    from prune_gui.pruning.lazy import Lazy
+    from prune_gui.pruning.predicates import Predicate, PrunedChannels
 
 
-class Asked(Protocol):
+class UnitRequest(Protocol):
     """How many units a method prunes, by the names of its fields."""
 
     @property
@@ -67,7 +67,7 @@ class Units:
     there: NDArray[np.int64]
     rank: Callable[[Monitor], NDArray[np.floating[Any]]]
     work: int
-    predicate: Callable[[Once[Chosen]], Predicate]
+    predicate: Callable[[Lazy[PrunedChannels]], Predicate]
 
     def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
         """Return what `rank` does.
@@ -88,12 +88,12 @@ class Units:
         """Units that have at least one entry left."""
         return int((self.there > 0).sum())
 
-    def most(self, asked: Asked) -> int:
+    def most(self, asked: UnitRequest) -> int:
         """Return how many of them may go."""
         return at_most(asked.max_sparsity, remaining=self.remaining, total=len(self.there))
 
 
-def choose(every: Sequence[Units], asked: Asked, monitor: Monitor) -> list[Decision]:
+def choose(every: Sequence[Units], asked: UnitRequest, monitor: Monitor) -> list[Decision]:
     """Prune the k lowest-ranked units of each target, or of all as one.
 
     Raises:
@@ -102,7 +102,7 @@ def choose(every: Sequence[Units], asked: Asked, monitor: Monitor) -> list[Decis
     """
     if asked.scope == "global":
         with monitor.plan(sum(units.work for units in every)):
-            return _choose_together(every, asked, monitor)
+            return _choose_globally(every, asked, monitor)
     decisions = []
     for units in every:
         monitor.advance()
@@ -110,10 +110,10 @@ def choose(every: Sequence[Units], asked: Asked, monitor: Monitor) -> list[Decis
     return decisions
 
 
-def _choose_alone(units: Units, asked: Asked) -> Decision:
+def _choose_alone(units: Units, asked: UnitRequest) -> Decision:
     """Decide by arithmetic, if all entries are there; which units go is found later."""
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.once import Once
+    from prune_gui.pruning.lazy import Lazy
 
     k = count_units(
         asked.amount,
@@ -124,21 +124,23 @@ def _choose_alone(units: Units, asked: Asked) -> Decision:
     )
     possible = min(k, units.most(asked))
 
-    def find() -> Chosen:
+    def find() -> PrunedChannels:
         [chosen] = _lowest([units], [units.ranks(Monitor())], [possible], possible)
         return chosen
 
-    chosen = Once(find)
-    if units.target.alive is None:
+    chosen = Lazy(find)
+    if units.target.remaining_mask is None:
         entries = possible * int(units.there.max(initial=0))
     else:
         entries = int(units.there[chosen().pruned].sum())
-    note = held(asked.max_sparsity, k - possible) if k > possible else ""
+    note = cap_note(asked.max_sparsity, k - possible) if k > possible else ""
     return Decision(units.predicate(chosen), entries, note)
 
 
-def _choose_together(every: Sequence[Units], asked: Asked, monitor: Monitor) -> list[Decision]:
-    from prune_gui.pruning.once import Once
+def _choose_globally(
+    every: Sequence[Units], asked: UnitRequest, monitor: Monitor
+) -> list[Decision]:
+    from prune_gui.pruning.lazy import Lazy
 
     k = count_units(
         asked.amount,
@@ -158,9 +160,9 @@ def _choose_together(every: Sequence[Units], asked: Asked, monitor: Monitor) -> 
         reached = asked.max_sparsity < 1.0 and int(pruned.sum()) == own_most
         decisions.append(
             Decision(
-                units.predicate(Once.known(chosen)),
+                units.predicate(Lazy.known(chosen)),
                 int(units.there[pruned].sum()),
-                held(asked.max_sparsity, k - possible) if reached else "",
+                cap_note(asked.max_sparsity, k - possible) if reached else "",
             )
         )
     return decisions
@@ -171,7 +173,7 @@ def _lowest(
     ranks: Sequence[NDArray[np.floating[Any]]],
     most: Sequence[int],
     k: int,
-) -> list[Chosen]:
+) -> list[PrunedChannels]:
     """Choose the `k` lowest units of all, at most so many of each target.
 
     Of equal ranks an earlier target's go first, then the lower unit's.
@@ -179,11 +181,11 @@ def _lowest(
     import torch
 
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.joining import find_cuts_together
-    from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
-    from prune_gui.pruning.predicates import Chosen
-    from prune_gui.pruning.selection import Ranking, mark
-    from prune_gui.pruning.sources import TensorScores
+    from prune_gui.pruning.predicates import PrunedChannels
+    from prune_gui.pruning.selection.batched import find_cuts_batched
+    from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
+    from prune_gui.pruning.selection.radix_select import Ranking, mark
+    from prune_gui.pruning.selection.scores import TensorScores
 
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({some.dtype for some in scores})
@@ -198,10 +200,10 @@ def _lowest(
     ]
     found = []
     for units, own, ranking, there, cut in zip(
-        every, ranks, rankings, left, find_cuts_together(rankings, k, Monitor()), strict=True
+        every, ranks, rankings, left, find_cuts_batched(rankings, k, Monitor()), strict=True
     ):
         pruned = mark(ranking.keys, cut, 0, len(there)) & there
-        found.append(Chosen(pruned, own, units.there))
+        found.append(PrunedChannels(pruned, own, units.there))
     return found
 
 

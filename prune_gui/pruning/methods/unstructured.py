@@ -21,16 +21,16 @@ from prune_gui.pruning.methods.base import (
     Target,
     all_targets,
     at_most,
+    cap_note,
     count_units,
-    held,
 )
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.amount import AmountOf
-    from prune_gui.pruning.keys import KeySource
-    from prune_gui.pruning.once import Once
-    from prune_gui.pruning.selection import Cut, Ranking
+    from prune_gui.pruning.lazy import Lazy
+    from prune_gui.pruning.selection.keys import KeySource
+    from prune_gui.pruning.selection.radix_select import Cut, Ranking
 
 
 class RankedMethod(Method):
@@ -57,14 +57,12 @@ class RankedMethod(Method):
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each row, each target, or all as one, below the k-th smallest key."""
-        from prune_gui.pruning.joining import find_cuts_together
+        from prune_gui.pruning.selection.batched import find_cuts_batched
 
         rankings = rank(targets, self._keys(targets), self.max_sparsity)
         if self.scope == "global":
-            k = count_together(targets, self.amount, self.amount_of)
-            return cut_together(
-                targets, rankings, k, self.max_sparsity, find_cuts_together, monitor
-            )
+            k = count_batched(targets, self.amount, self.amount_of)
+            return cut_batched(targets, rankings, k, self.max_sparsity, find_cuts_batched, monitor)
         cut = self._cut_rows if self.scope == "row" else self._cut_alone
         decisions = []
         for target, ranking in zip(targets, rankings, strict=True):
@@ -81,22 +79,22 @@ class RankedMethod(Method):
             total=target.size,
             of=lambda: target.name,
         )
-        possible = min(k, may_go(target, ranking))
+        possible = min(k, prunable_count(target, ranking))
         return cut_alone(target, ranking, possible, self.max_sparsity, missing=k - possible)
 
     def _cut_rows(self, target: Target, ranking: Ranking) -> Decision:
         import numpy as np
 
-        from prune_gui.pruning.once import Once
+        from prune_gui.pruning.lazy import Lazy
         from prune_gui.pruning.predicates import RowCut, count_per_channel
-        from prune_gui.pruning.row_selection import find_row_cuts
+        from prune_gui.pruning.selection.rows import find_row_cuts
 
         rows = target.shape[0] if len(target.shape) > 1 else 1
         columns = target.size // rows
-        if target.alive is None:
+        if target.remaining_mask is None:
             there = np.full(rows, columns)
         else:
-            there = count_per_channel((rows, columns), 0, target.alive)
+            there = count_per_channel((rows, columns), 0, target.remaining_mask)
         asked, units = 0, there.copy()
         for remaining in np.unique(there):
             k = count_units(
@@ -112,8 +110,8 @@ class RankedMethod(Method):
             asked += k * int(alike.sum())
         possible = int(units.sum())
         missing = asked - possible
-        cuts = Once(partial(find_row_cuts, ranking, units))
-        note = held(self.max_sparsity, missing) if missing else ""
+        cuts = Lazy(partial(find_row_cuts, ranking, units))
+        note = cap_note(self.max_sparsity, missing) if missing else ""
         return Decision(RowCut(ranking, columns, cuts), possible, note)
 
 
@@ -138,7 +136,7 @@ class L1Unstructured(ScoredMethod, RankedMethod):
     title: ClassVar[str] = later("L1 unstructured")
 
     def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
-        from prune_gui.pruning.keys import ScoreKeys, ranking_dtype
+        from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
 
         scores = [self.scores(target) for target in targets]
         shared = ranking_dtype({one.dtype for one in scores})
@@ -155,7 +153,7 @@ class RandomUnstructured(RankedMethod):
     seed: Seed = 0
 
     def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
-        from prune_gui.pruning.keys import RandomKeys
+        from prune_gui.pruning.selection.keys import RandomKeys
 
         return [RandomKeys(self.seed, target.name, target.size) for target in targets]
 
@@ -164,12 +162,12 @@ def rank(
     targets: Sequence[Target], keys: Sequence[KeySource], max_sparsity: float
 ) -> list[Ranking]:
     """Return the entries that may go, ranked by their keys."""
-    from prune_gui.pruning.selection import Ranking
+    from prune_gui.pruning.selection.radix_select import Ranking
 
     return [
         Ranking(
             key,
-            target.alive,
+            target.remaining_mask,
             _most(target, max_sparsity),
             target.remembered,
         )
@@ -183,12 +181,12 @@ def _most(target: Target, max_sparsity: float) -> int | None:
     return at_most(max_sparsity, remaining=target.remaining, total=target.size)
 
 
-def may_go(target: Target, ranking: Ranking) -> int:
+def prunable_count(target: Target, ranking: Ranking) -> int:
     """Return how many entries of a target may go."""
     return target.remaining if ranking.most is None else ranking.most
 
 
-def count_together(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
+def count_batched(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
     """Return how many entries to prune of all targets.
 
     Raises:
@@ -203,7 +201,7 @@ def count_together(targets: Sequence[Target], amount: int | float, amount_of: Am
     )
 
 
-def cut_together(
+def cut_batched(
     targets: Sequence[Target],
     rankings: Sequence[Ranking],
     k: int,
@@ -212,12 +210,12 @@ def cut_together(
     monitor: Monitor,
 ) -> list[Decision]:
     """Prune `k` entries of all targets, or as many as may go, where `find` cuts them."""
-    from prune_gui.pruning.once import Once
+    from prune_gui.pruning.lazy import Lazy
 
-    possible = min(k, sum(map(may_go, targets, rankings)))
+    possible = min(k, sum(map(prunable_count, targets, rankings)))
     cuts = find(rankings, possible, monitor)
     return [
-        _decision(target, ranking, Once.known(cut), cut.pruned, max_sparsity, k - possible)
+        _decision(target, ranking, Lazy.known(cut), cut.pruned, max_sparsity, k - possible)
         for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
     ]
 
@@ -234,29 +232,31 @@ def cut_alone(
         max_sparsity: what held the target, if it is held.
         missing: by how many entries the step falls short.
     """
-    from prune_gui.pruning.once import Once
+    from prune_gui.pruning.lazy import Lazy
 
-    cut = Once(partial(_find_cut, ranking, k))
+    cut = Lazy(partial(_find_cut, ranking, k))
     return _decision(target, ranking, cut, k, max_sparsity, missing)
 
 
 def _decision(
     target: Target,
     ranking: Ranking,
-    cut: Once[Cut],
+    cut: Lazy[Cut],
     pruned: int,
     max_sparsity: float,
     missing: int,
 ) -> Decision:
-    from prune_gui.pruning.predicates import EntryCut
+    from prune_gui.pruning.predicates import ElementCut
 
     reached = max_sparsity < 1.0 and pruned == ranking.most and target.remaining
-    return Decision(EntryCut(ranking, cut), pruned, held(max_sparsity, missing) if reached else "")
+    return Decision(
+        ElementCut(ranking, cut), pruned, cap_note(max_sparsity, missing) if reached else ""
+    )
 
 
 def _find_cut(ranking: Ranking, k: int) -> Cut:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.selection import find_cuts
+    from prune_gui.pruning.selection.radix_select import find_cuts
 
     [cut] = find_cuts([ranking], k, Monitor())
     return cut

@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 from typing import Final
 
 from prune_gui.errors import PluginError
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import register
-from prune_gui.pruning.once import Once
 
 GROUP: Final = "prune_gui.methods"
 """Of entry points; each names a class, or a module of classes."""
@@ -34,4 +34,4 @@ def _use() -> tuple[PluginError, ...]:
     return tuple(problems)
 
 
-_used = Once(_use)
+_used = Lazy(_use)

@@ -18,14 +18,14 @@ from pydantic_core import SchemaError
 from prune_gui.errors import PluginError, RecipeError
 from prune_gui.language import tr
 from prune_gui.memory import shortage
-from prune_gui.pruning.keys import RandomKeys
 from prune_gui.pruning.methods.base import Decision, Method, Scope, Seed, Target, all_targets
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.fields import field_of
 from prune_gui.pruning.plugins.process import PluginProcess, raise_fault, shared_file
-from prune_gui.pruning.predicates import MadeMask, PackedMask
-from prune_gui.pruning.problems import in_words
+from prune_gui.pruning.predicates import PackedMask, PluginMask
+from prune_gui.pruning.selection.keys import RandomKeys
+from prune_gui.pruning.validation_messages import validation_message
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -77,7 +77,7 @@ class PluginMethod(Method):
                 mask = PackedMask(partial(self._pruned, group), f"{self.title} ({self.source})")
                 first = 0
                 for target in group:
-                    made = MadeMask(mask, first)
+                    made = PluginMask(mask, first)
                     decisions.append(Decision(made, int(made.prunes(0, target.size).sum())))
                     monitor.advance(target.weights.nbytes)
                     first += target.size
@@ -151,7 +151,7 @@ class PluginMethod(Method):
             name = target.name
             request = self._request("mask", count, name)
             request |= {"name": name.rpartition(".")[2], "shape": target.shape}
-        pruned_before = self._as_one or group[0].alive is not None
+        pruned_before = self._as_one or group[0].remaining_mask is not None
         dtype = reduce(torch.promote_types, [_shown_dtype(target) for target in group])
         request |= {"dtype": str(dtype).removeprefix("torch."), "pruned_before": pruned_before}
         kept = np.empty(count, np.uint8)
@@ -253,7 +253,9 @@ def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
         return method()
     except ValidationError as error:
         [problem, *_] = error.errors()
-        raise Fault("default", name=str(problem["loc"][0]), reason=in_words(problem)) from error
+        raise Fault(
+            "default", name=str(problem["loc"][0]), reason=validation_message(problem)
+        ) from error
 
 
 def _shown_dtype(target: Target) -> torch.dtype:
@@ -269,9 +271,9 @@ def _write(file: BufferedRandom, group: Sequence[Target], dtype: torch.dtype) ->
     for target in group:
         for start, stop in chunks(target.size):
             part = target.weights.part(start, stop).to(dtype, copy=True)
-            if target.alive is not None:
+            if target.remaining_mask is not None:
                 there = kept[first + start : first + stop]
-                there[:] = target.alive(start, stop)
+                there[:] = target.remaining_mask(start, stop)
                 part.masked_fill_(~torch.from_numpy(there), 0.0)
             file.write(part.view(torch.uint8).numpy().data)
         first += target.size

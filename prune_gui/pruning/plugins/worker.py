@@ -25,9 +25,9 @@ from torch import Tensor
 from torch.nn.utils import prune as reference
 
 from prune_gui.errors import one_line
-from prune_gui.pruning.base import BasePruningMethod
-from prune_gui.pruning.container import mask_on_top
-from prune_gui.pruning.parallel import CHUNK
+from prune_gui.pruning.modules.base import BasePruningMethod
+from prune_gui.pruning.modules.container import mask_on_top
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS
 from prune_gui.pruning.plugins.faults import LONGEST, Fault, Raised
 from prune_gui.pruning.plugins.fields import describe, validators
 from prune_gui.pruning.plugins.messages import pack, unpack
@@ -268,7 +268,7 @@ def _ask(
 
 def _is_binary(mask: Tensor) -> bool:
     """Tell whether a mask holds nothing but 0 and 1, with no loop to compile in each process."""
-    parts = torch.split(mask.reshape(-1), CHUNK)
+    parts = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
     return all(bool(((part == 0) | (part == 1)).all()) for part in parts)
 
 

@@ -3,27 +3,27 @@
 A predicate is a few numbers and a way to read what it ranks, whatever the parameter's size.
 """
 
-from prune_gui.pruning.predicates.base import Predicate, Standing
+from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.pruning.predicates.blocks import BlockCut, Blocks
-from prune_gui.pruning.predicates.channels import ChannelCut, Chosen, count_per_channel
-from prune_gui.pruning.predicates.entries import EntryCut, RowCut
-from prune_gui.pruning.predicates.given import GivenMask
+from prune_gui.pruning.predicates.channels import ChannelCut, PrunedChannels, count_per_channel
+from prune_gui.pruning.predicates.custom_mask import CustomMask
+from prune_gui.pruning.predicates.cuts import ElementCut, RowCut
 from prune_gui.pruning.predicates.groups import Groups, NMCut
-from prune_gui.pruning.predicates.made import MadeMask, PackedMask
+from prune_gui.pruning.predicates.plugin_mask import PackedMask, PluginMask
 
 __all__ = [
     "BlockCut",
     "Blocks",
     "ChannelCut",
-    "Chosen",
-    "EntryCut",
-    "GivenMask",
+    "CustomMask",
+    "ElementCut",
+    "ElementRank",
     "Groups",
-    "MadeMask",
     "NMCut",
     "PackedMask",
+    "PluginMask",
     "Predicate",
+    "PrunedChannels",
     "RowCut",
-    "Standing",
     "count_per_channel",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ElementRank:
     """How an entry, or the channel or block it belongs to, stood when a step ranked it.
 
     Attributes:
@@ -80,5 +80,5 @@ class Predicate(ABC):
         return codes.view(np.bool_)
 
     @abstractmethod
-    def standing(self, flat: int) -> Standing:
+    def element_rank(self, flat: int) -> ElementRank:
         """Return how the entry of that flat index stood."""

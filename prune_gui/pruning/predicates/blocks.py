@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
-from prune_gui.pruning import group_kernels, kernels
-from prune_gui.pruning.keys import Alive
-from prune_gui.pruning.once import Once
+from prune_gui.pruning.kernels import groups as group_kernels
+from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.predicates.base import Predicate, Standing
-from prune_gui.pruning.predicates.channels import Chosen
+from prune_gui.pruning.predicates.base import ElementRank, Predicate
+from prune_gui.pruning.predicates.channels import PrunedChannels
+from prune_gui.pruning.selection.keys import RemainingMask
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Blocks:
         """Whole blocks beside each other."""
         return self.columns // self.width
 
-    def count(self, marked: Alive) -> NDArray[np.int64]:
+    def count(self, marked: RemainingMask) -> NDArray[np.int64]:
         """Return how many entries of each block are marked."""
         counts = np.zeros((self.down, self.across), np.int64)
         for start, stop in chunks(self.rows * self.columns):
@@ -63,7 +64,7 @@ class BlockCut(Predicate):
     """
 
     blocks: Blocks
-    chosen: Once[Chosen]
+    chosen: Lazy[PrunedChannels]
 
     @property
     def note(self) -> str:
@@ -82,15 +83,15 @@ class BlockCut(Predicate):
         blocks, out = self.blocks, np.empty(codes.size, np.bool_)
         pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
         group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
-        kernels.mark_where(out, np.uint8(step), codes)
+        key_kernels.mark_where(out, np.uint8(step), codes)
 
-    def standing(self, flat: int) -> Standing:
+    def element_rank(self, flat: int) -> ElementRank:
         """Return how the block of the entry of that flat index stood."""
         row, column = divmod(flat, self.blocks.columns)
         row, column = row // self.blocks.height, column // self.blocks.width
         if row >= self.blocks.down or column >= self.blocks.across:
-            return Standing(pruned=False, unit=tr("entry outside the blocks"))
-        return self.chosen().standing(
+            return ElementRank(pruned=False, unit=tr("entry outside the blocks"))
+        return self.chosen().element_rank(
             row * self.blocks.across + column,
             tr("block ({row}, {column})", row=row, column=column),
         )

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
-from prune_gui.pruning import kernels
-from prune_gui.pruning.keys import Alive
-from prune_gui.pruning.once import Once
+from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.predicates.base import Predicate, Standing
+from prune_gui.pruning.predicates.base import ElementRank, Predicate
+from prune_gui.pruning.selection.keys import RemainingMask
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class PrunedChannels:
     """Which units of a parameter go, channels or blocks, and what they were ranked by.
 
     Attributes:
@@ -36,15 +36,15 @@ class Chosen:
         """How many ranks are no plain numbers."""
         return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
 
-    def standing(self, place: int, unit: str) -> Standing:
+    def element_rank(self, place: int, unit: str) -> ElementRank:
         """Return how the unit of that number stood; `unit` is its name."""
         pruned = bool(self.pruned[place])
         if self.ranks is None:
-            return Standing(pruned, unit)
+            return ElementRank(pruned, unit)
         there = np.flatnonzero(self.there)
         order = there[np.argsort(self.ranks[there], stable=True)]
         going = self.ranks[self.pruned]
-        return Standing(
+        return ElementRank(
             pruned,
             unit,
             score=float(self.ranks[place]),
@@ -66,7 +66,7 @@ class ChannelCut(Predicate):
 
     shape: tuple[int, ...]
     dim: int
-    chosen: Once[Chosen]
+    chosen: Lazy[PrunedChannels]
 
     @property
     def note(self) -> str:
@@ -82,21 +82,21 @@ class ChannelCut(Predicate):
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set to `step` those codes that are 0 and whose entry goes."""
-        kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
+        key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
 
-    def standing(self, flat: int) -> Standing:
+    def element_rank(self, flat: int) -> ElementRank:
         """Return how the channel of the entry of that flat index stood."""
         channel = flat // self._inner % self.shape[self.dim]
-        return self.chosen().standing(channel, tr("channel {number}", number=channel))
+        return self.chosen().element_rank(channel, tr("channel {number}", number=channel))
 
     @property
     def _inner(self) -> int:
         return math.prod(self.shape[self.dim + 1 :])
 
 
-def count_per_channel(shape: tuple[int, ...], dim: int, marked: Alive) -> NDArray[np.int64]:
+def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> NDArray[np.int64]:
     """Return how many entries of each channel along `dim` are marked."""
     counts = np.zeros(shape[dim], np.int64)
     for start, stop in chunks(math.prod(shape)):
-        kernels.count_channels(marked(start, stop), math.prod(shape[dim + 1 :]), start, counts)
+        key_kernels.count_channels(marked(start, stop), math.prod(shape[dim + 1 :]), start, counts)
     return counts

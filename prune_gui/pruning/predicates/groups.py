@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.language import tr
-from prune_gui.pruning import group_kernels, kernels
-from prune_gui.pruning.keys import Bits
-from prune_gui.pruning.predicates.base import Predicate, Standing
-from prune_gui.pruning.predicates.entries import key_at
-from prune_gui.pruning.selection import Ranking
+from prune_gui.pruning.kernels import groups as group_kernels
+from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.predicates.base import ElementRank, Predicate
+from prune_gui.pruning.predicates.cuts import key_at
+from prune_gui.pruning.selection.keys import Bits
+from prune_gui.pruning.selection.radix_select import Ranking
 
 T = TypeVar("T", bound="np.generic[Any]")
 
@@ -75,7 +76,7 @@ class NMCut(Predicate):
         """Set to `step` those codes that are 0 and whose entry goes."""
         keys = self.ranking.keys
         lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
-        kernels.mark_where(lowest, np.uint8(step), codes)
+        key_kernels.mark_where(lowest, np.uint8(step), codes)
 
     def count(self, start: int, stop: int) -> int:
         """Return how many entries of [start, stop) still there would go if all keys were equal.
@@ -83,22 +84,29 @@ class NMCut(Predicate):
         Added over all entries that is how many do go, whatever the keys.
         """
         equal = self._lowest(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, start, stop)
-        if self.ranking.alive is not None:
-            equal &= self.ranking.alive(start, stop)
+        if self.ranking.remaining_mask is not None:
+            equal &= self.ranking.remaining_mask(start, stop)
         return int(np.count_nonzero(equal))
 
-    def standing(self, flat: int) -> Standing:
+    def element_rank(self, flat: int) -> ElementRank:
         """Return how the entry of that flat index stood in its group."""
         begin, end = self.groups.around(flat)
         if end - begin < self.groups.block:
-            return Standing(pruned=False, unit=tr("entry outside the groups"))
-        keys, alive, inner = self.ranking.keys, self.ranking.alive, self.groups.inner
+            return ElementRank(pruned=False, unit=tr("entry outside the groups"))
+        keys, remaining_mask, inner = (
+            self.ranking.keys,
+            self.ranking.remaining_mask,
+            self.groups.inner,
+        )
         members = range(begin + (flat - begin) % inner, end, inner)
-        ranks = {i: key_at(keys, i) if alive is None or alive(i, i + 1)[0] else -1 for i in members}
+        ranks = {
+            i: key_at(keys, i) if remaining_mask is None or remaining_mask(i, i + 1)[0] else -1
+            for i in members
+        }
         order = sorted(members, key=ranks.__getitem__)
         gone = sum(rank < 0 for rank in ranks.values())
         place = order.index(flat)
-        return Standing(
+        return ElementRank(
             pruned=place < self.going,
             unit=tr("entry of a group of {m}", m=self.groups.m),
             score=keys.value(key_at(keys, flat)),
@@ -113,7 +121,7 @@ class NMCut(Predicate):
         """Rank by some bits all groups that [start, stop) has a part in; tell which of it go."""
         if start == stop:
             return np.zeros(0, np.bool_)
-        groups, alive = self.groups, self.ranking.alive
+        groups, remaining_mask = self.groups, self.ranking.remaining_mask
         inner, slab = groups.inner, groups.slab
         begin, end = groups.around(start)
         row, column = divmod(start - begin, inner)
@@ -127,7 +135,11 @@ class NMCut(Predicate):
             pieces = [(begin, groups.around(stop - 1)[1])]
             place, offset = begin % slab, start - begin
         found = _joined([bits(*piece) for piece in pieces])
-        there = None if alive is None else _joined([alive(*piece) for piece in pieces])
+        there = (
+            None
+            if remaining_mask is None
+            else _joined([remaining_mask(*piece) for piece in pieces])
+        )
         out = np.empty(found.size, np.bool_)
         as_key = found.dtype.type
         group_kernels.mark_groups(

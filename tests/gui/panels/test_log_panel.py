@@ -9,9 +9,9 @@ from PySide6.QtCore import QItemSelectionModel, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.gui.log_feed import MOST, Entry
 from prune_gui.gui.panels.log_panel import Column, LogPanel
-from prune_gui.gui.theme import LIGHT, Theme
+from prune_gui.gui.runtime.log_feed import MOST, Entry
+from prune_gui.gui.widgets.theme import LIGHT, Theme
 
 FAULT = Entry("16:20:03", logging.ERROR, "Resolving failed", "Traceback\nZeroDivisionError")
 WARNED = Entry("16:20:02", logging.WARNING, "Opening: no such file")

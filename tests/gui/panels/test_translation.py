@@ -10,13 +10,13 @@ from foreign import untranslated
 from PySide6.QtWidgets import QMenu
 from shown import names_in, untranslated_in
 
-from prune_gui.gui.log_feed import Entry
-from prune_gui.gui.panels import wording
-from prune_gui.gui.panels.draft_panel import DraftPanel
-from prune_gui.gui.panels.history_panel import HistoryPanel
+from prune_gui.gui import formatting
+from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.panels.log_panel import LogPanel
-from prune_gui.gui.panels.stack_panel import StackPanel
-from prune_gui.gui.panels.tree_panel import TreePanel
+from prune_gui.gui.panels.modules.panel import TreePanel
+from prune_gui.gui.panels.stack.history_panel import HistoryPanel
+from prune_gui.gui.panels.stack.panel import StackPanel
+from prune_gui.gui.runtime.log_feed import Entry
 from prune_gui.pruning.methods import METHODS
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
@@ -99,7 +99,7 @@ def test_the_stack_speaks_the_language(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_title_of_a_step_is_in_the_language(make_step, name):
-    assert untranslated(wording.title(make_step(name, **OTHERS[name])), *RECIPE) == []
+    assert untranslated(formatting.title(make_step(name, **OTHERS[name])), *RECIPE) == []
 
 
 def test_the_history_speaks_the_language(qtbot, workbench, open_file, demo_checkpoint, make_step):

@@ -1,8 +1,8 @@
 import pytest
 
 from prune_gui import language
-from prune_gui.audit.plane import Plane
-from prune_gui.audit.sheet import Sheet
+from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.axes import (
     TIMES,
     CountAxis,
@@ -53,12 +53,17 @@ CONV = ("output channel", "input channel", "kernel row", "kernel column")
 @pytest.mark.parametrize(
     ("names", "layout", "dims", "expected"),
     [
-        (CONV[:2], Plane.flattened((4, 3)), None, CONV[:2]),
-        (CONV, Plane.section((4, 3, 2, 2), 1, 3, [0] * 4), (1, 3), (CONV[1], CONV[3])),
-        ((), Plane.flattened(()), None, ("", "entry")),
-        (("feature",), Plane.flattened((4,)), None, ("", "feature")),
-        (("feature",), Plane.wrapped((1024,)), None, ("row of 32", "feature")),
-        (CONV, Sheet.of((4, 3, 2, 2)), None, tuple(f"{name}, a kernel each" for name in CONV[:2])),
+        (CONV[:2], SliceLayout.flattened((4, 3)), None, CONV[:2]),
+        (CONV, SliceLayout.section((4, 3, 2, 2), 1, 3, [0] * 4), (1, 3), (CONV[1], CONV[3])),
+        ((), SliceLayout.flattened(()), None, ("", "entry")),
+        (("feature",), SliceLayout.flattened((4,)), None, ("", "feature")),
+        (("feature",), SliceLayout.wrapped((1024,)), None, ("row of 32", "feature")),
+        (
+            CONV,
+            KernelGrid.of((4, 3, 2, 2)),
+            None,
+            tuple(f"{name}, a kernel each" for name in CONV[:2]),
+        ),
     ],
 )
 def test_axes_are_called_what_runs_along_them(names, layout, dims, expected):
@@ -66,18 +71,18 @@ def test_axes_are_called_what_runs_along_them(names, layout, dims, expected):
 
 
 def test_a_flattened_convolution_says_what_lies_side_by_side():
-    down, across = layout_labels(CONV, Plane.flattened((4, 3, 2, 2)), None)
+    down, across = layout_labels(CONV, SliceLayout.flattened((4, 3, 2, 2)), None)
     assert down == "output channel"
     assert across == f"input channel {TIMES} kernel row {TIMES} kernel column"
 
 
 def test_the_axes_of_a_sheet_count_kernels():
-    sheet = Sheet.of((4, 3, 2, 2))
+    sheet = KernelGrid.of((4, 3, 2, 2))
     assert axis_scales(sheet) == ((1 / 3, 4), (1 / 3, 3))
 
 
 def test_of_kernels_in_a_block_the_first_channel_of_each_row_is_counted():
-    assert axis_scales(Sheet.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
+    assert axis_scales(KernelGrid.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
 
 
 def test_a_dimension_is_told_by_its_number_and_what_runs_along_it():

@@ -5,7 +5,7 @@ from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 
-from prune_gui.gui.panels.draft_panel import DraftPanel
+from prune_gui.gui.panels.draft.panel import DraftPanel
 from prune_gui.gui.views import NormsView
 
 SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier

@@ -1,8 +1,8 @@
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views.legend import LINES, Legend, legend
+from prune_gui.gui.widgets.theme import LIGHT
 
 
 def test_the_lines_of_a_legend_begin_with_a_colour(bench, checkpoint):

@@ -1,8 +1,8 @@
-from prune_gui.gui.theme import LIGHT
 from prune_gui.gui.views import legend as legend_module
 from prune_gui.gui.views.legend import legend
 from prune_gui.gui.views.subject import subject_of
-from prune_gui.recipe.codes import IN_FILE, KEPT
+from prune_gui.gui.widgets.theme import LIGHT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 
 def test_without_a_checkpoint_it_says_what_to_do(bench):

@@ -7,13 +7,16 @@ from PySide6.QtGui import QPainter, QTextDocument, QTextOption
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
 from shown import names_in, texts_in
 
-from prune_gui.audit import measures
+from prune_gui.audit.statistics import element_values
 from prune_gui.errors import RecipeError
-from prune_gui.gui.views import ViewTabs, compare_view, treemap_picture, weights_view
+from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.compare import compare_view
+from prune_gui.gui.views.layers import treemap_picture
+from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.views.legend import unbroken
-from prune_gui.gui.views.map_view import MapView
+from prune_gui.gui.views.maps import weights_view
+from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.plot import Plot
-from prune_gui.gui.views.treemap_picture import TreemapPicture
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
@@ -160,7 +163,7 @@ def test_no_word_on_the_scale_of_the_treemap_is_left_out(bench, checkpoint, tabs
 def test_an_error_of_the_audit_can_be_translated(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     with pytest.raises(RecipeError) as found:
-        measures.scores(bench.found().resolution, "fc.weight", 1)
+        element_values.scores(bench.found().resolution, "fc.weight", 1)
     assert untranslated(str(found.value), "fc.weight") == []
 
 

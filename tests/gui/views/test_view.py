@@ -3,17 +3,17 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel,
 from shiboken6 import delete
 
 from prune_gui.errors import CheckpointError
-from prune_gui.gui.theme import DARK, LIGHT, Theme
 from prune_gui.gui.views import DistributionView, MaskView, NormsView, WeightsView
-from prune_gui.gui.views.whereabouts import Whereabouts
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.widgets.theme import DARK, LIGHT, Theme
 
 
 def mask_view(bench):
-    return MaskView(bench, Whereabouts())
+    return MaskView(bench, Viewport())
 
 
 def weights_view(bench):
-    return WeightsView(bench, Whereabouts())
+    return WeightsView(bench, Viewport())
 
 
 VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 orders = st.sampled_from([0, 1, 2, "fro", math.inf, -math.inf])
 Case = tuple[torch.Tensor, np.ndarray | None]
@@ -33,15 +33,20 @@ def tensors(draw: st.DrawFn) -> Case:
 
 
 def target(
-    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+    tensor: torch.Tensor,
+    name: str = "w",
+    remaining_mask: np.ndarray | None = None,
+    **files: torch.Tensor,
 ) -> Target:
     return Target(
         name=name,
         shape=tuple(tensor.shape),
-        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
-        alive=None if alive is None else lambda start, stop: alive[start:stop],
+        remaining_mask=None
+        if remaining_mask is None
+        else lambda start, stop: remaining_mask[start:stop],
     )
 
 
@@ -84,27 +89,29 @@ def power(block: np.ndarray, n: float | str) -> float:
 def test_what_goes_is_the_blocks_of_least_norm_by_sorting(cases, sides, n, scope, amount, data):
     doubles = {tensor.dtype is torch.float64 for tensor, _ in cases}
     assume(scope == "local" or len(doubles) == 1)  # equal sums have roots rounded differently
-    targets = [target(t, str(i), alive) for i, (t, alive) in enumerate(cases)]
+    targets = [target(t, str(i), remaining_mask) for i, (t, remaining_mask) in enumerate(cases)]
     height, width = sides
     decisions = decide(
         *targets, amount=amount, height=height, width=width, n=n, scope=scope, tail="keep"
     )
     ranked: list[list[tuple[float, int, int]]] = [[] for _ in cases]
-    for i, (tensor, alive) in enumerate(cases):
-        there = np.ones(tensor.numel(), bool) if alive is None else alive
+    for i, (tensor, remaining_mask) in enumerate(cases):
+        there = np.ones(tensor.numel(), bool) if remaining_mask is None else remaining_mask
         values = np.where(there, tensor.double().numpy().reshape(-1), 0)
         alive_blocks = blocks_of(there, tensor.shape, *sides)
         for b, block in enumerate(blocks_of(values, tensor.shape, *sides)):
             if alive_blocks[b].any():
                 ranked[0 if scope == "global" else i].append((power(block, n), i, b))
     going = {(i, b) for some in ranked for _, i, b in sorted(some)[: round(amount * len(some))]}
-    for i, ((tensor, alive), decision) in enumerate(zip(cases, decisions, strict=True)):
+    for i, ((tensor, remaining_mask), decision) in enumerate(zip(cases, decisions, strict=True)):
         found = gone(decision, 0, tensor.numel())
         expected = np.zeros(tensor.numel(), bool)
         for b, places in enumerate(blocks_of(np.arange(found.size), tensor.shape, *sides)):
             expected[places] = (i, b) in going
         assert np.array_equal(found, expected)
-        assert decision.pruned == (found if alive is None else found & alive).sum()
+        assert (
+            decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
+        )
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, found.size)] * 2)))
         assert np.array_equal(gone(decision, start, stop), found[start:stop])
 
@@ -141,8 +148,11 @@ def test_a_block_of_nan_is_kept_and_noted():
 
 
 def test_entries_pruned_before_have_no_vote_in_a_norm():
-    weights, alive = torch.tensor([[9.0, 1.0, 2.0, 2.0]]), np.array([False, True, True, True])
-    [decision] = decide(target(weights, alive=alive), height=1, width=2, amount=1)
+    weights, remaining_mask = (
+        torch.tensor([[9.0, 1.0, 2.0, 2.0]]),
+        np.array([False, True, True, True]),
+    )
+    [decision] = decide(target(weights, remaining_mask=remaining_mask), height=1, width=2, amount=1)
     assert gone(decision, 0, 4).tolist() == [True, True, False, False]
     assert decision.pruned == 1
 
@@ -150,7 +160,7 @@ def test_entries_pruned_before_have_no_vote_in_a_norm():
 def test_an_entry_knows_how_its_block_stood():
     weights = torch.arange(16.0).view(4, 4)
     [decision] = decide(target(weights[:, :3]), height=2, width=2, amount=1, tail="keep")
-    first, second, rest = (decision.predicate.standing(flat) for flat in (4, 9, 2))
+    first, second, rest = (decision.predicate.element_rank(flat) for flat in (4, 9, 2))
     assert (first.unit, first.pruned, first.rank, first.ranked) == ("block (0, 0)", True, 0, 2)
     assert (second.unit, second.pruned, second.rank) == ("block (1, 0)", False, 1)
     assert second.margin > 0 == first.margin

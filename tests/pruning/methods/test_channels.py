@@ -13,20 +13,24 @@ from pydantic import ValidationError
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 
-def target(shape: tuple[int, ...], name: str = "w", alive: np.ndarray | None = None) -> Target:
+def target(
+    shape: tuple[int, ...], name: str = "w", remaining_mask: np.ndarray | None = None
+) -> Target:
     """Nothing about a channel that is listed needs to be read."""
     unread = TensorScores(lambda: pytest.fail("was read"), shape, torch.float32)
     size = int(np.prod(shape))
     return Target(
         name=name,
         shape=shape,
-        remaining=size if alive is None else int(alive.sum()),
+        remaining=size if remaining_mask is None else int(remaining_mask.sum()),
         weights=unread,
         other=lambda *_: unread,
-        alive=None if alive is None else lambda start, stop: alive[start:stop],
+        remaining_mask=None
+        if remaining_mask is None
+        else lambda start, stop: remaining_mask[start:stop],
     )
 
 
@@ -40,21 +44,21 @@ def test_what_goes_is_the_channels_listed_and_nothing_else(shape, data):
     size = int(np.prod(shape))
     listed = st.lists(st.integers(0, shape[dim] - 1), min_size=1, unique=True)
     channels = data.draw(listed)
-    alive = data.draw(st.none() | hnp.arrays(bool, size))
-    [decision] = decide(target(shape, alive=alive), channels=channels, dim=dim)
+    remaining_mask = data.draw(st.none() | hnp.arrays(bool, size))
+    [decision] = decide(target(shape, remaining_mask=remaining_mask), channels=channels, dim=dim)
     expected = np.zeros(shape, bool)
     np.moveaxis(expected, dim, 0)[channels] = True
     found = decision.predicate.prunes(0, size)
     assert np.array_equal(found.reshape(shape), expected)
-    assert decision.pruned == (found if alive is None else found & alive).sum()
+    assert decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
     assert np.array_equal(decision.predicate.prunes(start, stop), found[start:stop])
 
 
 def test_an_entry_knows_its_channel():
     [decision] = decide(target((2, 3)), channels=[1], dim=1)
-    standing = decision.predicate.standing(4)
-    assert (standing.pruned, standing.unit, standing.score) == (True, "channel 1", None)
+    element_rank = decision.predicate.element_rank(4)
+    assert (element_rank.pruned, element_rank.unit, element_rank.score) == (True, "channel 1", None)
 
 
 @pytest.mark.parametrize(

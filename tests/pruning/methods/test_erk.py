@@ -14,19 +14,21 @@ from hypothesis import strategies as st
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 shapes = st.lists(st.integers(1, 12), min_size=0, max_size=4).map(tuple)
 
 
-def target(tensor: torch.Tensor, alive: np.ndarray | None = None) -> Target:
+def target(tensor: torch.Tensor, remaining_mask: np.ndarray | None = None) -> Target:
     return Target(
         name="w",
         shape=tuple(tensor.shape),
-        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(tensor),
-        alive=None if alive is None else lambda start, stop: alive[start:stop],
+        remaining_mask=None
+        if remaining_mask is None
+        else lambda start, stop: remaining_mask[start:stop],
     )
 
 
@@ -102,9 +104,9 @@ def test_no_target_loses_more_than_max_sparsity(shapes, amount, cap):
 
 @pytest.mark.parametrize("amount_of", ["remaining", "total", "reach"])
 def test_what_earlier_steps_pruned_counts_as_the_amount_says(amount_of):
-    alive = np.arange(100) < 80
+    remaining_mask = np.arange(100) < 80
     decisions = erk(
-        target(torch.rand(10, 10), alive),
+        target(torch.rand(10, 10), remaining_mask),
         target(torch.rand(10, 10)),
         amount=0.5,
         amount_of=amount_of,

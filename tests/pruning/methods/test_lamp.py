@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import joining, parallel
-from prune_gui.pruning.lamp_joining import LOOKS
+from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.predicates import EntryCut
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.predicates import ElementCut
+from prune_gui.pruning.selection import batched
+from prune_gui.pruning.selection.lamp_batched import LOOKS
+from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 # Squares and sums of these are exact, so that there is one answer, ties and all.
@@ -33,20 +34,24 @@ def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[tuple]:
     made = []
     for _ in range(draw(st.integers(1, 4))):
         values = draw(st.lists(numbers, min_size=0, max_size=30))
-        alive = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+        remaining_mask = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
         some = torch.tensor(values, dtype=torch.float64).to(draw(st.sampled_from(DTYPES)))
-        made.append((some, np.array(alive, bool) if draw(st.booleans()) else None))
+        made.append((some, np.array(remaining_mask, bool) if draw(st.booleans()) else None))
     return made
 
 
-def target(tensor: torch.Tensor, alive: np.ndarray | None = None, **files: torch.Tensor) -> Target:
+def target(
+    tensor: torch.Tensor, remaining_mask: np.ndarray | None = None, **files: torch.Tensor
+) -> Target:
     return Target(
         name="w",
         shape=tuple(tensor.shape),
-        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
-        alive=None if alive is None else lambda start, stop: alive[start:stop],
+        remaining_mask=None
+        if remaining_mask is None
+        else lambda start, stop: remaining_mask[start:stop],
     )
 
 
@@ -93,7 +98,10 @@ def expected(
 
 
 def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> None:
-    parts = [(t, np.ones(t.numel(), bool) if alive is None else alive) for t, alive in made]
+    parts = [
+        (t, np.ones(t.numel(), bool) if remaining_mask is None else remaining_mask)
+        for t, remaining_mask in made
+    ]
     k = round(share * sum(int(there.sum()) for _, there in parts))
     decisions = lamp(*[target(*one) for one in made], amount=k, max_sparsity=cap)
     masks, score = expected(parts, k, cap)
@@ -167,8 +175,10 @@ def test_a_largest_entry_stays_until_nothing_else_is_left(sizes, seed, data):
 
 @given(targets(exact), st.floats(0, 1), st.lists(st.integers(-20, 20), min_size=4, max_size=4))
 def test_the_scale_of_a_layer_does_not_matter(made, share, powers):
-    made = [(tensor.double(), alive) for tensor, alive in made]
-    scaled = [(t * 2.0**n, alive) for (t, alive), n in zip(made, powers, strict=False)]
+    made = [(tensor.double(), remaining_mask) for tensor, remaining_mask in made]
+    scaled = [
+        (t * 2.0**n, remaining_mask) for (t, remaining_mask), n in zip(made, powers, strict=False)
+    ]
     for one, other, (tensor, _) in zip(
         lamp(*[target(*some) for some in made], amount=share),
         lamp(*[target(*some) for some in scaled], amount=share),
@@ -185,34 +195,34 @@ def test_numbers_whose_squares_overflow_or_vanish_are_scored_as_any_others(
     monkeypatch, power, small
 ):
     if not small:
-        monkeypatch.setattr(joining, "TOGETHER", 0)
+        monkeypatch.setattr(batched, "BATCH_TENSORS", 0)
     generator = torch.Generator().manual_seed(0)
     tensors = [
         torch.randint(-999, 999, (n,), generator=generator).double() for n in (700, 90, 400, 1)
     ]
     tensors[1][:3] = torch.tensor([math.nan, math.inf, -math.inf])
-    alive = np.ones(700, bool)
-    alive[int(tensors[0].abs().argmax())] = False
+    remaining_mask = np.ones(700, bool)
+    remaining_mask[int(tensors[0].abs().argmax())] = False
     scaled = [torch.ldexp(tensors[0], torch.tensor(power)), *tensors[1:]]
-    scaled[0][~torch.from_numpy(alive)] = 2.0**1000
-    wanted = lamp(target(tensors[0], alive), *map(target, tensors[1:]), amount=0.6)
-    found = lamp(target(scaled[0], alive), *map(target, scaled[1:]), amount=0.6)
+    scaled[0][~torch.from_numpy(remaining_mask)] = 2.0**1000
+    wanted = lamp(target(tensors[0], remaining_mask), *map(target, tensors[1:]), amount=0.6)
+    found = lamp(target(scaled[0], remaining_mask), *map(target, scaled[1:]), amount=0.6)
     assert 0 < found[0].pruned < 699
     for one, other, tensor in zip(found, wanted, tensors, strict=True):
-        there = alive if tensor is tensors[0] else slice(None)
+        there = remaining_mask if tensor is tensors[0] else slice(None)
         assert np.array_equal(gone(one, tensor)[there], gone(other, tensor)[there])
 
 
 @given(targets(anything), st.floats(0, 1))
 def test_a_cut_is_the_largest_value_that_goes(made, share):
-    for decision, (tensor, alive) in zip(
+    for decision, (tensor, remaining_mask) in zip(
         lamp(*[target(*one) for one in made], amount=share), made, strict=True
     ):
-        assert isinstance(decision.predicate, EntryCut)
+        assert isinstance(decision.predicate, ElementCut)
         if decision.pruned:
-            going = gone(decision, tensor) & (True if alive is None else alive)
+            going = gone(decision, tensor) & (True if remaining_mask is None else remaining_mask)
             largest = tensor.double().abs().numpy()[going].max()
-            assert decision.predicate.standing(0).cut == largest
+            assert decision.predicate.element_rank(0).cut == largest
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
@@ -222,7 +232,7 @@ def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
     tensors = [torch.randint(-99, 99, (n,), generator=generator).float() for n in (500, 1, 321)]
     whole = [gone(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
     before = torch.get_num_threads()
-    monkeypatch.setattr(parallel, "CHUNK", chunk)
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
     torch.set_num_threads(threads)
     try:
         found = [gone(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]

@@ -16,22 +16,25 @@ from torch.nn.utils import prune as torch_prune
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Method, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 SHAPES = [(7,), (6, 5), (4, 3, 2), (5, 2, 3, 3)]
 
 
 def target(
-    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+    tensor: torch.Tensor,
+    name: str = "w",
+    remaining_mask: np.ndarray | None = None,
+    **files: torch.Tensor,
 ) -> Target:
-    flat = None if alive is None else alive.reshape(-1)
+    flat = None if remaining_mask is None else remaining_mask.reshape(-1)
     return Target(
         name=name,
         shape=tuple(tensor.shape),
         remaining=tensor.numel() if flat is None else int(flat.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
-        alive=None if flat is None else lambda start, stop: flat[start:stop],
+        remaining_mask=None if flat is None else lambda start, stop: flat[start:stop],
     )
 
 
@@ -108,12 +111,12 @@ def test_a_global_step_prunes_what_torch_prunes(tensors, amount):
 def test_the_count_is_exact_despite_ties_and_earlier_steps(name, shape, seed, amount_of, amount):
     generator = torch.Generator().manual_seed(seed)
     tensor = torch.randint(-2, 3, shape, generator=generator).float()
-    alive = torch.rand(shape, generator=generator).numpy() < 0.7
+    remaining_mask = torch.rand(shape, generator=generator).numpy() < 0.7
     method = METHODS[name]
     if method.unit == "entry":
-        total, remaining = tensor.numel(), int(alive.sum())
+        total, remaining = tensor.numel(), int(remaining_mask.sum())
     else:
-        total, remaining = shape[0], int(alive.reshape(shape[0], -1).any(1).sum())
+        total, remaining = shape[0], int(remaining_mask.reshape(shape[0], -1).any(1).sum())
     wanted = {
         "remaining": round(amount * remaining),
         "total": round(amount * total),
@@ -122,16 +125,17 @@ def test_the_count_is_exact_despite_ties_and_earlier_steps(name, shape, seed, am
     arguments = {"amount": amount, "amount_of": amount_of}
     if wanted > remaining:
         with pytest.raises(RecipeError, match=f"{wanted}.*{remaining}"):
-            decide(name, target(tensor, alive=alive), **arguments)
+            decide(name, target(tensor, remaining_mask=remaining_mask), **arguments)
         return
-    [decision] = decide(name, target(tensor, alive=alive), **arguments)
-    gone = pruned(decision, shape).numpy() & alive
+    [decision] = decide(name, target(tensor, remaining_mask=remaining_mask), **arguments)
+    gone = pruned(decision, shape).numpy() & remaining_mask
     assert decision.pruned == gone.sum()
     units = (
         gone.sum()
         if method.unit == "entry"
         else (
-            alive.reshape(shape[0], -1).any(1) & (~(alive & ~gone)).reshape(shape[0], -1).all(1)
+            remaining_mask.reshape(shape[0], -1).any(1)
+            & (~(remaining_mask & ~gone)).reshape(shape[0], -1).all(1)
         ).sum()
     )
     assert units == wanted
@@ -147,24 +151,26 @@ def test_scores_from_a_file_take_the_place_of_the_weights():
 
 def test_entries_pruned_before_have_no_vote_in_a_norm():
     weights = torch.tensor([[9.0, 0.1], [1.0, 1.0]])
-    alive = np.array([[False, True], [True, True]])
+    remaining_mask = np.array([[False, True], [True, True]])
     [fresh] = decide("ln_structured", target(weights), amount=1)
-    [stacked] = decide("ln_structured", target(weights, alive=alive), amount=1)
+    [stacked] = decide("ln_structured", target(weights, remaining_mask=remaining_mask), amount=1)
     assert pruned(fresh, (2, 2))[:, 0].tolist() == [False, True]
     assert pruned(stacked, (2, 2))[:, 0].tolist() == [True, False]
     assert stacked.pruned == 1
 
 
 def test_channels_with_nothing_left_are_not_counted_again():
-    alive = np.array([[False, False], [True, True], [True, False]])
-    [decision] = decide("random_structured", target(torch.ones(3, 2), alive=alive), amount=2)
+    remaining_mask = np.array([[False, False], [True, True], [True, False]])
+    [decision] = decide(
+        "random_structured", target(torch.ones(3, 2), remaining_mask=remaining_mask), amount=2
+    )
     assert decision.pruned == 3
 
 
 def test_a_custom_mask_prunes_its_zeros_and_counts_those_that_were_still_there():
     mask = torch.tensor([1, 0, 0, 1])
-    alive = np.array([True, False, True, True])
-    given_target = target(torch.ones(4), alive=alive, file=mask)
+    remaining_mask = np.array([True, False, True, True])
+    given_target = target(torch.ones(4), remaining_mask=remaining_mask, file=mask)
     [decision] = decide("custom_from_mask", given_target, mask="file")
     assert decision.pruned == 1
     assert pruned(decision, (4,)).tolist() == [False, True, True, False]

@@ -18,7 +18,7 @@ from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 # Few distinct values, so that ties are common.
 numbers = st.sampled_from(
@@ -44,15 +44,20 @@ def cases(draw: st.DrawFn) -> tuple[torch.Tensor, np.ndarray | None, dict[str, o
 
 
 def target(
-    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+    tensor: torch.Tensor,
+    name: str = "w",
+    remaining_mask: np.ndarray | None = None,
+    **files: torch.Tensor,
 ) -> Target:
     return Target(
         name=name,
         shape=tuple(tensor.shape),
-        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
-        alive=None if alive is None else lambda start, stop: alive[start:stop],
+        remaining_mask=None
+        if remaining_mask is None
+        else lambda start, stop: remaining_mask[start:stop],
     )
 
 
@@ -78,7 +83,7 @@ def grouped(entries: np.ndarray, m: int, dim: int, *, flatten: bool) -> np.ndarr
 
 def lowest_of_each_group(
     tensor: torch.Tensor,
-    alive: np.ndarray | None,
+    remaining_mask: np.ndarray | None,
     n: int,
     m: int,
     dim: int,
@@ -87,7 +92,11 @@ def lowest_of_each_group(
 ) -> np.ndarray:
     """The definition: sort every group by itself."""
     exact = tensor.double().abs().numpy()
-    there = np.ones(exact.shape, bool) if alive is None else alive.reshape(exact.shape)
+    there = (
+        np.ones(exact.shape, bool)
+        if remaining_mask is None
+        else remaining_mask.reshape(exact.shape)
+    )
     expected = np.zeros(exact.size, bool)
     places = np.arange(exact.size).reshape(exact.shape)
     groups = (grouped(a, m, dim, flatten=flatten) for a in (exact, there, places))
@@ -101,10 +110,10 @@ def lowest_of_each_group(
 
 @given(cases(), st.data())
 def test_what_goes_is_the_lowest_of_each_group_by_sorting(case, data):
-    tensor, alive, pattern = case
-    [decision] = decide(target(tensor, alive=alive), **pattern)
+    tensor, remaining_mask, pattern = case
+    [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     size = tensor.numel()
-    expected = lowest_of_each_group(tensor, alive, **pattern)
+    expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
     assert np.array_equal(gone(decision, 0, size), expected)
     for _ in range(5):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
@@ -113,11 +122,11 @@ def test_what_goes_is_the_lowest_of_each_group_by_sorting(case, data):
 
 @given(cases(), st.integers(1, 20))
 def test_every_full_group_keeps_n_or_what_was_left_of_it(case, chunk):
-    tensor, alive, pattern = case
+    tensor, remaining_mask, pattern = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "CHUNK", chunk)
-        [decision] = decide(target(tensor, alive=alive), **pattern)
-    before = np.ones(tensor.numel(), bool) if alive is None else alive
+        patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+        [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
+    before = np.ones(tensor.numel(), bool) if remaining_mask is None else remaining_mask
     after = before & ~gone(decision, 0, tensor.numel())
     shape, how = tensor.shape, {"dim": pattern["dim"], "flatten": pattern["flatten"]}
     left, kept = (grouped(a.reshape(shape), pattern["m"], **how).sum(1) for a in (before, after))
@@ -131,10 +140,12 @@ def test_groups_of_any_size_are_ranked_alike(m, data):
     seed = data.draw(st.integers(0, 99))
     generator = torch.Generator().manual_seed(seed)
     tensor = torch.randint(-50, 50, (2, 2 * m + 1, 3), generator=generator).float()
-    alive = torch.rand(tensor.numel(), generator=generator).numpy() < data.draw(st.floats(0, 1))
+    remaining_mask = torch.rand(tensor.numel(), generator=generator).numpy() < data.draw(
+        st.floats(0, 1)
+    )
     pattern = {"n": n, "m": m, "dim": 1, "flatten": data.draw(st.booleans()), "tail": "keep"}
-    [decision] = decide(target(tensor, alive=alive), **pattern)
-    expected = lowest_of_each_group(tensor, alive, **pattern)
+    [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
+    expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
     assert np.array_equal(gone(decision, 0, tensor.numel()), expected)
 
 
@@ -182,7 +193,7 @@ def test_a_rest_is_kept_whole_if_asked():
     [decision] = decide(target(torch.zeros(1, 6)), tail="keep")
     assert gone(decision, 0, 6).tolist() == [True, True, False, False, False, False]
     assert decision.pruned == 2
-    assert decision.predicate.standing(5).pruned is False
+    assert decision.predicate.element_rank(5).pruned is False
 
 
 @pytest.mark.parametrize("parameters", [{"n": 5}, {"n": -1}, {"m": 0}, {"n": 3, "m": 2}])
@@ -199,20 +210,20 @@ def test_scores_from_a_file_take_the_place_of_the_weights():
 
 @given(cases())
 def test_an_entry_knows_how_it_stood_in_its_group(case):
-    tensor, alive, pattern = case
+    tensor, remaining_mask, pattern = case
     assume(pattern["n"] < pattern["m"])
-    [decision] = decide(target(tensor, alive=alive), **pattern)
+    [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     exact = tensor.double().abs().flatten().tolist()
     for flat, goes in enumerate(gone(decision, 0, tensor.numel())):
-        standing = decision.predicate.standing(flat)
-        assert standing.pruned == goes
-        if standing.score is not None and not math.isnan(standing.score):
-            assert standing.score == exact[flat]
-        if alive is not None and not alive[flat]:
-            assert standing.rank is None
-        elif standing.rank is not None:
-            left = standing.ranked - pattern["n"]
-            assert goes == (standing.rank < left)
+        element_rank = decision.predicate.element_rank(flat)
+        assert element_rank.pruned == goes
+        if element_rank.score is not None and not math.isnan(element_rank.score):
+            assert element_rank.score == exact[flat]
+        if remaining_mask is not None and not remaining_mask[flat]:
+            assert element_rank.rank is None
+        elif element_rank.rank is not None:
+            left = element_rank.ranked - pattern["n"]
+            assert goes == (element_rank.rank < left)
 
 
 def test_counting_what_is_left_can_be_cancelled():
@@ -220,4 +231,6 @@ def test_counting_what_is_left_can_be_cancelled():
     stop.set()
     method = METHODS["n_m"]()
     with pytest.raises(Cancelled):
-        method.decide([target(torch.ones(4, 4), alive=np.ones(16, bool))], Monitor(cancel=stop))
+        method.decide(
+            [target(torch.ones(4, 4), remaining_mask=np.ones(16, bool))], Monitor(cancel=stop)
+        )

@@ -9,7 +9,7 @@ import torch
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 ROWS = torch.tensor([[math.nan, 1], [5, 7], [-math.inf, 2], [9, 8]])
 """By any of the methods row 1 goes first, then row 3, row 2 and row 0."""
@@ -35,7 +35,7 @@ def test_nan_goes_last_and_infinity_before_it(method, parameters, dtype):
         remaining=weights.numel(),
         weights=TensorScores.of(weights),
         other=lambda path, what: TensorScores.of(weights),
-        alive=None,
+        remaining_mask=None,
     )
     gone: list[int] = []
     for amount in range(1, 5):

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 
 def target(tensor: torch.Tensor, name: str = "w", **files: torch.Tensor) -> Target:
@@ -24,7 +24,7 @@ def target(tensor: torch.Tensor, name: str = "w", **files: torch.Tensor) -> Targ
         remaining=tensor.numel(),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
-        alive=None,
+        remaining_mask=None,
     )
 
 
@@ -178,19 +178,19 @@ def test_an_entry_knows_its_place_among_the_others(scope):
     weights = torch.tensor([[1.0, -3.0, 2.0, 2.0], [8.0, 7.0, 6.0, 5.0]])
     [decision] = decide("l1_unstructured", target(weights), scope=scope, amount=0.5)
     assert decision.predicate is not None
-    standing = decision.predicate.standing(3)
-    assert (standing.score, standing.rank) == (2.0, 2)
-    assert standing.ranked == {"local": 8, "row": 4}[scope]
-    assert standing.cut == {"local": 3.0, "row": 2.0}[scope]
-    assert standing.margin == {"local": -1.0, "row": 0.0}[scope]
-    assert standing.pruned is (scope == "local")
+    element_rank = decision.predicate.element_rank(3)
+    assert (element_rank.score, element_rank.rank) == (2.0, 2)
+    assert element_rank.ranked == {"local": 8, "row": 4}[scope]
+    assert element_rank.cut == {"local": 3.0, "row": 2.0}[scope]
+    assert element_rank.margin == {"local": -1.0, "row": 0.0}[scope]
+    assert element_rank.pruned is (scope == "local")
 
 
 def test_an_entry_of_a_channel_stands_as_its_channel_does():
     weights = torch.tensor([[3.0, 4.0], [1.0, 0.0], [math.nan, 1.0]])
     [decision] = decide("ln_structured", target(weights), amount=1)
     assert decision.predicate is not None
-    first, second, third = (decision.predicate.standing(place) for place in (0, 3, 4))
+    first, second, third = (decision.predicate.element_rank(place) for place in (0, 3, 4))
     assert (first.unit, first.score, first.rank, first.pruned) == ("channel 0", 5.0, 1, False)
     assert (second.score, second.cut, second.rank, second.pruned) == (1.0, 1.0, 0, True)
     assert (third.rank, third.ranked, third.pruned) == (2, 3, False)

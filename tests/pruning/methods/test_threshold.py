@@ -18,7 +18,7 @@ from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS, Decision, Target
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 numbers = st.sampled_from([0.0, -0.0, 0.1, -0.3, 2.0**-9, 448.0, 1e30, np.inf, np.nan]) | st.floats(
@@ -34,15 +34,20 @@ def weights(draw: st.DrawFn) -> torch.Tensor:
 
 
 def target(
-    tensor: torch.Tensor, name: str = "w", alive: np.ndarray | None = None, **files: torch.Tensor
+    tensor: torch.Tensor,
+    name: str = "w",
+    remaining_mask: np.ndarray | None = None,
+    **files: torch.Tensor,
 ) -> Target:
     return Target(
         name=name,
         shape=tuple(tensor.shape),
-        remaining=tensor.numel() if alive is None else int(alive.sum()),
+        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(files[path]),
-        alive=None if alive is None else lambda start, stop: alive[start:stop],
+        remaining_mask=None
+        if remaining_mask is None
+        else lambda start, stop: remaining_mask[start:stop],
     )
 
 
@@ -67,11 +72,11 @@ def test_what_goes_is_less_than_the_threshold_as_a_real_number(tensor, data):
         | st.floats(0, 5)
         | st.floats(0, 1e308)
     )
-    alive = data.draw(st.none() | hnp.arrays(bool, exact.size))
-    [decision] = decide(target(tensor, alive=alive), value=float(value))
+    remaining_mask = data.draw(st.none() | hnp.arrays(bool, exact.size))
+    [decision] = decide(target(tensor, remaining_mask=remaining_mask), value=float(value))
     found = gone(decision, 0, exact.size)
     assert np.array_equal(found, (exact < value) & np.isfinite(exact))
-    assert decision.pruned == (found if alive is None else found & alive).sum()
+    assert decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, exact.size)] * 2)))
     assert np.array_equal(gone(decision, start, stop), found[start:stop])
 
@@ -85,18 +90,18 @@ def test_a_threshold_in_standard_deviations_is_that_of_the_finite_entries(tensor
     magnitude = exact.abs()
     assume(not ((magnitude - threshold).abs() <= 1e-9 * max(1, threshold)).any())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "CHUNK", chunk)
+        patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         [decision] = decide(target(tensor), value=value, relative_to="std")
     assert gone(decision, 0, len(exact)).tolist() == (magnitude < threshold).tolist()
 
 
 def test_the_standard_deviation_does_not_depend_on_what_earlier_steps_pruned():
     tensor = torch.linspace(-3, 3, 101)
-    alive = np.arange(101) % 3 == 0
+    remaining_mask = np.arange(101) % 3 == 0
     [fresh] = decide(target(tensor), value=1, relative_to="std")
-    [stacked] = decide(target(tensor, alive=alive), value=1, relative_to="std")
+    [stacked] = decide(target(tensor, remaining_mask=remaining_mask), value=1, relative_to="std")
     assert np.array_equal(gone(fresh, 0, 101), gone(stacked, 0, 101))
-    assert stacked.pruned == (gone(fresh, 0, 101) & alive).sum() < fresh.pruned
+    assert stacked.pruned == (gone(fresh, 0, 101) & remaining_mask).sum() < fresh.pruned
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, math.nan], [1e200, -1e200]])
@@ -123,9 +128,9 @@ def test_scores_from_a_file_are_compared_in_place_of_the_weights():
 
 def test_an_entry_knows_how_far_it_is_from_the_threshold():
     [decision] = decide(target(torch.tensor([0.25, -2.0, 0.5])), value=0.5)
-    standing = decision.predicate.standing(1)
-    assert (standing.pruned, standing.margin, standing.rank) == (False, 1.5, 2)
-    assert decision.predicate.standing(0).margin == -0.25
+    element_rank = decision.predicate.element_rank(1)
+    assert (element_rank.pruned, element_rank.margin, element_rank.rank) == (False, 1.5, 2)
+    assert decision.predicate.element_rank(0).margin == -0.25
 
 
 @pytest.mark.parametrize("value", [True, -0.1, math.nan, math.inf, "much", None])
@@ -143,7 +148,7 @@ def test_progress_is_that_of_the_whole_step_and_cancel_ends_it(relative_to):
     targets = [target(torch.ones(50) * torch.arange(50)), target(torch.arange(30.0))]
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "CHUNK", 8)
+        patch.setattr(parallel, "CHUNK_ELEMENTS", 8)
         decide(
             *targets,
             monitor=Monitor(lambda *at: seen.append(at)),

@@ -21,8 +21,8 @@ from prune_gui.pruning.methods import Target
 from prune_gui.pruning.plugins import launcher, load_file, method, process
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.messages import pack
-from prune_gui.pruning.predicates import made
-from prune_gui.pruning.sources import TensorScores
+from prune_gui.pruning.predicates import plugin_mask
+from prune_gui.pruning.selection.scores import TensorScores
 
 LARGE = 5000
 """Entries of a tensor larger than those that a plug-in is tried on."""
@@ -201,7 +201,7 @@ def test_a_mask_that_is_made_again_later_can_be_cancelled_too(plugin_file, tmp_p
     hang, cancel = tmp_path / "hang", threading.Event()
     [loaded] = load_file(plugin_file(source(f"while os.path.exists({str(hang)!r}): pass")))
     [decision] = loaded().decide([target()], Monitor())
-    made._kept.clear()
+    plugin_mask._kept.clear()
     hang.touch()
     cancel.set()
     with Monitor(cancel=cancel).in_charge(), pytest.raises(Cancelled):

@@ -16,7 +16,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import StepError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.plugins import load_methods
-from prune_gui.pruning.predicates import made
+from prune_gui.pruning.predicates import plugin_mask
 from prune_gui.recipe import Recipe, resolve
 
 L1 = {"method": "l1_unstructured", "amount": 0.4}
@@ -165,7 +165,7 @@ def test_random_numbers_depend_on_the_seed_and_the_name_and_leave_the_users_alon
 def test_a_mask_that_was_let_go_of_is_made_again_the_same(
     plugin_file, weights, resolved, monkeypatch
 ):
-    monkeypatch.setattr(made, "KEPT_AT_MOST", 0)
+    monkeypatch.setattr(plugin_mask, "KEPT_AT_MOST", 0)
     load_methods(plugin_file(source("unstructured", RANDOM)))
     steps = [{"method": "lowest", "seed": 1}, L1, {"method": "lowest", "scope": "global"}]
     resolution = resolved(weights, *steps)
@@ -179,7 +179,7 @@ def test_masks_are_made_once_for_any_number_of_threads(plugin_file, weights, res
     body = "import time; time.sleep(0.01)\n        return default_mask"
     [method] = load_methods(plugin_file(source("unstructured", body)))
     resolution = resolved(weights, {"method": "lowest"}, L1, {"method": "lowest"})
-    made._kept.clear()
+    plugin_mask._kept.clear()
     calls = []
     ask = method.process.ask
     monkeypatch.setattr(method.process, "ask", lambda *a: calls.append(1) or ask(*a))

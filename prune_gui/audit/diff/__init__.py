@@ -1,0 +1,1 @@
+"""Differences between two masks, and between two checkpoints."""

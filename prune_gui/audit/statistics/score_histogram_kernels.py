@@ -1,0 +1,62 @@
+"""The compiled loop behind a spectrum of scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prune_gui.pruning.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bits = NDArray[np.unsignedinteger[Any]]
+    Codes = NDArray[np.uint8]
+
+
+@compiled
+def count_groups(
+    bits: Bits,
+    magnitude: np.unsignedinteger[Any],
+    shift: np.unsignedinteger[Any],
+    codes: Codes,
+    slots: Codes,
+    weights: NDArray[np.floating[Any]],
+    counts: NDArray[np.uint32],
+    energy: NDArray[np.float64],
+) -> None:
+    """Count entries by the leading bits of their keys, and add up the squares of those still there.
+
+    Args:
+        bits: of the keys.
+        magnitude: which of the bits make a key.
+        shift: how many of its last bits do not count.
+        codes: which step pruned each entry.
+        slots: a row of the counts for each code; 0 is of those still there.
+        weights: whose squares are added; those that are not finite are left out.
+        counts: (slots, groups).
+        energy: (groups,).
+    """
+    for i in range(bits.size):
+        group = (bits[i] & magnitude) >> shift
+        slot = slots[codes[i]]
+        counts[slot, group] += np.uint32(1)
+        if slot == 0:
+            weight = np.float64(weights[i])
+            if np.isfinite(weight):
+                energy[group] += weight * weight
+
+
+def warm_up() -> None:
+    """Compile the loop, or load it from the cache, for the types that it meets most."""
+    codes, slots = np.zeros(1, np.uint8), np.zeros(256, np.uint8)
+    counts, energy = np.zeros((1, 1), np.uint32), np.zeros(1)
+    for kind, weights in (
+        (np.uint32, np.float32),
+        (np.uint16, np.float32),
+        (np.uint64, np.float64),
+    ):
+        count_groups(
+            np.zeros(1, kind), kind(0), kind(0), codes, slots, np.zeros(1, weights), counts, energy
+        )

@@ -1,0 +1,1 @@
+"""The safetensors format: its header, reading, writing."""

@@ -1,0 +1,1 @@
+"""Checkpoints in several files: the index, reading, writing."""

@@ -1,0 +1,266 @@
+"""Reading checkpoints in several files as one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from reprlib import repr as short
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.sharded.index import ShardIndex, listed, read_index
+from prune_gui.checkpoint.single_file import FileCheckpoint
+from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
+from prune_gui.checkpoint.tensor_info import size_in_bytes
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+
+if TYPE_CHECKING:
+    import torch
+
+Read = TypeVar("Read")
+
+OPEN_AT_MOST: Final = 32
+"""Shards that are open at once; of more, those used last."""
+
+
+class ShardedCheckpoint(Checkpoint):
+    """Shards and the index that says which tensor is in which of them.
+
+    Tensors come in the order of the shards' names and of each shard. The index has to agree with
+    the shards; what it does not list is left out.
+
+    Attributes:
+        index: as it was when opened.
+    """
+
+    def __init__(self, path: Path, open_file: Callable[[Path], FileCheckpoint]) -> None:
+        """Open all shards once, for their headers; `open_file` opens one."""
+        self.index = read_index(path)
+        self.format = self.index.format
+        self._open_file = open_file
+        self._open: OrderedDict[str, FileCheckpoint] = OrderedDict()
+        self._states: dict[str, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+        try:
+            contents = _Contents(self.index)
+            for number, shard in enumerate(self.index.shards):
+                contents.add(number, shard, self._shard(shard))
+            super().__init__(path, contents.raw, contents.metadata)
+        except BaseException:
+            self.close()
+            raise
+        self.files = tuple(path.parent / shard for shard in self.index.shards)
+        remarks = map(one_line, contents.remarks())
+        self.warnings = tuple(dict.fromkeys((*self.warnings, *remarks)))
+
+    def read_key(self, key: str) -> torch.Tensor:
+        """Return a tensor as its shard gives it."""
+        return self._from_shard(key, lambda shard: shard.read_key(key))
+
+    def view_key(self, key: str) -> torch.Tensor:
+        """Return a tensor as its shard shows it."""
+        return self._from_shard(key, lambda shard: shard.view_key(key))
+
+    def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
+        """Return flat tensors as their shards show them; see `Checkpoint.view_keys`."""
+        found: list[torch.Tensor] = []
+        for _, some in groupby(keys, self.index.weight_map.get):
+            together = list(some)
+            found += self._from_shard(together[0], partial(_views, keys=together))
+        return found
+
+    def _from_shard(self, key: str, read: Callable[[Checkpoint], Read]) -> Read:
+        shard = self.index.weight_map.get(key)
+        if shard is None:
+            raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
+        with self._lock:
+            if self._closed:
+                raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
+            return read(self._shard(shard))
+
+    def open_shard(self, shard: str) -> FileCheckpoint:
+        """Open a shard by itself; whoever asks closes it.
+
+        Raises:
+            CheckpointError: it cannot be opened, or is not the file that it was.
+        """
+        name = self.index.path.name
+        try:
+            opened = self._open_file(self.index.locate(shard))
+        except OSError as error:
+            raise CheckpointError(
+                tr(
+                    "{shard} cannot be read: {reason}. Get the file again, or open another shard "
+                    "alone.",
+                    shard=shard,
+                    reason=error.strerror or error,
+                )
+            ) from error
+        state = opened.source.state
+        if self._states.setdefault(shard, state) != state:
+            opened.close()
+            raise CheckpointError(
+                tr(
+                    "{shard} was changed by another program since {index} was opened. "
+                    "Open it again.",
+                    shard=shard,
+                    index=name,
+                )
+            )
+        if opened.format != self.format:
+            opened.close()
+            raise CheckpointError(
+                tr(
+                    "{shard} is a {format} checkpoint, but {index} is an index of {others} files. "
+                    "Convert them to one format.",
+                    shard=shard,
+                    format=opened.format,
+                    index=name,
+                    others=self.format,
+                )
+            )
+        return opened
+
+    def check(self) -> None:
+        """Check the shards that are open; others are compared when they are opened again."""
+        with self._lock:
+            for shard in self._open.values():
+                shard.check()
+
+    def fingerprint(self, monitor: Monitor) -> str:
+        """Return the digest of the digests of all shards; see `Checkpoint.fingerprint`."""
+        lines = hashlib.sha256()
+        for shard in sorted(self.index.shards):
+            with self.open_shard(shard) as opened:
+                digest = opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
+            lines.update(f"{digest}  {shard}\n".encode())
+        return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
+
+    def _shard(self, shard: str) -> FileCheckpoint:
+        """Return a shard, open until others are used instead."""
+        opened = self._open.get(shard)
+        if opened is None:
+            opened = self._open[shard] = self.open_shard(shard)
+            if len(self._open) > OPEN_AT_MOST:
+                _, unused = self._open.popitem(last=False)
+                unused.close()
+        self._open.move_to_end(shard)
+        return opened
+
+    def close(self) -> None:
+        """Close all shards."""
+        with self._lock:
+            self._closed = True
+            while self._open:
+                self._open.popitem()[1].close()
+
+
+def _views(shard: Checkpoint, keys: Sequence[str]) -> list[torch.Tensor]:
+    return shard.view_keys(keys)
+
+
+class _Contents:
+    """What the shards hold, gathered from one after the other and compared with the index."""
+
+    def __init__(self, index: ShardIndex) -> None:
+        self._index = index
+        self._promised: dict[str, list[str]] = {}
+        for key, shard in index.weight_map.items():
+            self._promised.setdefault(shard, []).append(key)
+        self._shard_of: dict[str, str] = {}
+        self._unlisted: list[tuple[str, str]] = []
+        self._warnings: list[str] = []
+        self.raw: dict[str, RawTensor] = {}
+        self.metadata: dict[str, str] = {}
+
+    def add(self, number: int, shard: str, opened: Checkpoint) -> None:
+        """Take in the next shard.
+
+        Raises:
+            CheckpointError: it lacks a tensor that the index lists, or has one of another shard.
+        """
+        for key in self._promised[shard]:
+            if key not in opened.raw:
+                raise CheckpointError(
+                    tr(
+                        "{index} says that {key!r} is in {shard}, but it is not there. Get both "
+                        "files again.",
+                        index=self._index.path.name,
+                        key=key[:200],
+                        shard=shard,
+                    )
+                )
+        for key, tensor in opened.raw.items():
+            other = self._shard_of.setdefault(key, shard)
+            if other != shard:
+                raise CheckpointError(
+                    tr(
+                        "{index}: both {one} and {other} hold {key!r}. Get the files again.",
+                        index=self._index.path.name,
+                        one=other,
+                        other=shard,
+                        key=key[:200],
+                    )
+                )
+            if self._index.weight_map.get(key) == shard:
+                # Addresses in memory mean nothing from one shard to the next.
+                view: Hashable = tensor.view and (number, tensor.view)
+                self.raw[key] = tensor._replace(view=view)
+            else:
+                self._unlisted.append((key, shard))
+        self.metadata = {**self.metadata, **opened.metadata}
+        self._warnings += opened.warnings
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what a person should know."""
+        yield from self._warnings
+        index = self._index
+        if self._unlisted:
+            yield tr(
+                "{index} does not list, and so leaves out: {tensors}.",
+                index=index.path.name,
+                tensors=listed(self._unlisted, _place),
+            )
+        if strays := _strays(index):
+            yield tr(
+                "{index} does not list, and so leaves out the files {files}.",
+                index=index.path.name,
+                files=listed(strays),
+            )
+        claimed = index.metadata.get("total_size")
+        sizes = {
+            tensor.view or key: size_in_bytes(tensor.shape, tensor.dtype)
+            for key, tensor in self.raw.items()
+        }
+        once = sum(sizes.values())
+        each = sum(size_in_bytes(tensor.shape, tensor.dtype) for tensor in self.raw.values())
+        if isinstance(claimed, int | float) and claimed not in (once, each):
+            yield tr(
+                "{index} gives a total size of {claimed} bytes; it is {size}.",
+                index=index.path.name,
+                claimed=short(claimed),
+                size=once,
+            )
+
+
+def _place(found: tuple[str, str]) -> str:
+    """Return where a tensor is, given its key and its shard."""
+    key, shard = found
+    return tr("{key!r} in {shard}", key=key[:200], shard=shard)
+
+
+def _strays(index: ShardIndex) -> list[str]:
+    """Return files of the folder that are named like shards and are none."""
+    shapes = {re.sub(r"\d+", "0", shard) for shard in index.shards}
+    others = {path.name for path in index.path.parent.iterdir()}.difference(index.shards)
+    return sorted(name for name in others if re.sub(r"\d+", "0", name) in shapes)

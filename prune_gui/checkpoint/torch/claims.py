@@ -1,0 +1,155 @@
+"""What a torch pickle claims about tensors, compared with the storages that they are views of."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+import torch._utils
+
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ENTRIES
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.language import later
+
+STORAGE_DTYPES: Final = {
+    "DoubleStorage": torch.float64,
+    "FloatStorage": torch.float32,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "ComplexDoubleStorage": torch.complex128,
+    "ComplexFloatStorage": torch.complex64,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+    "QInt32Storage": torch.qint32,
+    "QInt8Storage": torch.qint8,
+    "QUInt8Storage": torch.quint8,
+    "UntypedStorage": torch.uint8,
+}
+"""The dtypes of the storage types that torch names in its files."""
+TYPES: Final = re.compile(
+    r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_(tensor|channel)_\w+"
+    rf"|{'|'.join(ENTRY_BITS)}|u?int[1-7]|bits\w+)"
+)
+"""Classes, dtypes and schemes of torch that are named, and called by nothing that torch writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """A block of memory that a pickle refers to.
+
+    Attributes:
+        values: its bytes.
+        dtype: of its elements; newer dtypes lie in storages of bytes.
+        kind: the class of storages that the file names.
+    """
+
+    values: torch.UntypedStorage
+    dtype: torch.dtype
+    kind: type
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.values.nbytes()
+
+
+def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return how many entries of a storage a strided view spans."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+
+
+def attribute(path: str) -> object:
+    """Return a class, dtype, layout or scheme of torch; None if this version has none there."""
+    value: object = torch
+    for name in path.split(".")[1:]:
+        value = getattr(value, name, None)
+    constants = type, torch.dtype, torch.layout, torch.qscheme
+    return value if isinstance(value, constants) else None
+
+
+def checked_view(
+    storage: Storage,
+    offset: int,
+    shape: tuple[object, ...],
+    strides: tuple[object, ...],
+    dtype: torch.dtype | None = None,
+) -> int:
+    """Return the number of elements of a strided view of a storage.
+
+    Args:
+        storage: what is viewed.
+        offset: of the first element, in elements.
+        shape: of the view.
+        strides: of the view, in elements.
+        dtype: of the view; None for that of the storage.
+
+    Raises:
+        FalseClaimError: the view has no possible shape, or reaches beyond the storage.
+    """
+    if len(shape) != len(strides):
+        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+    numel = checked_numel((offset, *strides), shape)
+    span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
+    if (offset + span) * (dtype or storage.dtype).itemsize > storage.nbytes:
+        raise FalseClaimError(
+            later(
+                "it claims a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
+                shape=shape,
+                nbytes=storage.nbytes,
+            )
+        )
+    return numel
+
+
+def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
+    """Return the number of elements of a tensor.
+
+    Raises:
+        FalseClaimError: its shape, or one of the other sizes, is none.
+    """
+    if len(shape) <= MAX_DIMS and are_sizes((*others, *shape)):
+        sizes = cast("tuple[int, ...]", shape)
+        if math.prod(filter(None, sizes)) <= MAX_ENTRIES:
+            return math.prod(sizes)
+    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+
+
+def are_sizes(values: tuple[object, ...]) -> bool:
+    """Tell whether all values are whole numbers that sizes and offsets can have."""
+    return all(type(value) is int and 0 <= value < 1 << 62 for value in values)
+
+
+def check_hooks(hooks: object) -> None:
+    """Check that no functions are to be called with gradients; torch writes an empty dictionary.
+
+    Raises:
+        FalseClaimError: there are some.
+    """
+    if hooks:
+        raise FalseClaimError(later("it attaches something to a tensor"))
+
+
+def set_bits(tensor: torch.Tensor, bits: object, numel: int, storage: Storage) -> None:
+    """Mark a tensor as the conjugate or the negative of its values, as {"conj": True} says.
+
+    Raises:
+        FalseClaimError: torch does not write such marks.
+    """
+    if not bits:
+        return
+    if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
+        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+    if numel * tensor.itemsize > storage.nbytes:  # whoever reads the values gets a copy of them
+        raise FalseClaimError(later("it repeats the entries of a conjugate or negative tensor"))
+    set_metadata: Any = torch._utils.set_tensor_metadata
+    set_metadata(tensor, bits)

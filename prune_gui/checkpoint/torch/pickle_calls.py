@@ -1,0 +1,122 @@
+"""Calls of plain types in a pickle, carried out on checked arguments.
+
+Each function takes the machine, which counts what is copied, and the arguments of the call.
+
+Raises:
+    FalseClaimError: torch.save does not write such a call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import cast
+
+import torch
+
+from prune_gui.checkpoint.torch.claims import are_sizes, attribute
+from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, FalseClaimError, Machine
+from prune_gui.language import later
+
+
+def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
+    """Return an OrderedDict of a dictionary, or of pairs."""
+    made: OrderedDict[object, object] = OrderedDict()
+    match arguments:
+        case ():
+            pass
+        case (dict() as items,):
+            machine.count_copied(items)
+            made.update(items)
+        case (list() as pairs,):  # as Python 2 wrote them
+            machine.count_copied(pairs)
+            for pair in pairs:
+                match pair:
+                    case [key, value]:
+                        machine.check_key(key)
+                        made[key] = value
+                    case _:
+                        raise FalseClaimError(DAMAGED)
+        case _:
+            raise FalseClaimError(DAMAGED)
+    return made
+
+
+def counter(machine: Machine, arguments: tuple[object, ...]) -> Counter[object]:
+    """Return a Counter of a dictionary."""
+    match arguments:
+        case ():
+            return Counter()
+        case (dict() as counts,):
+            machine.count_copied(counts)
+            made: Counter[object] = Counter()
+            dict.update(made, counts)
+            return made
+    raise FalseClaimError(DAMAGED)
+
+
+def set_of(machine: Machine, arguments: tuple[object, ...]) -> set[object]:
+    """Return a set of the members of a list or tuple."""
+    match arguments:
+        case ():
+            return set()
+        case (tuple() | list() as members,):
+            machine.count_copied(members)
+            for member in members:
+                machine.check_key(member)
+            return set(members)
+    raise FalseClaimError(DAMAGED)
+
+
+def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
+    """Return the shape of a tensor."""
+    match arguments:
+        case ():
+            return torch.Size()
+        case (tuple() as sizes,) if are_sizes(sizes):
+            machine.count_copied(sizes)
+            return torch.Size(cast("tuple[int, ...]", sizes))
+    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+
+
+def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
+    """Let text stand for bytes, as protocol 2 has it; other codecs could make it grow."""
+    match arguments:
+        case (str() as text, "latin1" | "latin-1"):
+            machine.count_copied(text)
+            return text.encode("latin-1")
+    raise FalseClaimError(later("it asks for memory without filling it"))
+
+
+def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:
+    """Return a bytearray of bytes, or of the text that stands for them."""
+    match arguments:
+        case ():
+            return bytearray()
+        case (bytes() as given,):
+            machine.count_copied(given)
+            return bytearray(given)
+    return bytearray(octets(machine, arguments))
+
+
+def complex_number(machine: Machine, arguments: tuple[object, ...]) -> complex:
+    """Return a complex number of its parts."""
+    match arguments:
+        case (int() | float() as real, int() | float() as imaginary):
+            return complex(real, imaginary)
+    raise FalseClaimError(DAMAGED)
+
+
+def device(machine: Machine, arguments: tuple[object, ...]) -> torch.device:
+    """Return a device; no tensor is ever put there."""
+    match arguments:
+        case (str() as kind,) | (str() as kind, int()):
+            return torch.device(kind, *cast("tuple[int, ...]", arguments[1:]))
+    raise FalseClaimError(DAMAGED)
+
+
+def layout(machine: Machine, arguments: tuple[object, ...]) -> torch.layout:
+    """Return the layout of a sparse tensor, by its name."""
+    match arguments:
+        case (str() as name,) if isinstance(found := attribute(name), torch.layout):
+            return found
+    raise FalseClaimError(DAMAGED)

@@ -1,0 +1,198 @@
+"""The memory behind the tensors of a torch file: pages of the file, or copies of its bytes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from prune_gui.checkpoint.byte_chunks import PIECE_BYTES
+from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
+from prune_gui.checkpoint.torch.unpickling import Storages
+from prune_gui.checkpoint.torch.zip_layout import Record, TorchLayout
+from prune_gui.errors import CheckpointError
+from prune_gui.language import later, tr
+from prune_gui.memory import shortage
+
+LARGE_BYTES: Final = 1 << 24
+"""From this size on, a storage is compared with the free memory before memory is asked for."""
+LEGACY_COUNT_BYTES: Final = 8
+"""Each storage of a legacy file starts with the number of its elements."""
+
+
+class FileStorages(Storages):
+    """The storages of one file.
+
+    Memory that is filled later begins as zeros: whatever a file leaves out, what this process had
+    in its memory before is never taken for values.
+
+    Attributes:
+        nbytes: of all storages.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.nbytes = 0
+        self._source = source
+        self._reserved = 0
+
+    @abstractmethod
+    def fill(self) -> None:
+        """Read the values of all storages that are not pages of the file.
+
+        Raises:
+            FalseClaimError: the file does not hold them.
+            CheckpointError: there is not enough memory for them.
+        """
+
+    def reserve(self, nbytes: int) -> torch.UntypedStorage:
+        """Return memory, all zero, of which nothing is used before it is written to.
+
+        Raises:
+            CheckpointError: there is not enough.
+        """
+        self._reserved += nbytes
+        try:
+            if nbytes >= LARGE_BYTES:
+                self._check_memory()
+            return torch.from_numpy(np.zeros(nbytes, np.uint8)).untyped_storage()
+        except MemoryError as error:
+            raise self._lack(tr("{count:,} bytes of memory", count=self._reserved)) from error
+
+    def _check_memory(self) -> None:
+        if (lack := shortage(self._reserved)) is not None:
+            raise self._lack(lack)
+
+    def _lack(self, lack: str) -> CheckpointError:
+        return CheckpointError(
+            tr(
+                "{name} cannot be read piece by piece, and loading it takes {lack}. Save it again "
+                "with torch.save of a recent torch, or close other programs.",
+                name=self._source.path.name,
+                lack=lack,
+            )
+        )
+
+
+class ZipStorages(FileStorages):
+    """Storages that are records of an archive.
+
+    Those that are stored uncompressed, aligned, and in this machine's order of bytes, are mapped.
+
+    Args:
+        source: the archive.
+        layout: of the archive.
+        swapped: whether its values are in the other order of bytes.
+    """
+
+    def __init__(self, source: Source, layout: TorchLayout, *, swapped: bool) -> None:
+        super().__init__(source)
+        self._layout = layout
+        self._swapped = swapped
+        self._pages: torch.Tensor | None = None
+        self._pending: list[tuple[str, torch.UntypedStorage, torch.dtype]] = []
+
+    def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
+        """Return the bytes of a record, or memory for them; see `Storages.storage`."""
+        name = f"data/{key}"
+        record = self._layout.records.get(name)
+        if record is None:
+            raise FalseClaimError(later("its storage {key!r} is missing", key=key))
+        if nbytes != record.nbytes:  # torch compares them too
+            raise FalseClaimError(
+                later(
+                    "its storage {key!r} claims {claimed:,} bytes and has {size:,}",
+                    key=key,
+                    claimed=nbytes,
+                    size=record.nbytes,
+                )
+            )
+        self.nbytes += nbytes
+        if nbytes == 0:
+            return self.reserve(0)
+        dtype = dtype or torch.uint8
+        if self._is_mapped(record, dtype):
+            return self._mapped(record.start, nbytes)
+        values = self.reserve(nbytes)
+        self._pending.append((name, values, dtype))
+        return values
+
+    def fill(self) -> None:
+        """Unpack the records that are not mapped; see `FileStorages.fill`."""
+        self._check_memory()
+        for name, values, dtype in self._pending:
+            octets = torch.empty(0, dtype=torch.uint8).set_(values)
+            self._layout.read_into(name, octets.numpy().data)
+            if self._swapped:
+                swap: Any = values.byteswap
+                swap(dtype)
+
+    def _is_mapped(self, record: Record, dtype: torch.dtype) -> bool:
+        return record.stored and not self._swapped and record.start % dtype.itemsize == 0
+
+    def _mapped(self, start: int, nbytes: int) -> torch.UntypedStorage:
+        """Return a storage of a span of the file; all of them are parts of one mapping."""
+        if self._pages is None:
+            self._pages = self._source.pages(0, self._source.size)
+        octets = self._pages.numpy()[start : start + nbytes]
+        return torch.frombuffer(octets, dtype=torch.uint8).untyped_storage()
+
+
+class LegacyStorages(FileStorages):
+    """Storages that follow the pickles of a legacy file.
+
+    Attributes:
+        order: their keys, in the order of the file, as the last of the pickles lists them.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.order: list[object] = []
+        self._storages: dict[str, tuple[torch.UntypedStorage, int]] = {}
+
+    def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
+        """Return memory for a storage; see `Storages.storage`."""
+        if dtype is None:
+            raise FalseClaimError(
+                later("its dtypes are newer than its form, and torch cannot read them")
+            )
+        self.nbytes += nbytes
+        self._check_claim(len(self._storages) + 1, self._source.size)
+        self._storages[key] = self.reserve(nbytes), dtype.itemsize
+        return self._storages[key][0]
+
+    def fill(self) -> None:
+        """Read all storages, from where the file stands; see `FileStorages.fill`."""
+        self._check_memory()
+        order = [key for key in self.order if isinstance(key, str)]
+        if len(self.order) != len(self._storages) or set(order) != self._storages.keys():
+            raise FalseClaimError(later("some of its storages are missing"))
+        self._check_claim(len(order), self._source.size - self._source.file.tell())
+        for key in order:
+            values, itemsize = self._storages[key]
+            count = int.from_bytes(self._source.file.read(LEGACY_COUNT_BYTES), "little")
+            if count * itemsize != values.nbytes():
+                raise FalseClaimError(
+                    later("its storage {key!r} has another size than it claims", key=key)
+                )
+            octets = torch.empty(0, dtype=torch.uint8).set_(values).numpy()
+            for start in range(0, len(octets), PIECE_BYTES):
+                part = octets[start : start + PIECE_BYTES]
+                if self._source.file.readinto(part.data) != len(part):  # type: ignore[attr-defined]
+                    self._source.check()
+                    raise FalseClaimError(later("some of its storages are missing"))
+
+    def _check_claim(self, count: int, size: int) -> None:
+        """Check that so many storages can be in the `size` bytes that are left of the file."""
+        claimed = self.nbytes + LEGACY_COUNT_BYTES * count
+        if claimed > size:
+            raise FalseClaimError(
+                later(
+                    "its tensors claim {claimed:,} bytes, and {size:,} follow its pickle "
+                    "(a partial download?)",
+                    claimed=claimed,
+                    size=size,
+                )
+            )

@@ -1,0 +1,1 @@
+"""Writing that every checkpoint format needs: atomic and verified."""

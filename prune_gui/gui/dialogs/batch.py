@@ -1,0 +1,303 @@
+"""The dialog that carries out the recipe on several checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QFileDialog,
+    QGridLayout,
+    QGroupBox,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.gui import formatting
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
+from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
+from prune_gui.gui.dialogs.save import FORMS
+from prune_gui.gui.runtime.locale import plain
+from prune_gui.gui.widgets.message import Message
+from prune_gui.language import later, number, tr
+from prune_gui.recipe.batch import BatchRow, checkpoints_in
+from prune_gui.worker.job_sequence import batch_jobs
+
+if TYPE_CHECKING:
+    from prune_gui.audit.table import Table
+    from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Form
+
+EXPLANATION: Final = later(
+    "The stack is carried out on each checkpoint; one that fails stops no other."
+)
+ADD_FOLDER: Final = later("Add the checkpoints in a folder")
+NONE_YET: Final = later("Add the checkpoints that the stack is for.")
+NO_STEPS: Final = later("The stack is empty. Add a step first.")
+NO_FOLDER: Final = later("Name a folder that exists, or write no files.")
+TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
+
+
+COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
+    Column(
+        later("Checkpoint"),
+        lambda row: f"{row.path.parent.name}/{row.path.name}",
+        lambda row: str(row.path),
+        is_number=False,
+        tip=lambda row: one_line(str(row.path)),
+    ),
+    Column(
+        later("Targets"),
+        lambda row: "" if row.targets is None else number(row.targets),
+        lambda row: row.targets,
+    ),
+    Column(
+        later("Pruned"),
+        lambda row: "" if row.total is None else number(row.pruned),
+        lambda row: None if row.total is None else row.pruned,
+    ),
+    Column(
+        later("Of"),
+        lambda row: "" if row.total is None else number(row.total),
+        lambda row: row.total,
+    ),
+    Column(
+        later("Sparsity"),
+        lambda row: "" if row.total is None else formatting.sparsity(row.pruned, row.total),
+        lambda row: None if row.total is None else row.sparsity,
+    ),
+    Column(
+        later("Unmatched"),
+        lambda row: number(len(row.unmatched)) if row.unmatched else "",
+        lambda row: ", ".join(row.unmatched) or None,
+        tip=lambda row: "\n".join(
+            (tr("Patterns that match no parameter:"), *map(one_line, row.unmatched))
+        ),
+    ),
+    Column(
+        later("Result"),
+        lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
+        lambda row: row.error or (str(row.out) if row.out else None),
+        is_number=False,
+    ),
+)
+RESULT: Final = len(COLUMNS) - 1
+
+
+class BatchDialog(QDialog):
+    """Carries out the recipe, as it is when the user says so, on checkpoints of a list.
+
+    It stays beside the window, and closes when another checkpoint is opened there, unless it is
+    writing.
+
+    Args:
+        workbench: with an open session.
+        taking: saves the table.
+        folder: where to look for checkpoints first.
+        parent: the window.
+    """
+
+    def __init__(
+        self, workbench: Workbench, taking: Exporter, folder: Path, parent: QWidget
+    ) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Prune several checkpoints"))
+        self._workbench = workbench
+        self._beside = folder
+        self._series = JobSequence(workbench.bridge, self)
+        self.model: ResultModel[BatchRow] = ResultModel(COLUMNS, self)
+        self.results = ResultTable(self.model, tr("Checkpoints and what became of them"), RESULT)
+        self._add_files = _button(tr("Add &files…"), self._ask_files)
+        self._add_folder = _button(tr("Add f&older…"), self._ask_folder)
+        self._add_folder.setToolTip(tr("All checkpoints in a folder, or in the folders in it"))
+        self._remove = _button(tr("Re&move"), self._remove_chosen)
+        self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
+        self.folder = QLineEdit()
+        self.folder.setAccessibleName(tr("Folder for the pruned checkpoints"))
+        self._browse = _button(tr("&Browse…"), self._ask_output)
+        self.form = QComboBox()
+        self.form.setAccessibleName(tr("Form"))
+        for form, (name, explanation) in FORMS.items():
+            self.form.addItem(plain(tr(name)), form)
+            self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
+        self.overwrite = QCheckBox(tr("Re&place files that exist"))
+        self._problem = Message()
+        self._buttons = buttons = JobSequenceButtons(self)
+        self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
+        self.run.clicked.connect(self._run)
+        self.cancel.clicked.connect(self._series.cancel)
+        self.save.clicked.connect(lambda: taking.save_table(self))
+        adding = QHBoxLayout()
+        for button in (self._add_files, self._add_folder, self._remove):
+            adding.addWidget(button)
+        adding.addStretch()
+        layout = QVBoxLayout(self)
+        layout.addLayout(adding)
+        layout.addWidget(self.results, 1)
+        layout.addWidget(self._make_output())
+        layout.addWidget(self._problem)
+        layout.addWidget(buttons)
+        self.resize(900, 520)
+        self._series.came.connect(self._came)
+        self._series.failed.connect(workbench.failed)
+        self._series.ended.connect(self._refresh)
+        self.write.toggled.connect(self._refresh)
+        self.folder.textChanged.connect(self._refresh)
+        self.results.selectionModel().selectionChanged.connect(self._refresh)
+        workbench.edited.connect(self._refresh)
+        workbench.opened.connect(self._leave)
+        self._refresh()
+
+    @property
+    def writing(self) -> bool:
+        """Whether checkpoints are being written."""
+        return self._series.running and self.write.isChecked()
+
+    def add(self, paths: Sequence[Path]) -> None:
+        """Put checkpoints on the list, or those in folders, unless they are on it already."""
+        known = {row.path for row in self.model.rows}
+        found: dict[Path, None] = {}
+        for path in paths:
+            try:
+                found |= dict.fromkeys(checkpoints_in(path) if path.is_dir() else [path])
+            except PruneGuiError as error:
+                self._workbench.fail(later("Adding checkpoints"), error)
+        self.model.add([BatchRow(path) for path in found if path not in known])
+        self._refresh()
+
+    def table(self) -> Table | None:
+        """Return the results to be taken away."""
+        return self.model.table("batch") if self.model.rows else None
+
+    def done(self, result: int) -> None:
+        """Close, and prune no more, unless the user would rather have all files written."""
+        if self.writing and not questions.ask_cancel_saving(self):
+            return
+        self.stop()
+        super().done(result)
+
+    def stop(self) -> None:
+        """Prune no more."""
+        self._series.cancel()
+
+    def _leave(self) -> None:
+        """Close, as another checkpoint was opened, unless files are being written."""
+        if not self.writing:
+            self.close()
+
+    def _make_output(self) -> QWidget:
+        group = QGroupBox(tr("Output"))
+        grid = QGridLayout(group)
+        grid.addWidget(self.write, 0, 0)
+        grid.addWidget(self.folder, 0, 1)
+        grid.addWidget(self._browse, 0, 2)
+        row = QHBoxLayout()
+        row.addWidget(self.form)
+        row.addWidget(self.overwrite)
+        row.addStretch()
+        grid.addLayout(row, 1, 1, 1, 2)
+        return group
+
+    def _ask_files(self) -> None:
+        self.add(questions.ask_checkpoints(self, self._beside))
+
+    def _ask_folder(self) -> None:
+        path = questions.ask_folder(self, self._beside, ADD_FOLDER)
+        if path is not None:
+            self.add([path])
+
+    def _ask_output(self) -> None:
+        start = self.folder.text().strip() or str(self._beside)
+        title = tr("Folder for the pruned checkpoints")
+        path = QFileDialog.getExistingDirectory(self, title, start)
+        if path:
+            self.folder.setText(path)
+
+    def _remove_chosen(self) -> None:
+        chosen = self.results.selectionModel().selectedRows()
+        for place in sorted((index.row() for index in chosen), reverse=True):
+            self.model.remove(place)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Let the user do what can be done now, and say why not."""
+        running, writes = self._series.running, self.write.isChecked()
+        problem = self._problem_now()
+        if running or not problem:
+            self._count()
+        else:
+            self._problem.say(tr(problem), warning=problem == NO_FOLDER)
+        inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
+        for widget in inputs:
+            widget.setEnabled(not running)
+        output: tuple[QWidget, ...] = (self.folder, self._browse, self.form, self.overwrite)
+        for widget in output:
+            widget.setEnabled(writes and not running)
+        self._remove.setEnabled(self.results.selectionModel().hasSelection() and not running)
+        self._buttons.follow(ready=not problem, running=running)
+        self.save.setEnabled(bool(self.model.rows))
+
+    def _count(self) -> None:
+        """Say how many of the checkpoints are done, and how many of those failed."""
+        rows = self.model.rows
+        failed = sum(bool(row.error) for row in rows)
+        done = failed + sum(row.total is not None and not row.error for row in rows)
+        if failed:
+            text = tr(
+                "{done:,} of {total:,} done, {failed:,} of them failed",
+                done=done,
+                total=len(rows),
+                failed=failed,
+            )
+        elif done or self._series.running:
+            text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
+        else:
+            text = tr(EXPLANATION)
+        self._problem.say(text, warning=failed > 0)
+
+    def _problem_now(self) -> str:
+        """Return why nothing can be run, to be translated; "" if something can."""
+        session = self._workbench.session
+        if session is None or not session.steps:
+            return NO_STEPS
+        if not self.model.rows:
+            return NONE_YET
+        text = self.folder.text().strip()
+        if self.write.isChecked() and not (text and Path(text).is_dir()):
+            return NO_FOLDER
+        return ""
+
+    def _run(self) -> None:
+        session = self._workbench.session
+        if session is None:
+            return
+        paths = [row.path for row in self.model.rows]
+        self.model.show([BatchRow(path) for path in paths])
+        folder = Path(self.folder.text().strip()) if self.write.isChecked() else None
+        form: Form = self.form.currentData()
+        overwrite = self.overwrite.isChecked()
+        self._series.start(batch_jobs(session.recipe, paths, folder, form, overwrite=overwrite))
+        self._refresh()
+
+    def _came(self, place: int, row: BatchRow) -> None:
+        self.model.put(place, row)
+        self.results.scrollTo(self.model.index(place, 0))
+        self._refresh()
+
+
+def _button(text: str, act: Callable[[], None]) -> QPushButton:
+    button = QPushButton(text)
+    button.setAutoDefault(False)
+    button.clicked.connect(act)
+    return button

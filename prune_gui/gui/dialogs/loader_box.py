@@ -1,0 +1,58 @@
+"""The lines of Python that load a reparametrized checkpoint, to read and to copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtGui import QFontDatabase, QGuiApplication
+from PySide6.QtWidgets import (
+    QGroupBox,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.errors import one_line
+from prune_gui.language import tr
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.recipe import OutputPath
+
+LINES: Final = 8
+"""How many are in sight."""
+
+
+class LoaderBox(QGroupBox):
+    """Shows what is written beside a reparametrized checkpoint, as it works anywhere."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(tr("Beside it, a few lines that load it into a model"), parent)
+        self._lines = QPlainTextEdit(readOnly=True)
+        self._lines.setAccessibleName(tr("Lines of Python that load the checkpoint"))
+        self._lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self._lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self._lines.setTabChangesFocus(True)
+        margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
+        self._lines.setFixedHeight(LINES * self._lines.fontMetrics().height() + margins)
+        self._file = QLabel()
+        copy = QPushButton(tr("Cop&y"))
+        copy.setAutoDefault(False)
+        copy.setAccessibleDescription(tr("Copies the lines to the clipboard"))
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._lines.toPlainText()))
+        row = QHBoxLayout()
+        row.addWidget(self._file, 1)
+        row.addWidget(copy)
+        layout = QVBoxLayout(self)
+        layout.addWidget(self._lines)
+        layout.addLayout(row)
+
+    def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
+        """Show the lines for a target of a pruned checkpoint."""
+        from prune_gui.recipe.loader import loader_path, loader_text
+
+        self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
+        self._file.setText(tr("Written as {name}", name=one_line(loader_path(target).name)))

@@ -1,0 +1,143 @@
+"""The dialog of settings; each takes effect as soon as it is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
+    QLabel,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.dialogs.save import FORMS
+from prune_gui.gui.runtime.locale import SYSTEM, plain
+from prune_gui.language import LANGUAGES, later, tr
+from prune_gui.session import Settings
+from prune_gui.session.settings import MOST_MEGABYTES, MOST_THREADS
+
+THEMES: Final = {
+    "system": later("As the system"),
+    "light": later("Light"),
+    "dark": later("Dark"),
+}
+MEGABYTES: Final = 64
+"""Of one click."""
+
+
+class SettingsDialog(QDialog):
+    """Shows settings, and tells of every change.
+
+    Args:
+        settings: as they are now.
+
+    Signals:
+        changed: (name, value) the user wants another value of that attribute of `Settings`.
+    """
+
+    changed = Signal(str, object)
+
+    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Settings"))
+        themes = {theme: tr(text) for theme, text in THEMES.items()}
+        self.theme = _choice(themes)
+        self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
+        self.threads = _number(0, MOST_THREADS)
+        self.threads.setSpecialValueText(tr("Automatic"))
+        self.picture_memory = _number(0, MOST_MEGABYTES)
+        self.picture_memory.setSuffix(" MB")
+        self.picture_memory.setSingleStep(MEGABYTES)
+        self.form = _choice({form: plain(tr(name)) for form, (name, _) in FORMS.items()})
+        self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
+        self.keep_unsaved = QCheckBox(tr("&Keep unsaved steps on disk"))
+        self._rows = QFormLayout()
+        self._rows.setVerticalSpacing(4)
+        self._add(tr("&Appearance"), self.theme, tr("Of the window and of the pictures in it."))
+        self._add(tr("&Language"), self.language, tr("From the next start of the program."))
+        self._add(tr("&Threads"), self.threads, tr("How many work on weights at once."))
+        self._add(
+            tr("Memory for &pictures"),
+            self.picture_memory,
+            tr("Parts of pictures that are kept, to be shown again at once."),
+        )
+        self._add(
+            tr("&Form when saving"),
+            self.form,
+            tr("Chosen at first in the dialog that saves a checkpoint."),
+        )
+        self._add("", self.white_pictures, tr("With a light background, in the dark too."))
+        self._add("", self.keep_unsaved, tr("To bring them back if the program does not end well."))
+        standard = QDialogButtonBox.StandardButton
+        buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
+        self.restore = buttons.button(standard.RestoreDefaults)
+        self.restore.setText(tr("&Restore defaults"))
+        self.restore.clicked.connect(lambda: self.show_settings(Settings()))
+        buttons.button(standard.Close).setText(tr("&Close"))
+        buttons.rejected.connect(self.reject)
+        layout = QVBoxLayout(self)
+        layout.addLayout(self._rows)
+        layout.addStretch()
+        layout.addWidget(buttons)
+        self.show_settings(settings)
+        self._connect()
+
+    def _add(self, text: str, field: QWidget, about: str) -> None:
+        """Add a field, with a line about it below."""
+        if text:
+            label = QLabel(text)
+            label.setBuddy(field)
+            field.setAccessibleName(plain(text))
+            self._rows.addRow(label, field)
+        else:
+            self._rows.addRow("", field)
+        field.setAccessibleDescription(about)
+        note = QLabel(about)
+        note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
+        note.setContentsMargins(0, 0, 0, 10)
+        self._rows.addRow("", note)
+
+    def show_settings(self, settings: Settings) -> None:
+        """Show settings in place of those there are."""
+        self.theme.setCurrentIndex(self.theme.findData(settings.theme))
+        self.language.setCurrentIndex(self.language.findData(settings.language))
+        self.threads.setValue(settings.threads or 0)
+        self.picture_memory.setValue(settings.picture_memory)
+        self.form.setCurrentIndex(self.form.findData(settings.form))
+        self.white_pictures.setChecked(settings.white_pictures)
+        self.keep_unsaved.setChecked(settings.keep_unsaved)
+
+    def _connect(self) -> None:
+        def tell(name: str) -> Callable[[object], None]:
+            return lambda value: self.changed.emit(name, value)
+
+        boxes = {"theme": self.theme, "language": self.language, "form": self.form}
+        for name, box in boxes.items():
+            told = tell(name)
+            box.currentIndexChanged.connect(lambda i, box=box, told=told: told(box.itemData(i)))
+        self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
+        self.picture_memory.valueChanged.connect(tell("picture_memory"))
+        self.white_pictures.toggled.connect(tell("white_pictures"))
+        self.keep_unsaved.toggled.connect(tell("keep_unsaved"))
+
+
+def _choice(texts: dict[str, str]) -> QComboBox:
+    box = QComboBox()
+    for value, text in texts.items():
+        box.addItem(text, value)
+    return box
+
+
+def _number(least: int, most: int) -> QSpinBox:
+    box = QSpinBox()
+    box.setRange(least, most)
+    box.setKeyboardTracking(False)  # a number that is half typed is none
+    return box

@@ -1,0 +1,1 @@
+"""Export of pictures and tables, to a file or to the clipboard."""

@@ -1,0 +1,192 @@
+"""The targets of the draft: globs that follow what is selected, until the user types some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from prune_gui.checkpoint.module_types import is_usual
+from prune_gui.errors import RecipeError
+from prune_gui.gui.panels.condition_completer import LANGUAGE, ConditionCompleter
+from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
+from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.widgets.message import keep_room
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
+from prune_gui.recipe import patterns_for, select
+from prune_gui.recipe.selector import Pattern, patterns_in
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+
+
+LONGEST = 1 << 20
+"""Characters of the line: Qt by itself cuts off what is beyond 32,767, and with it targets."""
+
+
+class TargetsField(QWidget):
+    """A line of globs, what follows the selection, and how much the globs choose.
+
+    Signals:
+        changed: (whether by the user) other globs.
+    """
+
+    changed = Signal(bool)
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._selection: frozenset[str] = frozenset()
+        self.line = ElidedLineEdit()
+        self.line.setAccessibleName(tr("Targets: globs over parameter names"))
+        self.line.setPlaceholderText("encoder.*.weight, !*.bias")
+        self.line.setToolTip(
+            tr(
+                "Globs over parameter names, with commas between them; ! excludes.\n{conditions}\n"
+                "They follow what is selected on the left until you type here.",
+                conditions=tr(LANGUAGE),
+            )
+        )
+        self.line.setMaxLength(LONGEST)
+        self.line.setAcceptDrops(False)  # a file is for the window, which opens it
+        ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
+        self.line.textEdited.connect(self._typed)
+        self.following = QToolButton()
+        self.following.setCheckable(True)
+        self.following.setChecked(True)
+        self.following.setText(tr("Follow"))
+        self.following.setAccessibleName(tr("Follow the selection"))
+        self.following.setToolTip(tr("The targets follow what is selected on the left"))
+        self.following.setIcon(icon("link"))
+        self.following.toggled.connect(self._toggled)
+        self.count = QLabel()
+        self.count.setWordWrap(True)
+        keep_room(self.count, lines=2)
+        self.count.setAccessibleName(tr("How much the targets choose"))
+        row = QHBoxLayout()
+        row.addWidget(self.line)
+        row.addWidget(self.following)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        layout.addLayout(row)
+        layout.addWidget(self.count)
+
+    def patterns(self) -> tuple[str, ...]:
+        """Return the globs; none while they make no sense."""
+        try:
+            return _checked(self.line.text())
+        except RecipeError:
+            return ()
+
+    def show_patterns(self, patterns: Iterable[str]) -> None:
+        """Show globs, which do not follow the selection. Does not signal."""
+        self._set_following(following=False)
+        self._show(patterns)
+
+    def follow(self, names: frozenset[str]) -> None:
+        """Take the names of the parameters that are selected now."""
+        self._selection = names
+        if self.following.isChecked():
+            self._write()
+
+    def follow_again(self) -> None:
+        """Give up what was typed."""
+        self._set_following(following=True)
+        self._write()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self.following.setIcon(icon("link"))
+        super().changeEvent(event)
+
+    def _toggled(self, following: bool) -> None:
+        if following:
+            self._write()
+
+    def _typed(self, _: str) -> None:
+        self._set_following(following=False)
+        self._count()
+        self.changed.emit(True)
+
+    def _set_following(self, *, following: bool) -> None:
+        self.following.blockSignals(True)
+        self.following.setChecked(following)
+        self.following.blockSignals(False)
+
+    def _write(self) -> None:
+        session, names = self._workbench.session, self._selection
+        if session is None:
+            return
+        tensors = session.checkpoint.tensors
+
+        def work(monitor: Monitor) -> tuple[str, ...]:
+            monitor.advance()
+            return patterns_for(names, tensors.values())
+
+        def then(patterns: tuple[str, ...]) -> None:
+            if session is self._workbench.session and self.following.isChecked():
+                self._show(patterns)
+                self.changed.emit(False)
+
+        self._workbench.look("patterns", work, then)
+
+    def _show(self, patterns: Iterable[str]) -> None:
+        self.line.setText(", ".join(patterns))
+        self.line.setCursorPosition(0)
+        self._count()
+
+    def _count(self) -> None:
+        session, resolved = self._workbench.session, self._workbench.resolved
+        if session is None:
+            return
+        try:
+            patterns = _checked(self.line.text())
+        except RecipeError as error:
+            self.count.setText(str(error))
+            return
+        checkpoint = session.checkpoint
+        counts = resolved.resolution.counts if resolved else {}
+
+        def work(monitor: Monitor) -> tuple[int, int, bool]:
+            monitor.advance()
+            every, kinds = checkpoint.tensors.values(), partial(getattr, checkpoint, "kinds")
+            chosen = select(patterns, every, counts, kinds) if patterns else []
+            chosen = [tensor for tensor in chosen if not tensor.not_prunable]
+            return len(chosen), sum(tensor.numel for tensor in chosen), all(map(is_usual, chosen))
+
+        def then(found: tuple[int, int, bool]) -> None:
+            number, entries, usual = found
+            self.count.setText(
+                tr(
+                    "{count:,} parameters, {entries:,} entries; no biases, norms or embeddings",
+                    count=number,
+                    entries=entries,
+                )
+                if usual and number > 1 and self.following.isChecked()
+                else trn(
+                    "{count:,} parameter, {entries:,} entries",
+                    "{count:,} parameters, {entries:,} entries",
+                    number,
+                    entries=entries,
+                )
+            )
+
+        self._workbench.look("targets", work, then)
+
+
+def _checked(text: str) -> tuple[str, ...]:
+    """Return the patterns in a line.
+
+    Raises:
+        RecipeError: one makes no sense.
+    """
+    patterns = patterns_in(text)
+    for pattern in patterns:
+        Pattern.parse(pattern)
+    return patterns

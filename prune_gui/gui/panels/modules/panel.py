@@ -1,0 +1,305 @@
+"""The modules and parameters of the checkpoint, to look through and to choose from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtWidgets import (
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.errors import RecipeError, one_line
+from prune_gui.gui.dialogs.questions import show_remarks
+from prune_gui.gui.panels.condition_completer import LANGUAGE, ConditionCompleter
+from prune_gui.gui.panels.modules.model import Column, TreeModel
+from prune_gui.gui.panels.modules.tree_view import ModuleTree
+from prune_gui.gui.widgets.icons import icon
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
+from prune_gui.recipe.selector import LONGEST
+
+if TYPE_CHECKING:
+    from prune_gui.audit.table import Table
+
+OPENED_AT_FIRST: Final = 40
+OPENED_BY_FILTER: Final = 200
+"""How many rows a new tree, or the result of a filter, shows opened at most."""
+
+
+class TreePanel(QWidget):
+    """A filter above a tree.
+
+    Signals:
+        selected: (names) the user selected other parameters; without any, those of the whole
+            checkpoint are meant.
+        targeted: (names) the user wants these as the targets of the draft.
+    """
+
+    selected = Signal(object)
+    targeted = Signal(object)
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._model = TreeModel(self)
+        self._selected: list[str] = []
+        self._open_before_filter: list[str] | None = None
+
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
+        self.filter.setToolTip(
+            tr(
+                "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}\n"
+                "Enter selects what is found.",
+                conditions=tr(LANGUAGE),
+            )
+        )
+        self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setMaxLength(LONGEST)
+        self.filter.setAcceptDrops(False)  # a file is for the window, which opens it
+        self._funnel = self.filter.addAction(
+            icon("filter"), QLineEdit.ActionPosition.LeadingPosition
+        )
+        self.filter.textChanged.connect(self._filter)
+        self.filter.returnPressed.connect(self._select_found)
+        ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
+        self._found = QLabel()
+        self._found.setWordWrap(True)
+        self._found.setContentsMargins(4, 0, 4, 0)
+        self._found.hide()
+        self.tree = ModuleTree(self._model)
+        self.tree.selection.selectionChanged.connect(self._select)
+        self.tree.customContextMenuRequested.connect(self._show_menu)
+        self._remarks = QToolButton()
+        self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._remarks.setAutoRaise(True)
+        self._remarks.clicked.connect(self._show_remarks)
+        self._remarks.hide()
+
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(self.filter)
+        layout.addWidget(self._found)
+        layout.addWidget(self.tree)
+        layout.addWidget(self._remarks)
+        workbench.opened.connect(self._opened)
+        workbench.opened.connect(self._show_protected)
+        workbench.edited.connect(self._show_protected)
+        workbench.resolved_changed.connect(self._count)
+        workbench.chosen_changed.connect(self._emphasize)
+
+    def offer(self, actions: Sequence[QAction]) -> None:
+        """Offer further actions in the menu of the tree."""
+        self.tree.addActions(actions)
+
+    def table(self) -> Table | None:
+        """Return the parameters that are shown, in the order of the tree."""
+        session = self._workbench.session
+        return (
+            self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
+            if session
+            else None
+        )
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Follow the theme."""
+        if event.type() == QEvent.Type.PaletteChange:
+            self._funnel.setIcon(icon("filter"))
+            self._remarks.setIcon(icon("warning"))
+            self._model.repaint_icons()
+        super().changeEvent(event)
+
+    def _opened(self) -> None:
+        assert self._workbench.session is not None
+        self._selected = []
+        self._open_before_filter = None
+        self.filter.blockSignals(True)
+        self.filter.clear()
+        self.filter.blockSignals(False)
+        self._found.hide()
+        checkpoint = self._workbench.session.checkpoint
+        self.tree.header().setToolTip(one_line(checkpoint.description))
+        number = len(self._workbench.session.remarks)
+        self._remarks.setText(
+            trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
+        )
+        self._remarks.setIcon(icon("warning"))
+        self._remarks.setVisible(number > 0)
+        self._model.show(self._workbench.session.outline)
+        self._open_rows(OPENED_AT_FIRST)
+        wanted = self._model.meant_by([QModelIndex()])
+        self._choose_first(wanted)
+        self.selected.emit(wanted)
+
+    def _choose_first(self, names: frozenset[str]) -> None:
+        """Show the first of some parameters, so that there is something of a module to see."""
+        assert self._workbench.session is not None
+        tensors = self._workbench.session.checkpoint.tensors
+        self._workbench.choose(next((name for name in tensors if name in names), None))
+
+    def _show_remarks(self) -> None:
+        assert self._workbench.session is not None
+        session = self._workbench.session
+        show_remarks(self, session.checkpoint.path.name, session.remarks)
+
+    def _count(self) -> None:
+        if self._workbench.shown is not None:
+            self._model.count(self._workbench.shown.counts)
+
+    def _show_protected(self) -> None:
+        if self._workbench.session is not None:
+            self._model.protect(self._workbench.session.protected)
+
+    @property
+    def prunable_selection(self) -> frozenset[str]:
+        """The names of all parameters selected, or shown below what is, that can be pruned."""
+        return self._model.prunable_below(self.tree.selection.rows())
+
+    def toggle_protection(self) -> None:
+        """Protect what is selected; or, if all of it is, do so no longer."""
+        session, names = self._workbench.session, self.prunable_selection
+        if session is not None and names:
+            on = not names <= session.protected
+            self._workbench.edit(lambda session: session.protect(names, on=on))
+
+    def _emphasize(self) -> None:
+        self._model.emphasize(self._workbench.chosen)
+
+    def _filter(self, text: str) -> None:
+        try:
+            if not self._model.outline.is_quick(text):
+                self._look_first(text)
+                return
+        except RecipeError as error:  # while a condition is being typed
+            self._found.setText(str(error))
+            self._found.show()
+            return
+        if self._open_before_filter is None:
+            self._open_before_filter = list(self._open_paths())
+        selection = self.tree.selection
+        selection.blockSignals(True)  # what is filtered away stays selected
+        shown, everything = self._model.filter(text)
+        if text.strip():
+            self._found.setText(
+                tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
+            )
+            self._open_rows(OPENED_BY_FILTER)
+        else:
+            for path in self._open_before_filter:
+                self.tree.expand(self._model.find(path))
+            self._open_before_filter = None
+        self._found.setVisible(bool(text.strip()))
+        for path in self._selected:
+            index = self._model.find(path)
+            if index.isValid():
+                selection.select(index, QItemSelectionModel.SelectionFlag.Select)
+        selection.blockSignals(False)
+        self.tree.viewport().update()
+
+    def _look_first(self, text: str) -> None:
+        """Filter once the engine has found out what conditions are about."""
+        outline = self._model.outline
+
+        def then(_: None) -> None:
+            if outline is self._model.outline:
+                self._filter(self.filter.text())
+
+        self._workbench.look("filter", lambda _: outline.look(text), then)
+
+    def _select_found(self) -> None:
+        """Select what the filter found: the uppermost rows, which mean all of it."""
+        if self.filter.text().strip() and self._model.rowCount():
+            self.tree.selection.blockSignals(True)
+            self.tree.selectAll()
+            self.tree.selection.blockSignals(False)
+            self.tree.viewport().update()
+            self.tree.setFocus()
+            self._select()  # the same rows may mean other parameters than under another filter
+
+    def _select(self) -> None:
+        rows = self.tree.selection.rows()
+        nodes = [self._model.node(row) for row in rows]
+        self._selected = [node.path for node in nodes]
+        parameters = [node.tensor for node in nodes if node.tensor and not node.below]
+        if parameters:
+            current = self._model.node(self.tree.currentIndex()).tensor
+            shown = current if current in parameters else parameters[-1]
+            assert shown is not None
+            self._workbench.choose(shown.name)
+        meant = self._meant_by(rows)
+        if rows and not parameters and self._workbench.chosen not in meant:
+            self._choose_first(meant)
+        self.selected.emit(meant)
+
+    def _meant_by(self, rows: list[QModelIndex]) -> frozenset[str]:
+        """Return the parameters meant; none, or just all uppermost modules, are all that is shown.
+
+        The embeddings by themselves are meant as such, but not among other modules.
+        """
+        tops = [row for row in rows if not row.parent().isValid() and self._model.node(row).below]
+        whole = len(rows) in (0, self._model.rowCount()) and len(tops) == len(rows)
+        return self._model.meant_by([QModelIndex()] if whole else rows)
+
+    def _open_rows(self, most: int) -> None:
+        """Open modules, the upper ones first, as long as no more than `most` rows show."""
+        waiting, shown = deque([QModelIndex()]), 0
+        while waiting:
+            module = waiting.popleft()
+            rows = self._model.rowCount(module)
+            shown += rows
+            if module.isValid():
+                if shown > most:
+                    break
+                self.tree.expand(module)
+            children = (self._model.index(row, Column.NAME, module) for row in range(rows))
+            waiting.extend(child for child in children if self._model.hasChildren(child))
+
+    def _open_paths(self) -> Iterator[str]:
+        waiting = deque([QModelIndex()])
+        while waiting:
+            module = waiting.popleft()
+            for row in range(self._model.rowCount(module)):
+                child = self._model.index(row, Column.NAME, module)
+                if self.tree.isExpanded(child):
+                    yield self._model.node(child).path
+                    waiting.append(child)
+
+    def _show_menu(self, at: QPoint) -> None:
+        menu = QMenu(self)
+        if rows := self.tree.selection.rows():
+            self._offer_selected(menu, rows)
+            menu.addSeparator()
+        menu.addActions(self.tree.actions())
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.tree.viewport().mapToGlobal(at))
+
+    def _offer_selected(self, menu: QMenu, rows: list[QModelIndex]) -> None:
+        names, meant = [self._model.node(row).path for row in rows], self._meant_by(rows)
+        targets = menu.addAction(icon("add"), tr("Choose as &targets"))
+        targets.setEnabled(bool(meant))
+        targets.triggered.connect(lambda: self.targeted.emit(meant))
+        session, chosen = self._workbench.session, self.prunable_selection
+        protect = menu.addAction(icon("lock"), tr("&Protect from pruning"))
+        protect.setCheckable(True)
+        protect.setChecked(session is not None and bool(chosen) and chosen <= session.protected)
+        protect.setEnabled(bool(chosen))
+        protect.triggered.connect(self.toggle_protection)
+        copy = menu.addAction(trn("&Copy name", "&Copy names", len(names)))
+        copy.triggered.connect(lambda: QGuiApplication.clipboard().setText("\n".join(names)))

@@ -1,0 +1,93 @@
+"""The notice that the checkpoint was changed on disk, and the button that reads it anew."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from PySide6.QtCore import QFileSystemWatcher, QTimer
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QHBoxLayout, QToolButton, QWidget
+
+from prune_gui.errors import one_line
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr, trn
+from prune_gui.session.file_stamps import FileStamps
+
+SETTLE: Final = 500
+"""Milliseconds without a change after which a file counts as written."""
+LONGEST: Final = 60
+"""Characters of the name of a file."""
+
+
+class ReloadNotice(QWidget):
+    """Watches the files of the open checkpoint; shown from when one changed until it is reloaded.
+
+    Args:
+        workbench: whose checkpoint is watched.
+        reload: what the button does.
+    """
+
+    def __init__(self, workbench: Workbench, reload: QAction) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self._stamps = FileStamps({})
+        self._watcher = QFileSystemWatcher(self)
+        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settled.timeout.connect(self._look)
+        self._watcher.fileChanged.connect(self._settled.start)
+        self._watcher.directoryChanged.connect(self._settled.start)
+        self._text = Message()
+        self._text.setWordWrap(False)
+        button = QToolButton()
+        button.setText(tr("Reload"))
+        button.setToolTip(reload.toolTip())
+        button.clicked.connect(reload.trigger)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._text)
+        layout.addWidget(button)
+        workbench.opened.connect(self._watch)
+        self.hide()
+
+    @property
+    def text(self) -> str:
+        """What it says; "" while there is nothing to say."""
+        return "" if self.isHidden() else self._text.text()
+
+    def _watch(self) -> None:
+        """Watch the files of the checkpoint that is open now, and their folders.
+
+        A file that is replaced is watched no longer; its folder then tells of the new one.
+        """
+        session = self._workbench.session
+        assert session is not None
+        self.hide()
+        self._settled.stop()
+        if watched := self._watcher.files() + self._watcher.directories():
+            self._watcher.removePaths(watched)
+        self._stamps = session.stamps
+        files = [path.absolute() for path, state in session.stamps.states.items() if state]
+        folders = dict.fromkeys(path.parent for path in files)
+        self._watcher.addPaths([str(path) for path in (*files, *folders)])
+        self._look()
+
+    def _look(self) -> None:
+        changed = self._stamps.changed()
+        if changed:
+            name = one_line(changed[0].name, LONGEST)
+            more = len(changed) - 1
+            self._text.say(
+                trn(
+                    "{name} and {count:,} more file changed on disk",
+                    "{name} and {count:,} more files changed on disk",
+                    more,
+                    name=name,
+                )
+                if more
+                else tr("{name} changed on disk", name=name)
+            )
+        self.setVisible(bool(changed))
+        unwatched = {str(path.absolute()) for path in changed} - set(self._watcher.files())
+        if unwatched:
+            self._watcher.addPaths(sorted(unwatched))

@@ -1,0 +1,145 @@
+"""Every state of the stack, to go back to, and those that were given names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import (
+    QHBoxLayout,
+    QInputDialog,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.errors import one_line
+from prune_gui.gui.dialogs.questions import agree
+from prune_gui.gui.formatting import steps
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import later, tr
+
+if TYPE_CHECKING:
+    from prune_gui.session import Session
+
+STATE: Final = later("{name}  ({steps})")
+STATE_NOW: Final = later("{name}  ({steps}, as now)")
+
+
+class HistoryPanel(QWidget):
+    """What was done, the latest last: a click goes back to how the stack was then.
+
+    Below are states that the user named; they stay until they are removed, whatever is undone.
+    """
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self.moments = QListWidget()
+        self.moments.setAccessibleName(tr("History of the stack"))
+        self.moments.itemClicked.connect(self._go)
+        self.moments.itemActivated.connect(self._go)
+        self.named = QListWidget()
+        self.named.setAccessibleName(tr("Named states of the stack"))
+        self.named.itemActivated.connect(self._return)
+        self.named.currentRowChanged.connect(self._enable)
+        self.name = QPushButton(tr("Name this state…"))
+        self.name.setToolTip(
+            tr(
+                "Keep the stack as it is now under a name, to return to or to compare with. "
+                "It is there again when this checkpoint is opened another time."
+            )
+        )
+        self.name.clicked.connect(self._name)
+        self.back = QPushButton(tr("Return to it"))
+        self.back.clicked.connect(self._return)
+        self.remove = QPushButton(tr("Remove"))
+        self.remove.clicked.connect(self._remove)
+        heading = QLabel(tr("Named states"))
+        heading.setBuddy(self.named)
+        buttons = QHBoxLayout()
+        for button in (self.name, self.back, self.remove):
+            buttons.addWidget(button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(6, 6, 6, 6)
+        layout.addWidget(self.moments, 2)
+        layout.addWidget(heading)
+        layout.addWidget(self.named, 1)
+        layout.addLayout(buttons)
+        workbench.opened.connect(self._show)
+        workbench.edited.connect(self._show)
+        self._show()
+
+    def _show(self) -> None:
+        session = self._workbench.session
+        self.setEnabled(session is not None)
+        chosen = self._chosen_name()
+        self.moments.clear()
+        if session is None:
+            self.named.clear()
+            return
+        history = session.history
+        for place, moment in enumerate(history.moments):
+            count = steps(len(moment.recipe.steps))
+            item = QListWidgetItem(tr(STATE, name=one_line(moment.label), steps=count))
+            if place == history.position:
+                bold = QFont(item.font())
+                bold.setBold(True)
+                item.setFont(bold)
+            elif place > history.position:
+                item.setForeground(self.palette().placeholderText())
+                item.setToolTip(tr("Undone: a click does it again"))
+            self.moments.addItem(item)
+        self.moments.setCurrentRow(history.position)
+        with QSignalBlocker(self.named):  # or buttons would lose the focus, for lack of a row
+            self._show_named(session, chosen)
+        self._enable()
+
+    def _show_named(self, session: Session, chosen: str | None) -> None:
+        self.named.clear()
+        for name, recipe in session.named_states.items():
+            message = STATE_NOW if recipe == session.recipe else STATE
+            item = QListWidgetItem(tr(message, name=one_line(name), steps=steps(len(recipe.steps))))
+            item.setData(Qt.ItemDataRole.UserRole, name)
+            self.named.addItem(item)
+            if name == chosen:
+                self.named.setCurrentItem(item)
+
+    def _enable(self) -> None:
+        chosen = self._chosen_name() is not None
+        self.back.setEnabled(chosen)
+        self.remove.setEnabled(chosen)
+
+    def _go(self, item: QListWidgetItem) -> None:
+        place = self.moments.row(item)
+        self._workbench.edit(lambda session: session.go_to(place))
+
+    def _name(self) -> None:
+        text, agreed = QInputDialog.getText(self, tr("Name this state"), tr("Name:"))
+        name, session = text.strip(), self._workbench.session
+        if not agreed or not name or session is None:
+            return
+        if name not in session.named_states or self._agree_to_replace(name):
+            self._workbench.edit(lambda session: session.name_state(name))
+
+    def _agree_to_replace(self, name: str) -> bool:
+        text = tr("There is a state {name} already. Replace it?", name=name)
+        return agree(self, tr("Replace the named state?"), text, tr("&Replace"))
+
+    def _return(self) -> None:
+        name = self._chosen_name()
+        if name is not None:
+            self._workbench.edit(lambda session: session.return_to(name))
+
+    def _remove(self) -> None:
+        name = self._chosen_name()
+        if name is not None:
+            self._workbench.edit(lambda session: session.forget_state(name))
+
+    def _chosen_name(self) -> str | None:
+        item = self.named.currentItem()
+        return item.data(Qt.ItemDataRole.UserRole) if item else None

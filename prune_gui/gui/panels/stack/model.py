@@ -1,0 +1,195 @@
+"""The steps of the recipe as Qt sees them."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+
+from prune_gui.gui import formatting
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
+from prune_gui.recipe import Step
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Outcome
+
+    Told = Callable[[Outcome], list[str]]
+    from prune_gui.worker.jobs import Resolved
+
+Index = QModelIndex | QPersistentModelIndex
+Role = Qt.ItemDataRole
+
+
+class StepRole(enum.IntEnum):
+    """What a row tells beside its title; its notes are those of before until others are known."""
+
+    TARGETS = Role.UserRole
+    OUTCOME = Role.UserRole + 1
+    FAILED = Role.UserRole + 2
+    NOTES = Role.UserRole + 3
+    KNOWN = Role.UserRole + 4
+
+
+UNCHECKED: Final = Qt.CheckState.Unchecked
+
+
+class StackModel(QAbstractListModel):
+    """Shows the recipe of the session and what each step came to; edits go to the workbench."""
+
+    def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._steps: tuple[Step, ...] = ()
+        self._noted: dict[int, Outcome] = {}  # by row: what each last came to
+        self._told: dict[tuple[int, Told], tuple[Mapping[str, str], list[str]]] = {}
+        workbench.opened.connect(self._begin)
+        workbench.edited.connect(self._sync)
+        workbench.resolved_changed.connect(self._outcomes_changed)
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
+        """Return the number of steps."""
+        return 0 if parent.isValid() else len(self._steps)
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Steps can be switched, and dragged between others."""
+        if not index.isValid():
+            return Qt.ItemFlag.ItemIsDropEnabled
+        return (
+            Qt.ItemFlag.ItemIsEnabled
+            | Qt.ItemFlag.ItemIsSelectable
+            | Qt.ItemFlag.ItemIsUserCheckable
+            | Qt.ItemFlag.ItemIsDragEnabled
+            | Qt.ItemFlag.ItemNeverHasChildren
+        )
+
+    def supportedDropActions(self) -> Qt.DropAction:  # noqa: N802
+        """Steps are moved, never copied."""
+        return Qt.DropAction.MoveAction
+
+    def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
+        """Return what a step shows."""
+        if not index.isValid():
+            return None
+        row = index.row()
+        step = self._steps[row]
+        outcome, failed = self._outcome(row)
+        match role:
+            case Role.DisplayRole:
+                return formatting.title(step)
+            case Role.CheckStateRole:
+                return Qt.CheckState.Checked if step.enabled else UNCHECKED
+            case Role.AccessibleTextRole | Role.ToolTipRole:
+                notes = self._notes(row, formatting.notes) if self._resolved else []
+                lines = (f"{row + 1}. {formatting.title(step)}", formatting.targets(step), outcome)
+                broken = formatting.wrapped if role == Role.ToolTipRole else str
+                return "\n".join(map(broken, [*lines, *notes]))
+            case StepRole.TARGETS:
+                return formatting.targets(step)
+            case StepRole.OUTCOME:
+                return outcome
+            case StepRole.FAILED:
+                return failed
+            case StepRole.NOTES:
+                return self._notes(row, formatting.short_notes)
+            case StepRole.KNOWN:
+                return self._resolved is not None
+        return None
+
+    def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
+        """Switch a step on or off."""
+        if role != Role.CheckStateRole or not index.isValid():
+            return False
+        row, enabled = index.row(), Qt.CheckState(value) != UNCHECKED
+        self._workbench.edit(lambda session: session.switch(row, enabled=enabled))
+        return True
+
+    def moveRows(  # noqa: N802
+        self, source: Index, row: int, count: int, destination: Index, before: int
+    ) -> bool:
+        """Put a step before another (or last)."""
+        to = before - 1 if before > row else before
+        if count != 1 or to == row or not (0 <= row < len(self._steps) > to >= 0):
+            return False
+        if not self.beginMoveRows(QModelIndex(), row, row, QModelIndex(), before):
+            return False
+        steps = list(self._steps)
+        steps.insert(to, steps.pop(row))
+        self._take(tuple(steps))
+        self.endMoveRows()
+        self._workbench.edit(lambda session: session.move(row, to))
+        return True
+
+    def _begin(self) -> None:
+        """Show the steps of another session: what its own come to is not known at all."""
+        self._noted = {}
+        self._sync()
+
+    def _sync(self) -> None:
+        """Take over the steps of the session, leaving rows alone that did not change."""
+        new = self._workbench.session.steps if self._workbench.session else ()
+        old = self._steps
+        shorter = min(len(old), len(new))
+        head = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+        tail = 0
+        while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+            tail += 1
+        if len(new) < len(old):
+            self.beginRemoveRows(QModelIndex(), head, head + len(old) - len(new) - 1)
+            self._take(new)
+            self.endRemoveRows()
+        elif len(new) > len(old):
+            self.beginInsertRows(QModelIndex(), head, head + len(new) - len(old) - 1)
+            self._take(new)
+            self.endInsertRows()
+        else:
+            self._take(new)
+        self._outcomes_changed()
+
+    def _take(self, steps: tuple[Step, ...]) -> None:
+        """Take other steps. What was noted goes along with its step, or stays for an edited one."""
+        old, noted = self._steps, self._noted
+        before = {id(step): noted[row] for row, step in enumerate(old) if row in noted}
+        self._steps, self._noted = steps, {}
+        for row, step in enumerate(steps):
+            edited = noted.get(row) if len(steps) == len(old) else None
+            if (outcome := before.get(id(step), edited)) is not None:
+                self._noted[row] = outcome
+
+    def _outcomes_changed(self) -> None:
+        if (resolved := self._resolved) is not None:
+            self._noted = dict(enumerate(resolved.resolution.outcomes))
+        if self._steps:
+            self.dataChanged.emit(self.index(0), self.index(len(self._steps) - 1))
+
+    @property
+    def _resolved(self) -> Resolved | None:
+        """What the steps shown came to; None if that is not known, or while rows come and go."""
+        session, resolved = self._workbench.session, self._workbench.resolved
+        if session is None or resolved is None or resolved.recipe is not session.recipe:
+            return None
+        return resolved if session.steps is self._steps else None
+
+    def _outcome(self, row: int) -> tuple[str, bool]:
+        """Return what a step came to, and whether it could not be carried out."""
+        resolved = self._resolved
+        if resolved is None:
+            return "…", False
+        if resolved.error is None or row + 1 < resolved.error.step:
+            return formatting.outcome(resolved.resolution, row + 1), False
+        if row + 1 == resolved.error.step:
+            return resolved.error.reason, True
+        if not self._steps[row].enabled:
+            return tr("switched off"), False
+        return tr("waits for step {number}", number=resolved.error.step), False
+
+    def _notes(self, row: int, told: Told) -> list[str]:
+        if row not in self._noted:
+            return []
+        outcome, known = self._noted[row], self._told.get((row, told))
+        notes = outcome.notes
+        if known is None or known[0] is not notes:
+            known = self._told[row, told] = notes, told(outcome)
+        return known[1]

@@ -1,0 +1,130 @@
+"""The stack: the steps of the recipe in the order in which they are carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QModelIndex, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QLabel,
+    QListView,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from prune_gui.gui.panels.stack.model import StackModel
+from prune_gui.gui.panels.stack.step_delegate import StepDelegate
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import tr
+
+
+class StackPanel(QWidget):
+    """The list of steps. What can be done to a step are actions that the window makes.
+
+    Signals:
+        edit_wanted: (index) load this step into the form.
+        current_changed: another step, or none, is the current one.
+    """
+
+    edit_wanted = Signal(int)
+    current_changed = Signal()
+
+    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._workbench = workbench
+        self._model = StackModel(workbench, self)
+        self.list = QListView()
+        self.list.setModel(self._model)
+        self.list.setItemDelegate(StepDelegate(self.list))
+        self.list.setAccessibleName(tr("Stack of steps"))
+        self.list.setMinimumHeight(120)
+        self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
+        self.list.setDefaultDropAction(Qt.DropAction.MoveAction)
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self.list.activated.connect(lambda index: self.edit_wanted.emit(index.row()))
+        self.list.selectionModel().currentChanged.connect(self._current_changed)
+        self._model.dataChanged.connect(self.list.scheduleDelayedItemsLayout)
+        self._model.rowsInserted.connect(self._select_inserted)
+        self._model.rowsRemoved.connect(self._rows_removed)
+        self._empty = QLabel(tr("No steps yet. Set one up above and add it."))
+        self._empty.setWordWrap(True)
+        self._empty.setForegroundRole(self._empty.palette().ColorRole.PlaceholderText)
+        self._buttons = QHBoxLayout()
+        heading = QHBoxLayout()
+        title = QLabel(tr("Stack"))
+        title.setBuddy(self.list)
+        heading.addWidget(title)
+        heading.addStretch()
+        heading.addLayout(self._buttons)
+        layout = QVBoxLayout(self)
+        layout.addLayout(heading)
+        layout.addWidget(self._empty)
+        layout.addWidget(self.list)
+
+    def offer(self, actions: Sequence[QAction], buttons: Sequence[QAction]) -> None:
+        """Put actions into the context menu and under their keys, some of them on buttons too."""
+        self.list.addActions(actions)
+        for action in buttons:
+            button = QToolButton()
+            button.setDefaultAction(action)
+            button.setAutoRaise(True)
+            self._buttons.addWidget(button)
+
+    @property
+    def current(self) -> int | None:
+        """The index of the current step, if there is one."""
+        index = self.list.currentIndex()
+        return index.row() if index.isValid() else None
+
+    @property
+    def last(self) -> int:
+        """The index of the last step; -1 without any."""
+        return self._model.rowCount() - 1
+
+    def edit(self) -> None:
+        """Load the current step into the form."""
+        if self.current is not None:
+            self.edit_wanted.emit(self.current)
+
+    def remove(self) -> None:
+        """Take out the current step."""
+        index = self.current
+        if index is not None:
+            self._workbench.edit(lambda session: session.remove(index))
+
+    def duplicate(self) -> None:
+        """Put a copy behind the current step."""
+        index = self.current
+        if index is not None:
+            self._workbench.edit(lambda session: session.duplicate(index))
+
+    def switch(self) -> None:
+        """Switch the current step off, or on again."""
+        step = self.list.currentIndex()
+        on = step.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
+        other = Qt.CheckState.Unchecked if on else Qt.CheckState.Checked
+        self._model.setData(step, other, Qt.ItemDataRole.CheckStateRole)
+
+    def move_step(self, by: int) -> None:
+        """Move the current step by -1 or +1 places; it stays the current one."""
+        index = self.current
+        if index is not None:
+            root = QModelIndex()
+            self._model.moveRow(root, index, root, index + (2 if by > 0 else -1))
+            self.current_changed.emit()
+
+    def _current_changed(self) -> None:
+        self.current_changed.emit()
+
+    def _select_inserted(self, _parent: QModelIndex, first: int, _last: int) -> None:
+        self._empty.hide()
+        self.list.setCurrentIndex(self._model.index(first))
+
+    def _rows_removed(self) -> None:
+        self._empty.setVisible(self.last < 0)
+        self.current_changed.emit()

@@ -1,0 +1,1 @@
+"""How the application runs: start, garbage collection, logging, settings, language."""

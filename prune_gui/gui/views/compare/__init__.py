@@ -1,0 +1,1 @@
+"""The view Compare: a parameter in two states, or in two checkpoints."""

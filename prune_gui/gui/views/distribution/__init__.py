@@ -1,0 +1,1 @@
+"""The view Distribution: histograms of weights and of scores."""

@@ -1,0 +1,1 @@
+"""The view Layers: all parameters side by side."""

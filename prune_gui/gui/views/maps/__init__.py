@@ -1,0 +1,1 @@
+"""Views that show the elements of one parameter and zoom like a map: Mask and Weights."""

@@ -1,0 +1,1 @@
+"""The view Norms: a bar per channel."""

@@ -1,0 +1,148 @@
+"""What is found out about the channels of a parameter, and how to say it. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.gui.formatting import sparsity
+from prune_gui.gui.views.axis_limits import span
+from prune_gui.gui.views.subject import Subject, by
+from prune_gui.language import clauses, tr
+from prune_gui.pruning.methods.structured import ChannelMethod
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+
+if TYPE_CHECKING:
+    from prune_gui.audit.statistics.norms import Channels
+    from prune_gui.audit.table import Table
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.predicates import ChannelCut
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelData:
+    """The channels of a parameter along one dimension.
+
+    Attributes:
+        subject: the parameter, and what is pruned of it.
+        dim: the channels lie along it.
+        n: the order of the norm; None: what the draft ranks channels by.
+        norms: of each channel as it is in the file, or its rank in the draft.
+        channels: what is pruned of each.
+        cut: up to which rank the draft prunes, 0.0 if nothing; None unless the ranks are its own.
+    """
+
+    subject: Subject
+    dim: int
+    n: float | None
+    norms: NDArray[np.float64]
+    channels: Channels
+    cut: float | None = None
+
+    @property
+    def highest(self) -> float:
+        """How high the axis reaches: the largest finite norm; 1.0 if there is none above zero."""
+        highest = float(np.max(self.norms, where=np.isfinite(self.norms), initial=0.0))
+        return span(0.0, highest or 1.0)[1]
+
+    def is_about(self, subject: Subject, dim: int) -> bool:
+        """Tell whether it is about these channels, whatever is pruned of them."""
+        return self.dim == dim and self.subject.same_parameter(subject)
+
+
+def drafted_cut(subject: Subject) -> ChannelCut | None:
+    """Return the draft's cut through the ranks of the channels, if it is such a step."""
+    if subject.draft is None:
+        return None
+    outcome = subject.resolution.outcomes[subject.draft - 1]
+    method = subject.resolution.recipe.steps[subject.draft - 1].method
+    found = outcome.predicates.get(subject.name)
+    return cast("ChannelCut", found) if found and isinstance(method, ChannelMethod) else None
+
+
+def measure(
+    subject: Subject, dim: int, n: float | None, before: ChannelData | None, monitor: Monitor
+) -> ChannelData:
+    """Measure the channels of a parameter; what is known from `before` is not measured again.
+
+    Args:
+        subject: the parameter, and what is pruned of it.
+        dim: the channels lie along it.
+        n: the order of the norm; None: what the draft ranks by, along `dim`.
+        before: about the same channels, or None.
+        monitor: told of the work.
+
+    Raises:
+        Cancelled: the monitor said so.
+    """
+    from prune_gui.audit.statistics.norms import channels, norms, ranks
+
+    resolution, name = subject.resolution, subject.name
+    cut = None
+    if n is None:
+        drafted = drafted_cut(subject)
+        assert drafted is not None
+        found, cut = ranks(drafted.chosen())
+    elif before is not None and before.n == n:
+        found = before.norms
+    else:
+        found = norms(resolution.checkpoint, name, dim, n, monitor)
+    if before is not None and before.subject.resolution is resolution:
+        pruned = before.channels
+    else:
+        pruned = channels(resolution, name, dim, monitor)
+    return ChannelData(subject, dim, n, found, pruned, cut)
+
+
+def describe_channel(measured: ChannelData, channel: int) -> str:
+    """Say what there is to know of a channel."""
+    channels, subject = measured.channels, measured.subject
+    counts = dict(zip(channels.codes, channels.counts[:, channel].tolist(), strict=True))
+    pruned = channels.size - counts[KEPT]
+    value, share = float(measured.norms[channel]), sparsity(pruned, channels.size)
+    parts = [
+        tr("channel {channel:,}: rank {value:.5g}", channel=channel, value=value)
+        if measured.n is None
+        else tr("channel {channel:,}: norm {value:.5g}", channel=channel, value=value),
+        tr(
+            "{pruned:,} of {total:,} pruned ({share})",
+            pruned=pruned,
+            total=channels.size,
+            share=share,
+        ),
+    ]
+    parts += [
+        by(subject.title(code), count, pruned)
+        for code, count in counts.items()
+        if count and code not in (KEPT, IN_FILE)
+    ]
+    if not channels.remaining_mask[channel]:
+        parts.append(tr("dead"))
+    return clauses(parts)
+
+
+def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
+    """Return the channels, in an order, for other programs."""
+    from prune_gui.audit.table import Table
+
+    channels, subject = measured.channels, measured.subject
+    counts = {
+        subject.title(code): row[order]
+        for code, row in zip(channels.codes, channels.counts, strict=True)
+    }
+    return Table(
+        tr("{name} norms along dim {dim}", name=subject.name, dim=measured.dim),
+        {
+            tr("channel"): order,
+            _heading(measured): measured.norms[order],
+            **counts,
+            tr("dead"): ~channels.remaining_mask[order],
+        },
+    )
+
+
+def _heading(measured: ChannelData) -> str:
+    return tr("rank") if measured.n is None else tr("{order:g}-norm", order=measured.n)

@@ -1,0 +1,254 @@
+"""The picture of channels side by side: bars, what is chosen of them, and the draft's cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QPalette
+
+from prune_gui.gui.views.axes import IndexAxis
+from prune_gui.gui.views.norms.channel_data import ChannelData
+from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
+from prune_gui.gui.views.norms.stacked_bars import ChannelBars
+from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.widgets.theme import Colours
+from prune_gui.language import tr
+
+MARGIN: Final = 0.04
+"""How high the strip is that marks dead channels under the bars, as a share of the tallest."""
+HEADROOM: Final = 1.05
+"""How high the picture is, likewise."""
+FEW: Final = 200
+"""So many bars stand apart; more stand side by side."""
+FAINT: Final = 110
+"""How solid the line along the least norms is, of 255."""
+SHADE: Final = 130
+"""Likewise, of what is chosen."""
+STEPS: Final = {
+    Qt.Key.Key_Left: -1,
+    Qt.Key.Key_Right: 1,
+    Qt.Key.Key_PageUp: -10,
+    Qt.Key.Key_PageDown: 10,
+    Qt.Key.Key_Home: -(10**9),
+    Qt.Key.Key_End: 10**9,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """The channels in the order in which they are shown, and the bars of those in sight."""
+
+    measured: ChannelData
+    order: NDArray[np.intp]
+    bars: ChannelBars
+
+
+class ChannelPlot(Plot):
+    """Shows a row of channels, and tells what the user does to it.
+
+    Signals:
+        picked: (place, beside others) a channel was clicked.
+        banded: (first place, last place, at its end) a rubber band covers these.
+        stepped: (places, choosing on the way) a key moves the current channel.
+        toggled: a key chooses the current channel, or no longer.
+        prune_wanted: a key asks to prune what is chosen.
+        dropped: a key asks to choose nothing.
+        cut_dragged: (norm) the user wants the draft to prune what is at most this.
+    """
+
+    picked = Signal(int, bool)
+    banded = Signal(int, int, bool)
+    stepped = Signal(int, bool)
+    toggled = Signal()
+    prune_wanted = Signal()
+    dropped = Signal()
+    cut_dragged = Signal(float)
+
+    def __init__(self) -> None:
+        self._box = ChannelBox()
+        super().__init__({"bottom": IndexAxis("bottom")}, self._box)
+        self.setAccessibleName(tr("Norm of each channel"))
+        self.setMouseEnabled(x=True, y=False)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._row: Row | None = None
+        self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
+        self._chosen: list[pg.BarGraphItem] = []
+        self._band = pg.LinearRegionItem(movable=False)
+        self._current = pg.InfiniteLine()
+        self._cut = pg.InfiniteLine(
+            angle=0, movable=True, label="", labelOpts={"position": 0.02, "anchors": [(0, 1)] * 2}
+        )
+        self._cut.setToolTip(tr("Drag to change how many channels the draft prunes"))
+        self._cut.sigDragged.connect(lambda line: self.cut_dragged.emit(max(0.0, line.value())))
+        for z, item in enumerate((self._band, self._current, self._cut), start=10):
+            item.setZValue(z)
+            item.hide()
+            self.addItem(item, ignoreBounds=True)
+        self._box.clicked.connect(self._click)
+        self._box.banded.connect(self._draw_band)
+
+    @property
+    def banding(self) -> bool:
+        """Whether a drag chooses channels without Shift too."""
+        return self._box.banding
+
+    @banding.setter
+    def banding(self, banding: bool) -> None:
+        self._box.banding = banding
+
+    def show_row(self, row: Row, colours: Colours) -> None:
+        """Show bars."""
+        self._row = row
+        for item in self._items:
+            self.removeItem(item)
+        self._items = self._bars(row, colours)
+        for item in self._items:
+            self.addItem(item, ignoreBounds=True)
+        top = row.measured.highest
+        self.setYRange(-MARGIN * top, HEADROOM * top, padding=0)
+        self._show_cut(row.measured, colours)
+
+    def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
+        """Show what is chosen by hand.
+
+        Args:
+            chosen: of each place along the axis.
+            current: the place of the keyboard; None if it is nowhere.
+            colours: of the theme.
+        """
+        for item in self._chosen:
+            self.removeItem(item)
+        self._chosen = []
+        if self._row is None:
+            return
+        bars, top = self._row.bars, self._row.measured.highest
+        marked = bars.any_of(chosen)
+        if marked.any():
+            shade = QColor(self.palette().color(QPalette.ColorRole.Accent))
+            shade.setAlpha(SHADE)
+            left, right = bars.edges[:-1][marked] - 0.5, bars.edges[1:][marked] - 0.5
+            item = pg.BarGraphItem(
+                x0=left, x1=right, y0=-MARGIN * top, y1=HEADROOM * top, pen=None, brush=shade
+            )
+            item.setZValue(5)
+            self._chosen.append(item)
+            self.addItem(item, ignoreBounds=True)
+        self._current.setVisible(current is not None)
+        self._current.setPen(pen(colours.foreground, dashed=True))
+        if current is not None:
+            self._current.setValue(current)
+
+    def keep_in_sight(self, place: int) -> None:
+        """Pan as far as it takes to see a place."""
+        low, high = self.view.viewRange()[0]
+        shift = min(0.0, place - 0.5 - low) or max(0.0, place + 0.5 - high)
+        if shift:
+            self.setXRange(low + shift, high + shift, padding=0)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Walk along the channels, choose them, prune them."""
+        key = Qt.Key(event.key())
+        if key in STEPS:
+            self.stepped.emit(STEPS[key], bool(event.modifiers() & SHIFT))
+        elif key == Qt.Key.Key_Space:
+            self.toggled.emit()
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Delete):
+            self.prune_wanted.emit()
+        elif key == Qt.Key.Key_Escape:
+            self.dropped.emit()
+        else:
+            super().keyPressEvent(event)
+
+    def _bars(self, row: Row, colours: Colours) -> list[pg.BarGraphItem | pg.PlotCurveItem]:
+        bars, top = row.bars, row.measured.highest
+        gap = 0.1 if len(bars.dead) <= FEW else 0.0
+        left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
+        items = [
+            pg.BarGraphItem(
+                x0=left,
+                x1=right,
+                y0=bars.tops[part],
+                y1=bars.tops[part + 1],
+                pen=None,
+                brush=colours.of(code, row.measured.subject.draft),
+            )
+            for part, code in enumerate(row.measured.channels.codes)
+        ]
+        if bars.dead.any():
+            dead = bars.dead
+            y0, y1 = -MARGIN * top, -MARGIN * top / 4
+            items.append(
+                pg.BarGraphItem(
+                    x0=left[dead], x1=right[dead], y0=y0, y1=y1, pen=None, brush=colours.warning
+                )
+            )
+        if bars.odd.any():  # it ranks as largest: the bar has no end
+            odd = bars.odd
+            items.append(
+                pg.BarGraphItem(
+                    x0=left[odd],
+                    x1=right[odd],
+                    y0=bars.tops[-1][odd],
+                    y1=HEADROOM * top,
+                    pen=None,
+                    brush=colours.warning,
+                )
+            )
+        if bars.most > 1:
+            faint = QColor(colours.foreground)
+            faint.setAlpha(FAINT)
+            items.append(
+                pg.PlotCurveItem(
+                    bars.edges - 0.5, bars.least, stepMode="center", pen=pg.mkPen(faint)
+                )
+            )
+        return items
+
+    def _show_cut(self, measured: ChannelData, colours: Colours) -> None:
+        cut = measured.cut
+        self._cut.setVisible(cut is not None)
+        if cut is None:
+            return
+        self._cut.setPen(pen(colours.cut, width=2))
+        self._cut.setHoverPen(pen(colours.draft, width=4))
+        self._cut.label.setColor(colours.cut)
+        self._cut.label.fill = pg.mkBrush(colours.background)
+        self._cut.setBounds((0.0, measured.highest))
+        if not self._cut.moving:
+            self._cut.setValue(cut)
+        self._cut.label.setFormat(tr("draft: up to {value:.4g}", value=float(self._cut.value())))
+
+    def _place(self, x: float) -> int:
+        end = 0 if self._row is None else len(self._row.order) - 1
+        return min(max(0, round(x)), end)
+
+    def _click(self, x: float, beside: bool) -> None:
+        if self._row is not None:
+            self.picked.emit(self._place(x), beside)
+
+    def _draw_band(self, start: float, stop: float, at_its_end: bool) -> None:
+        if self._row is None:
+            return
+        low, high = sorted((start, stop))
+        self._band.setRegion((low, high))
+        self._band.setVisible(not at_its_end)
+        self.banded.emit(self._place(low), self._place(high), at_its_end)
+
+
+def where(chosen: frozenset[int], order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return of each place along the axis whether its channel is chosen."""
+    by_channel = np.zeros(len(order), np.bool_)
+    by_channel[np.fromiter(chosen, np.intp, len(chosen))] = True
+    found: NDArray[np.bool_] = by_channel[order]
+    return found
+
+
+def channels_at(order: NDArray[np.intp], places: Sequence[int]) -> frozenset[int]:
+    """Return the channels at some places along the axis."""
+    return frozenset(order[list(places)].tolist())

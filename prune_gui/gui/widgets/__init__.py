@@ -1,0 +1,1 @@
+"""Widgets that know nothing of pruning, the theme and the icons."""

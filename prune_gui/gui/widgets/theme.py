@@ -1,0 +1,265 @@
+"""Light and dark: the palettes of the widgets, and the colours that carry meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import (
+    QApplication,
+    QLabel,
+    QProxyStyle,
+    QStyle,
+    QStyleHintReturn,
+    QStyleOption,
+    QWidget,
+)
+
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+
+if TYPE_CHECKING:
+    from prune_gui.gui.runtime.preferences import Preferences
+
+Mode = Literal["system", "light", "dark"]
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """What each colour of a view stands for. Written as "#rrggbb".
+
+    The colours of neighbouring steps differ in lightness as well as in hue, so that they can be
+    told apart with any kind of colour vision.
+
+    Attributes:
+        background: of every picture.
+        foreground: of text, axes and the outlines that matter.
+        grid: of lines that only help to count.
+        kept: entries that no step prunes.
+        steps: entries pruned by step 1, 2, ...; step 9 looks like step 1 if there are 8.
+        draft: entries pruned by the step that is only drafted.
+        in_file: entries that were pruned in the file already.
+        cut: the line below which a step prunes.
+        box: inside of a check box.
+        warning: something a person should look at.
+        scale: shares from 0 to 1, at equal distances. Lightness alone tells them apart.
+    """
+
+    background: str
+    foreground: str
+    grid: str
+    kept: str
+    steps: tuple[str, ...]
+    draft: str
+    in_file: str
+    cut: str
+    box: str
+    warning: str
+    scale: tuple[str, ...]
+
+    def share(self, share: float) -> str:
+        """Return the colour of a share in [0, 1]."""
+        place = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
+        low = min(int(place), len(self.scale) - 2)
+        start, end = (QColor(shade) for shade in self.scale[low : low + 2])
+        part = place - low
+        mixed = (
+            round(a + part * (b - a))
+            for a, b in (
+                (start.red(), end.red()),
+                (start.green(), end.green()),
+                (start.blue(), end.blue()),
+            )
+        )
+        return QColor(*mixed).name()
+
+    def of(self, code: int, draft: int | None = None) -> str:
+        """Return the colour of entries pruned by step `code`.
+
+        Args:
+            code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
+            draft: the number that is the draft's, if there is a draft.
+        """
+        if code == KEPT:
+            return self.kept
+        if code == IN_FILE:
+            return self.in_file
+        return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
+
+
+LIGHT: Final = Colours(
+    background="#ffffff",
+    foreground="#22262b",
+    grid="#d5dae0",
+    kept="#b3c6dc",
+    steps=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a", "#5d8c12", "#0e93b8"),
+    draft="#e5148a",
+    in_file="#8b8f95",
+    cut="#22262b",
+    box="#ffffff",
+    warning="#b42318",
+    scale=("#eaf1f8", "#bcd5ea", "#80b1d8", "#3f83bb", "#175493", "#08264f"),
+)
+DARK: Final = Colours(
+    background="#191c20",
+    foreground="#dfe3e8",
+    grid="#363c44",
+    kept="#3d5876",
+    steps=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72", "#9ccc3c", "#2fd3e6"),
+    draft="#ff4fb0",
+    in_file="#7d838b",
+    cut="#f4f6f8",
+    box="#4a525b",
+    warning="#ff8a75",
+    scale=("#273039", "#2c4a66", "#34699a", "#4f92c8", "#8dc0ea", "#e0f1ff"),
+)
+
+
+def colours(palette: QPalette) -> Colours:
+    """Return the colours that go with a palette. A widget asks again when its palette changes."""
+    return DARK if palette.color(QPalette.ColorRole.Base).lightness() < 128 else LIGHT
+
+
+class PlainStyle(QProxyStyle):
+    """A style of plain texts, without icons on buttons, and with frames around what has the focus.
+
+    Labels and tool tips show texts as they are: Qt would guess from a name in them that they are
+    HTML, which can look like anything and load files. A label that is to be rich text says so.
+
+    Some platforms put their own icons there, which know nothing of the palette: dark on dark. Qt
+    would have a frame lie below what is around the widget, and be a part of it.
+    """
+
+    def __init__(self, base: str | QStyle) -> None:
+        super().__init__(base)
+        self.setObjectName(base if isinstance(base, str) else base.objectName())
+
+    def polish(self, thing: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
+        """Have a label that would guess its format, as that of a tool tip, show plain text."""
+        if isinstance(thing, QLabel) and thing.textFormat() == Qt.TextFormat.AutoText:
+            thing.setTextFormat(Qt.TextFormat.PlainText)
+        super().polish(thing)
+
+    def styleHint(  # noqa: N802
+        self,
+        hint: QStyle.StyleHint,
+        option: QStyleOption | None = None,
+        widget: QWidget | None = None,
+        returnData: QStyleHintReturn | None = None,  # noqa: N803 - as Qt has it
+    ) -> int:
+        """Return what the base does, but for the icons and the frames."""
+        if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
+            return 0
+        if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
+            return 1
+        return super().styleHint(hint, option, widget, returnData)
+
+
+class Theme(QObject):
+    """Keeps the application light or dark as the user wishes, or as the system does.
+
+    Args:
+        app: owns the theme.
+        mode: what the user wishes.
+    """
+
+    def __init__(self, app: QApplication, mode: Mode = "system") -> None:
+        super().__init__(app)
+        self._app = app
+        self._mode = mode
+        app.setStyle(PlainStyle("Fusion"))
+        app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
+        self.use(mode)
+
+    def follow(self, preferences: Preferences) -> None:
+        """Change with the setting from now on."""
+
+        def look(name: str) -> None:
+            if name == "theme":
+                self.use(preferences.now.theme)
+
+        preferences.changed.connect(look)
+
+    def use(self, mode: Mode) -> None:
+        """Change the palette of every widget; pictures follow when they see the change."""
+        self._mode = mode
+        system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
+        dark = mode == "dark" or (mode == "system" and system_is_dark)
+        chosen = DARK if dark else LIGHT
+        shades = _DARK_WIDGETS if dark else _LIGHT_WIDGETS
+        self._app.setPalette(_palette(shades))
+        boxed = _palette({**shades, _Role.Base: chosen.box})
+        for kind in ("QCheckBox", "QRadioButton"):  # when dark, their boxes have hardly an outline
+            self._app.setPalette(boxed, kind)  # type: ignore[arg-type]  # it takes only str
+
+
+_Role = QPalette.ColorRole
+_LIGHT_WIDGETS: Final = {
+    _Role.Window: "#f3f4f6",
+    _Role.WindowText: "#1d2125",
+    _Role.Base: "#ffffff",
+    _Role.AlternateBase: "#f7f8fa",
+    _Role.ToolTipBase: "#ffffff",
+    _Role.ToolTipText: "#1d2125",
+    _Role.PlaceholderText: "#6b727b",
+    _Role.Text: "#1d2125",
+    _Role.Button: "#eceef1",
+    _Role.ButtonText: "#1d2125",
+    _Role.BrightText: "#ffffff",
+    _Role.Link: "#1d5fb8",
+    _Role.LinkVisited: "#6a4fa8",
+    _Role.Highlight: "#2468c4",
+    _Role.HighlightedText: "#ffffff",
+    _Role.Accent: "#2468c4",
+    _Role.Light: "#ffffff",
+    _Role.Midlight: "#f5f6f8",
+    _Role.Mid: "#b9c0c8",
+    _Role.Dark: "#9aa2ab",
+    _Role.Shadow: "#6f767e",
+}
+_DARK_WIDGETS: Final = {
+    _Role.Window: "#24282d",
+    _Role.WindowText: "#e3e6ea",
+    _Role.Base: "#191c20",
+    _Role.AlternateBase: "#1f2327",
+    _Role.ToolTipBase: "#2e343a",
+    _Role.ToolTipText: "#e3e6ea",
+    _Role.PlaceholderText: "#8d959e",
+    _Role.Text: "#e3e6ea",
+    _Role.Button: "#30363c",
+    _Role.ButtonText: "#e3e6ea",
+    _Role.BrightText: "#ffffff",
+    _Role.Link: "#7db4f5",
+    _Role.LinkVisited: "#b9a3ec",
+    _Role.Highlight: "#2f6fc4",
+    _Role.HighlightedText: "#ffffff",
+    _Role.Accent: "#4a8be0",
+    _Role.Light: "#444b53",
+    _Role.Midlight: "#3a4047",
+    _Role.Mid: "#1b1f23",
+    _Role.Dark: "#15181b",
+    _Role.Shadow: "#0b0d0f",
+}
+_WHEN_DISABLED: Final = (
+    _Role.WindowText,
+    _Role.Text,
+    _Role.ButtonText,
+    _Role.HighlightedText,
+)
+
+
+def light_palette() -> QPalette:
+    """Return the palette of light widgets, whatever the theme is."""
+    return _palette(_LIGHT_WIDGETS)
+
+
+def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:
+    palette = QPalette()
+    for role, shade in shades.items():
+        palette.setColor(role, QColor(shade))
+    faint = QColor(shades[_Role.PlaceholderText])
+    for role in _WHEN_DISABLED:
+        palette.setColor(QPalette.ColorGroup.Disabled, role, faint)
+    palette.setColor(QPalette.ColorGroup.Disabled, _Role.Highlight, QColor(shades[_Role.Mid]))
+    return palette

@@ -1,0 +1,112 @@
+"""The only place where numba is imported: it reads no file of the working folder.
+
+Compiled loops are kept in `__pycache__` beside their source; where that cannot be written, in the
+user's cache folder; where neither can, they are compiled anew in each process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+from platformdirs import user_cache_path
+
+from prune_gui.pruning.kernels.numba_config import ignore_config_file
+
+ignore_config_file()
+
+import numba  # noqa: E402 - its configuration comes first
+from numba import types  # noqa: E402
+from numba.core.caching import (  # noqa: E402
+    CompileResultCacheImpl,
+    FunctionCache,
+    InTreeCacheLocator,
+    UserProvidedCacheLocator,
+    UserWideCacheLocator,
+)
+from numba.extending import overload  # noqa: E402
+
+__all__ = ["compiled", "compiled_within", "overload", "types"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+PRIVATE: Final = 0o700
+
+log = logging.getLogger(__name__)
+
+
+def compiled(function: F) -> F:
+    """Compile a loop on first use, and keep what was compiled for the next process."""
+    dispatcher = compiled_within(function)
+    try:
+        dispatcher._cache = _Cache(function)  # type: ignore[attr-defined] # as enable_caching() does
+    except RuntimeError:  # numba's way of saying that no folder can be written
+        _log_once("Compiled loops are not kept: no cache folder can be written")
+    return dispatcher
+
+
+def compiled_within(function: F) -> F:
+    """Compile a loop on first use; it is kept with the `compiled` ones that call it."""
+    return cast("F", numba.njit(nogil=True)(function))
+
+
+class _PrivateFolder(UserWideCacheLocator):  # type: ignore[misc] # numba has no types
+    """The user's cache folder of this program, if no other user can write to it.
+
+    What is kept there runs, so a folder of another user would run that user's code. numba's own
+    locator checks neither the owner nor that the path is absolute.
+    """
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)
+        folder = user_cache_path("prune-gui", appauthor=False) / "compiled"
+        self._cache_path = str(folder / self.get_suitable_cache_subpath(file))
+
+    def ensure_cache_path(self) -> None:
+        path = Path(self._cache_path)
+        if not path.is_absolute():
+            raise PermissionError(f"{path} depends on the working folder")
+        path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        if sys.platform != "win32":
+            found = path.lstat()
+            writable = stat.S_IWGRP | stat.S_IWOTH
+            if found.st_uid != os.geteuid() or found.st_mode & writable or path.is_symlink():
+                raise PermissionError(f"{path} can be written by other users")
+        super().ensure_cache_path()
+
+
+class _CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (UserProvidedCacheLocator, InTreeCacheLocator, _PrivateFolder)
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """A cache whose faults cost time only: a loop that cannot be read or kept is compiled."""
+
+    _impl_class = _CacheFiles
+
+    def load_overload(self, sig: object, target_context: object) -> object:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # noqa: BLE001 - a damaged pickle raises anything
+            _log_once(f"Compiled loops in {self.cache_path} cannot be read: {error!r}")
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: object, data: object) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _log_once(f"Compiled loops cannot be kept in {self.cache_path}: {error}")
+
+
+@cache
+def _log_once(message: str) -> None:
+    log.warning(message)

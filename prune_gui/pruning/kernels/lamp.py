@@ -1,0 +1,43 @@
+"""The compiled loop of `prune_gui.pruning.selection.lamp`; as those of `kernels`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from prune_gui.pruning.kernels.compilation import compiled
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from prune_gui.pruning.kernels.keys import Bits, RemainingMask
+
+
+@compiled
+def add_squares(
+    bits: Bits,
+    values: NDArray[np.floating[Any]] | None,
+    magnitude: np.unsignedinteger[Any],
+    remaining_mask: RemainingMask,
+    shift: np.unsignedinteger[Any],
+    digit: np.unsignedinteger[Any],
+    above: np.unsignedinteger[Any],
+    prefix: np.unsignedinteger[Any],
+    counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    scale: float,
+) -> None:
+    """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
+
+    Where ``values``, the numbers that the bits stand for, are given, their squares are added up in
+    ``sums`` by that same digit, each number times ``scale`` before it is squared.
+    """
+    for i in range(bits.size):
+        key = bits[i] & magnitude
+        if key >> above == prefix and (remaining_mask is None or remaining_mask[i]):
+            place = (key >> shift) & digit
+            counts[place] += 1
+            if values is not None:
+                value = np.float64(values[i]) * scale
+                sums[place] += value * value

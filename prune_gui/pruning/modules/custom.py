@@ -1,0 +1,56 @@
+"""The method that prunes what it is told."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.utils import prune as reference
+
+from prune_gui.pruning.modules.base import BasePruningMethod
+from prune_gui.pruning.modules.reparametrization import is_binary, on_top
+
+
+@reference.CustomFromMask.register
+class CustomFromMask(BasePruningMethod):
+    """Prune where a mask made elsewhere is 0. The new mask is the old one times the one given.
+
+    Args:
+        mask: of the parameter's shape, any dtype; nothing but 0 and 1, where torch takes anything.
+            A boolean copy is kept, so that a slice does not keep a larger mask alive, as a slice of
+            the one mask of a global step does in torch.
+
+    Raises:
+        TypeError: it is not a tensor.
+        ValueError: it holds other than 0 and 1.
+    """
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask: Tensor) -> None:
+        if not isinstance(mask, Tensor):
+            raise TypeError(f"The mask is a {type(mask).__name__}; it must be a torch.Tensor.")
+        if not is_binary(mask):
+            raise ValueError(
+                "The mask holds values other than 0 and 1. Make it boolean first, for example "
+                "with `mask != 0`."
+            )
+        self.mask = mask != 0
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask` times the mask given, in the dtype of `default_mask`.
+
+        Raises:
+            AssertionError: the shapes differ.
+        """
+        if self.mask.shape != default_mask.shape:
+            raise AssertionError(
+                f"The mask has shape {tuple(self.mask.shape)}; the parameter has "
+                f"{tuple(default_mask.shape)}."
+            )
+        return on_top(default_mask, self.mask.to(default_mask.device))
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: nn.Module, name: str, mask: Tensor
+    ) -> BasePruningMethod:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, mask=mask)

@@ -1,0 +1,211 @@
+"""How a module carries a pruned parameter.
+
+The parameter `X` becomes the parameter `X_orig` and the buffer `X_mask`; `X` itself is a plain
+attribute, made from the two before every forward pass by a hook of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import prune as reference
+
+from prune_gui.pruning.kernels import keys as key_kernels
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.selection.keys import raw_bits
+
+ORIG, MASK = "_orig", "_mask"
+LARGE = 1 << 22
+"""Bytes from which on it matters where memory comes from."""
+
+
+def keep(t: Tensor, mask: Tensor) -> Tensor:
+    """Return `t` where `mask` is not 0, and +0 elsewhere, whatever `t` holds there.
+
+    Gradients reach the kept entries alone.
+    """
+    return torch.where(mask.bool(), t, t.new_zeros(()))
+
+
+def on_top(mask: Tensor, kept: Tensor) -> Tensor:
+    """Return a mask without what is False in `kept`, in its own dtype; `kept` may broadcast."""
+    return torch.mul(mask.detach(), kept.to(mask.dtype), out=room_for(mask))
+
+
+def room_for(like: Tensor) -> Tensor:
+    """Return a tensor like another, its values not set.
+
+    A large one comes from numpy, which asks for memory in large pages: to get it from torch, in
+    small ones, takes longer than to fill it.
+    """
+    plain = type(like) in (Tensor, nn.Parameter) and like.device.type == "cpu"
+    if not (plain and like.is_contiguous() and like.nbytes >= LARGE):
+        return torch.empty_like(like, requires_grad=False)
+    memory = torch.from_numpy(np.empty(like.nbytes, np.uint8)).untyped_storage()
+    return torch.empty(0, dtype=like.dtype).set_(memory, 0, like.shape, like.stride())
+
+
+def is_binary(mask: Tensor) -> bool:
+    """Tell whether a mask holds nothing but 0 and 1."""
+    if mask.dtype == torch.bool:
+        return True
+    if mask.device.type != "cpu" or mask.is_complex():
+        return bool(((mask == 0) | (mask == 1)).all())
+    one, minus = raw_bits(torch.tensor([1.0, -0.0]).to(mask.dtype))
+    flat = mask.detach().reshape(-1)
+
+    def look(span: tuple[int, int]) -> bool:
+        return key_kernels.are_binary(raw_bits(flat[slice(*span)]), one, minus)
+
+    return all(run(look, chunks(flat.numel())))
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedTensor:
+    """One parameter of a module as a pruning step finds it, pruned before or not.
+
+    Attributes:
+        module: it is a parameter of this very module, not of a child.
+        name: without `_orig`.
+        orig: its weights, as if it had never been pruned.
+        hook: what pruned it before; None if nothing did.
+    """
+
+    module: nn.Module
+    name: str
+    orig: nn.Parameter
+    hook: reference.BasePruningMethod | None
+
+    @classmethod
+    def find(cls, module: nn.Module, name: str) -> PrunedTensor:
+        """Find a parameter, and check that it can be pruned; nothing is changed.
+
+        Raises:
+            AttributeError: the module has nothing of that name.
+            TypeError: it is not a parameter of the module.
+            ValueError: it is None, as the bias of a layer without one; torch would delete it.
+            KeyError: a name that pruning needs is taken.
+            AssertionError: several hooks prune it.
+        """
+        hooks = pruning_hooks(module, name)
+        if len(hooks) > 1:
+            raise AssertionError(
+                f"{len(hooks)} hooks prune '{name}' of {module}; join them in a PruningContainer."
+            )
+        for hook in hooks.values():
+            return cls(module, name, getattr(module, name + ORIG), hook)
+        tensor = getattr(module, name)
+        if tensor is None:
+            raise ValueError(f"'{name}' of {module} is None; there is nothing to prune.")
+        if not isinstance(tensor, nn.Parameter):
+            raise TypeError(f"'{name}' of {module} is a {type(tensor).__name__}, not a parameter.")
+        for taken in (name + ORIG, name + MASK):
+            if hasattr(module, taken):
+                raise KeyError(f"attribute '{taken}' already exists; pruning '{name}' needs it")
+        return cls(module, name, tensor, None)
+
+    def mask(self) -> Tensor:
+        """Return a copy of the mask; ones if the parameter was never pruned."""
+        if self.hook is None:
+            return room_for(self.orig).fill_(1)
+        mask = self._stored_mask().detach()
+        return room_for(mask).copy_(mask)
+
+    def scores(self, given: Tensor | None = None) -> Tensor:
+        """Return what a step ranks: the weights, or the scores given; 0 where already pruned.
+
+        Raises:
+            AssertionError: `given` is of another shape than the parameter.
+        """
+        if given is not None and given.shape != self.orig.shape:
+            raise AssertionError(
+                f"importance_scores of '{self.name}' have shape {tuple(given.shape)}; "
+                f"the parameter has {tuple(self.orig.shape)}."
+            )
+        scores = self.orig.detach() if given is None else given.detach().to(self.orig.device)
+        if self.hook is None:
+            return scores
+        mask = self._stored_mask().detach().bool()
+        return torch.where(mask, scores, scores.new_zeros(()), out=room_for(scores))
+
+    def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
+        """Give the parameter a new mask, and the hook that applies it; all of it, or nothing.
+
+        Raises:
+            ValueError: the mask is not of the parameter's shape, or holds other than 0 and 1.
+        """
+        if mask.shape != self.orig.shape or not is_binary(mask):
+            raise ValueError(
+                f"A mask for '{self.name}' must have its shape, {tuple(self.orig.shape)}, and hold "
+                "nothing but 0 and 1."
+            )
+        module, name = self.module, self.name
+        with unchanged_on_error(module):
+            if self.hook is None:
+                module.register_parameter(name + ORIG, self.orig)
+                del module._parameters[name]
+            for key in pruning_hooks(module, name):
+                del module._forward_pre_hooks[key]
+            module.register_buffer(name + MASK, self._as_buffer(mask))
+            hook(module, ())
+            module.register_forward_pre_hook(hook)
+
+    def _stored_mask(self) -> Tensor:
+        mask: Tensor = getattr(self.module, self.name + MASK)
+        return mask.detach()
+
+    def _as_buffer(self, mask: Tensor) -> Tensor:
+        """Return a mask in the parameter's dtype, device and order in memory."""
+        like = self.orig
+        if (mask.dtype, mask.device, mask.stride()) == (like.dtype, like.device, like.stride()):
+            return mask.detach()
+        return torch.empty_like(like, requires_grad=False).copy_(mask)
+
+
+def pruning_hooks(module: nn.Module, name: str) -> dict[int, reference.BasePruningMethod]:
+    """Return the hooks of a module that prune its parameter `name`, ours or torch's own."""
+    return {
+        key: hook
+        for key, hook in module._forward_pre_hooks.items()
+        if isinstance(hook, reference.BasePruningMethod) and hook._tensor_name == name
+    }
+
+
+@contextmanager
+def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
+    """Put parameters, buffers, hooks and attributes of modules back if what follows fails.
+
+    Lists among the attributes are put back too: a recurrent module keeps its weights in one.
+    """
+    tables: list[MutableMapping[Any, Any]] = [
+        table
+        for module in modules
+        for table in (
+            module.__dict__,
+            module._parameters,
+            module._buffers,
+            module._forward_pre_hooks,
+        )
+    ]
+    before = [dict(table) for table in tables]
+    lists = [
+        (value, list(value))
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, list)
+    ]
+    try:
+        yield
+    except BaseException:
+        for table, entries in zip(tables, before, strict=True):
+            table.clear()
+            table.update(entries)
+        for value, items in lists:
+            value[:] = items
+        raise

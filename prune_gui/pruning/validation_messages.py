@@ -1,0 +1,97 @@
+"""What pydantic finds wrong with a value, in the language of whoever gave the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from prune_gui.errors import one_line
+from prune_gui.language import later, tr, trn
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+LONGEST: Final = 300
+"""Characters of what a validator says, whatever the value."""
+MESSAGES: Final = {
+    "bool_parsing": later("true or false is expected"),
+    "bool_type": later("true or false is expected"),
+    "extra_forbidden": later("there is no such field"),
+    "finite_number": later("a finite number is expected"),
+    "float_parsing": later("a number is expected"),
+    "float_type": later("a number is expected"),
+    "greater_than": later("a number above {gt:g} is expected"),
+    "greater_than_equal": later("a number of at least {ge:g} is expected"),
+    "int_type": later("a whole number is expected"),
+    "less_than": later("a number below {lt:g} is expected"),
+    "less_than_equal": later("a number of at most {le:g} is expected"),
+    "literal_error": later("{expected} is expected"),
+    "missing": later("it is missing"),
+    "model_type": later("fields such as method: l1_unstructured are expected"),
+    "string_type": later("text is expected"),
+    "tuple_type": later("a list such as [a, b] is expected"),
+}
+"""By the type of the problem. Of what is not here, pydantic's own English is told."""
+
+
+def validation_message(problem: ErrorDetails) -> str:
+    """Return what is wrong with a value, to be written after the name of what has it.
+
+    Of a validator of this program that is what it raised, and nothing else.
+    """
+    kind, context = problem["type"], problem.get("ctx", {})
+    match kind:
+        case "value_error":
+            return one_line(str(context["error"]).removesuffix("."), LONGEST)
+        case "literal_error":
+            return tr(MESSAGES[kind], expected=_choice(context["expected"]))
+        case "string_too_short":
+            return trn(
+                "at least {count} character is expected",
+                "at least {count} characters are expected",
+                context["min_length"],
+            )
+        case "too_short":
+            return trn(
+                "at least {count} item is expected, not {actual}",
+                "at least {count} items are expected, not {actual}",
+                context["min_length"],
+                actual=context["actual_length"],
+            )
+        case "too_long":
+            return trn(
+                "at most {count} item is expected, not {actual}",
+                "at most {count} items are expected, not {actual}",
+                context["max_length"],
+                actual=context["actual_length"],
+            )
+    return tr(MESSAGES[kind], **context) if kind in MESSAGES else problem["msg"]
+
+
+def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
+    """Return the problems without those that others of the same value make needless.
+
+    Args:
+        problems: pydantic has one for each type that a value may have, and for what follows.
+        depth: how many parts of the location of a problem say which value it is about.
+    """
+    kinds: dict[tuple[int | str, ...], set[str]] = {}
+    for problem in problems:
+        kinds.setdefault(problem["loc"][:depth], set()).add(problem["type"])
+
+    def is_needless(problem: ErrorDetails) -> bool:
+        others = kinds[problem["loc"][:depth]] - {problem["type"]}
+        match problem["type"]:
+            case "int_type":
+                return not others.isdisjoint({"float_type", "float_parsing"})
+            case "too_short":
+                return bool(others)
+        return False
+
+    return [problem for problem in problems if not is_needless(problem)]
+
+
+def _choice(expected: str) -> str:
+    """Return words such as "'a', 'b' or 'c'" in the language in use."""
+    others, _, last = expected.rpartition(" or ")
+    return tr("{others} or {last}", others=others, last=last) if others else last

@@ -1,0 +1,132 @@
+"""Files that a recipe names beside the checkpoint: scores, and masks made elsewhere."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
+from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.language import later, tr
+from prune_gui.pruning.methods import Content
+from prune_gui.pruning.selection.scores import TensorScores, View
+
+_Stamps = dict[Path, tuple[int, int, int] | None]
+
+OTHER_SHAPE: Final = later(
+    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
+)
+OTHER_COLUMNS: Final = later(
+    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, one "
+    "per input column, {columns}."
+)
+NO_SCORES: Final = later(
+    "{path}: {name} cannot serve as scores: {reason}. They are floating point numbers."
+)
+NO_WEIGHTS: Final = later(
+    "{path}: {name} cannot serve as weights: {reason}. They are floating point numbers."
+)
+
+
+class AuxiliaryFiles:
+    """Opens each file when a step first asks for it; closes all when it goes itself."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
+
+    def file(self, path: str) -> Checkpoint:
+        """Return the file at an absolute path: the same object while the file is the same.
+
+        A file that was changed or replaced since is opened anew. One that is gone stays as it was.
+
+        Raises:
+            RecipeError: it cannot be opened.
+        """
+        if path in self._open:
+            file, stamps = self._open[path]
+            if all(now in (None, stamps[other]) for other, now in _stamps(stamps).items()):
+                return file
+        before = _stamps([Path(path)])
+        try:
+            file = open_checkpoint(path)
+        except CheckpointError as error:
+            if "\n" not in str(error):
+                raise RecipeError(str(error)) from error
+            raise RecipeError(
+                tr(
+                    "{path} needs code to be opened. Open it by itself to see how to convert it.",
+                    path=path,
+                )
+            ) from error
+        weakref.finalize(self, file.close)
+        self._open[path] = file, _stamps((file.path, *file.files)) | before
+        return file
+
+    def entries(self, path: str, target: TensorInfo, what: Content) -> TensorScores:
+        """Return what reads the tensor of `target`'s name in the file at `path`.
+
+        A pruned parameter of that file (``X_orig`` and ``X_mask``) gives what is asked for. Scores
+        may be one number per input column.
+
+        Raises:
+            RecipeError: the file cannot be opened, or has no such tensor of that shape.
+        """
+        file = self.file(path)
+        found = file.tensors.get(target.name)
+        if found is None:
+            raise RecipeError(
+                tr(
+                    "{path} has no tensor named {name}. Add it there, or leave the parameter out "
+                    "of the targets.",
+                    path=path,
+                    name=target.name,
+                )
+            )
+        columns = target.shape[1:2]
+        by_column = what == "scores" and columns != ()
+        if found.shape != target.shape and not (by_column and found.shape == columns):
+            message = OTHER_COLUMNS if by_column else OTHER_SHAPE
+            raise RecipeError(
+                tr(
+                    message,
+                    path=path,
+                    name=target.name,
+                    found=list(found.shape),
+                    shape=list(target.shape),
+                    columns=list(columns),
+                )
+            )
+        if what != "mask" and found.not_prunable:
+            message = NO_SCORES if what == "scores" else NO_WEIGHTS
+            reason = tr(found.not_prunable)
+            raise RecipeError(tr(message, path=path, name=target.name, reason=reason))
+        return mask_entries(file, found) if what == "mask" else file_entries(file, found)
+
+
+def _stamps(paths: Iterable[Path]) -> _Stamps:
+    """Return how files stand now: size, time of change and number; None of one that is gone."""
+    stamps: _Stamps = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            stamps[path] = None
+        else:
+            stamps[path] = status.st_size, status.st_mtime_ns, status.st_ino
+    return stamps
+
+
+def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
+    """Return what reads the entries of a parameter of a checkpoint."""
+    dtype: torch.dtype = getattr(torch, info.dtype)
+    return TensorScores(View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
+
+
+def mask_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
+    """Return what reads the mask of a reparametrized pair, or a parameter that is a mask."""
+    read = View(file, info.pair[1] if info.pair else info.name)
+    return TensorScores(read, info.shape, read().dtype)

@@ -1,0 +1,104 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.audit.statistics.histogram import bin_edges, cuts, histogram, value_range
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+
+HALF = {"method": "l1_unstructured", "amount": 0.5}
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e5m2]
+
+values_32 = st.floats(width=32, allow_nan=True, allow_infinity=True)
+
+
+@given(
+    values=st.lists(values_32, min_size=1, max_size=60),
+    dtype=st.sampled_from(DTYPES),
+    bins=st.integers(1, 40),
+    symmetric=st.booleans(),
+    steps=st.lists(st.just(HALF), max_size=2),
+    chunk=st.sampled_from([7, 1 << 21]),
+)
+def test_bins_are_those_of_numpy_for_each_step(
+    resolved, values, dtype, bins, symmetric, steps, chunk
+):
+    weights = torch.tensor(values).to(dtype)
+    resolution = resolved(*steps, w=weights)
+    wide, codes = weights.double().numpy(), resolution.pruned_by("w").numpy()
+    finite = np.isfinite(wide)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+        low, high = value_range(resolution.checkpoint, "w", Monitor())
+        edges = bin_edges(low, high, bins, symmetric=symmetric)
+        found = histogram(resolution, "w", edges, Monitor())
+    if finite.any():
+        assert (low, high) == (wide[finite].min(), wide[finite].max())
+    for code, counts in zip(found.codes, found.counts, strict=True):
+        chosen = wide[finite & (codes == code)]
+        expected, _ = np.histogram(chosen, edges)
+        np.testing.assert_array_equal(counts, expected)
+    assert found.counts.sum() == np.count_nonzero(finite)
+    assert (found.nan, found.infinite) == (np.isnan(wide).sum(), np.isinf(wide).sum())
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1e300), st.integers(1, 300))
+def test_edges_reach_from_the_least_to_the_greatest_and_never_fall(low, width, bins):
+    high = min(low + width, 1.7e308)
+    edges = bin_edges(min(low, high), high, bins, symmetric=False)
+    assert len(edges) == bins + 1
+    assert np.all(np.isfinite(edges))
+    assert np.all(np.diff(edges) >= 0)
+    assert edges[0] <= min(low, high)
+    assert edges[-1] >= high
+
+
+def test_symmetric_edges_lie_evenly_about_zero():
+    np.testing.assert_array_equal(
+        bin_edges(-1.0, 2.0, 4, symmetric=True), [-2.0, -1.0, 0.0, 1.0, 2.0]
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 3, 2, 2)])
+def test_parameters_of_any_shape_are_counted_whole(resolved, shape):
+    resolution = resolved(HALF, w=torch.full(shape, 0.25))
+    edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 8, symmetric=False)
+    assert histogram(resolution, "w", edges, Monitor()).counts.sum() == math.prod(shape)
+
+
+def test_nothing_finite_is_no_error(resolved):
+    resolution = resolved(w=torch.tensor([math.nan, math.inf, -math.inf]))
+    low, high = value_range(resolution.checkpoint, "w", Monitor())
+    found = histogram(resolution, "w", bin_edges(low, high, 4, symmetric=True), Monitor())
+    assert (found.counts.sum(), found.nan, found.infinite) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_cut_is_the_greatest_absolute_value_that_its_step_prunes(resolved, dtype):
+    weights = torch.arange(-8, 8).to(dtype)
+    resolution = resolved({**HALF, "amount": 5}, w=weights)
+    pruned = weights.double()[~resolution.mask("w")].abs()
+    assert cuts(resolution, "w") == {1: float(pruned.max())}
+
+
+def test_a_global_cut_over_two_dtypes_is_one_value(resolved):
+    resolution = resolved(
+        {**HALF, "scope": "global"},
+        a=torch.arange(1.0, 9).to(torch.bfloat16),
+        b=torch.arange(1.0, 9) / 2,
+    )
+    assert cuts(resolution, "a") == cuts(resolution, "b") == {1: 3.0}
+
+
+def test_steps_that_rank_otherwise_have_no_cut(resolved):
+    resolution = resolved(
+        {"method": "random_unstructured"},
+        {"method": "ln_structured", "amount": 1},
+        start="zeros",
+        w=torch.randn(4, 4),
+    )
+    assert cuts(resolution, "w") == {}

@@ -1,0 +1,109 @@
+"""Tensors that share memory: the same view is one parameter, other views are told apart."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.torch import overlaps
+
+
+def views(buffer: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {
+        "all": buffer,
+        "turned": buffer.t(),
+        "rows": buffer[1:3],
+        "columns": buffer[:, :2],
+        "even": buffer.view(-1)[::2],
+    }
+
+
+@pytest.mark.parametrize("other", ["turned", "rows", "columns", "even"])
+def test_views_that_share_entries_are_not_pruned_and_say_with_whom(saved, other):
+    found = views(torch.arange(24.0).view(6, 4))
+    with open_checkpoint(
+        saved({"a": found["all"], "b": found[other], "c": torch.ones(2)})
+    ) as opened:
+        reasons = {name: info.not_prunable for name, info in opened.tensors.items()}
+        assert torch.equal(opened.read("b"), found[other])
+    assert reasons == {"a": "shares memory with b", "b": "shares memory with a", "c": None}
+    assert len(opened.warnings) == 2
+    assert all("'a'" in warning and "'b'" in warning for warning in opened.warnings)
+
+
+def test_slices_that_share_no_entries_are_parameters_like_others(saved):
+    flat = torch.arange(48.0)
+    state = {
+        "first": flat[:8].view(2, 4),
+        "second": flat[8:24].view(4, 4),
+        "left": flat[24:].view(6, 4)[:, :2],
+        "right": flat[24:].view(6, 4)[:, 2:],
+    }
+    with open_checkpoint(saved(state)) as opened:
+        assert all(info.not_prunable is None for info in opened.tensors.values())
+        assert opened.warnings == ()
+
+
+def test_the_weights_of_a_flattened_lstm_are_parameters_like_others(saved):
+    lstm = torch.nn.LSTM(3, 4, 2)
+    flat = torch.cat([weight.detach().view(-1) for weight in lstm.parameters()])
+    pieces = flat.split([weight.numel() for weight in lstm.parameters()])
+    state = {
+        name: piece.view(weight.shape)
+        for (name, weight), piece in zip(lstm.named_parameters(), pieces, strict=True)
+    }
+    with open_checkpoint(saved(state)) as opened:
+        assert all(info.not_prunable is None for info in opened.tensors.values())
+
+
+def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
+    weight = torch.ones(4, 3)
+    with open_checkpoint(saved({"a": weight, "b": weight, "c": weight[:2]})) as opened:
+        assert list(opened.tensors) == ["a", "c"]
+        assert opened.tensors["a"].aliases == ("b",)
+        assert opened.tensors["a"].not_prunable == "shares memory with c"
+
+
+def test_views_of_other_dtypes_share_memory_too():
+    bits = torch.zeros(8, dtype=torch.int32)
+    found = overlaps.overlapping({"a": bits.view(torch.float32)[:5], "b": bits[4:], "c": bits[:0]})
+    assert found == {"a": "b", "b": "a"}
+
+
+def test_many_views_that_share_an_entry_are_remarked_on_in_few_sentences(saved):
+    weight = torch.ones(50)
+    with open_checkpoint(saved({f"w{i}": weight[:i] for i in range(1, 50)})) as opened:
+        assert len(opened.warnings) == 6
+        assert "44 more" in opened.warnings[-1]
+
+
+def test_beyond_a_number_of_comparisons_interleaved_views_are_not_told_apart(monkeypatch):
+    buffer = torch.zeros(6, 40)
+    columns = {f"c{i}": buffer[:, i] for i in range(40)}
+    assert overlaps.overlapping(columns) == {}
+    monkeypatch.setattr(overlaps, "MAX_COMPARISONS", 100)
+    assert len(overlaps.overlapping(columns)) > 20
+
+
+sizes = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+a_view = st.tuples(sizes, st.lists(st.integers(1, 5), min_size=3, max_size=3), st.integers(0, 12))
+
+
+@given(st.lists(a_view, min_size=2, max_size=5))
+def test_exactly_the_tensors_that_share_an_entry_are_found(some):
+    buffer = torch.zeros(64)
+    tensors, entries = {}, {}
+    for i, (shape, strides, offset) in enumerate(some):
+        view = buffer.as_strided(shape, strides[: len(shape)], offset)
+        places = torch.arange(64).as_strided(shape, strides[: len(shape)], offset)
+        if len(set(places.reshape(-1).tolist())) == math.prod(shape):
+            tensors[f"{i}"], entries[f"{i}"] = view, set(places.reshape(-1).tolist())
+    found = overlaps.overlapping(tensors)
+    for name, own in entries.items():
+        others = {other for other in entries if other != name and own & entries[other]}
+        assert (found[name] in others) if others else (name not in found)

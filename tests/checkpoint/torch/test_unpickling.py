@@ -1,0 +1,217 @@
+"""What is built from a pickle is what torch builds, which serves as the oracle."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+import zipfile
+from collections import Counter, OrderedDict
+
+import pytest
+import torch
+from corpus_forms import (
+    LEGACY,
+    archive,
+    call,
+    dictionary,
+    legacy,
+    long,
+    shaped,
+    storage,
+    tensor,
+    text,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from same_values import same
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.torch import unpickling
+from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
+from prune_gui.errors import CheckpointError
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse"
+)
+
+
+SHARED = torch.arange(12.0)
+CONTENTS = {
+    "plain": {"w": torch.randn(3, 4), "n": 3, "f": 0.5, "t": True, "none": None, "s": "text"},
+    "python": {
+        "w": torch.ones(2),
+        "tuple": (1, (2, "x"), [3.5, {"a": b"bytes"}]),
+        "set": {1, "a", (2, 3)},
+        "bytes": bytearray(b"\x00\xff"),
+        "complex": 1 - 2j,
+        "counter": Counter("abca"),
+        "ordered": OrderedDict([("b", 1), (2, "c"), ((1, 2), None)]),
+        "large": 1 << 200,
+        "nan": float("nan"),
+        "size": torch.Size([2, 3]),
+        "device": torch.device("cuda", 1),
+        "dtype": torch.bfloat16,
+        "layout": [torch.float8_e5m2, torch.int64],
+        "unicode": "é漢\ud800",
+    },
+    "views": {"a": SHARED, "b": SHARED[3:7], "c": SHARED.reshape(3, 4).t(), "d": SHARED[::5]},
+    "dtypes": {
+        str(dtype): torch.ones(3).to(dtype)
+        for dtype in (torch.float64, torch.float16, torch.int8, torch.bool, torch.complex64)
+    },
+    "parameters": {"p": torch.nn.Parameter(torch.ones(2)), "g": torch.ones(2, requires_grad=True)},
+    "module": torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict(),
+}
+
+
+def quantized() -> dict[str, torch.Tensor]:
+    return {
+        "w": torch.ones(1),
+        "q": torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8),
+        "c": torch.quantize_per_channel(
+            torch.ones(2, 2), torch.ones(2), torch.zeros(2), 0, torch.quint8
+        ),
+    }
+
+
+ONLY_ZIP = {
+    "newer": {"w": torch.ones(3).to(torch.float8_e5m2), "u": torch.ones(3).to(torch.uint16)},
+    "special": {
+        "w": torch.ones(1),
+        "coo": torch.eye(3).to_sparse(),
+        "meta": torch.ones(2, 3, device="meta").t(),
+        "conj": torch.ones(2, dtype=torch.complex64).conj(),
+        "neg": torch.ones(2, dtype=torch.complex64).conj().imag,
+        "marked": torch.nn.Parameter(torch.ones(2)),
+    },
+}
+ONLY_ZIP["special"]["marked"].tensor_parallel = True
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy", "deflated"])
+@pytest.mark.parametrize("name", [*CONTENTS, *ONLY_ZIP, "quantized", "sparse rows"])
+def test_everything_is_built_as_torch_builds_it(saved, name, form):
+    if form == "legacy" and name in (*ONLY_ZIP, "sparse rows"):
+        pytest.skip("torch cannot write it in this form")
+    contents = CONTENTS | ONLY_ZIP
+    if name == "quantized":
+        contents[name] = quantized()
+    elif name == "sparse rows":
+        contents[name] = {"w": torch.ones(1), "csr": torch.eye(3).to_sparse_csr()}
+    path = saved(contents[name], **(LEGACY if form == "legacy" else {}))
+    if form == "deflated":
+        with zipfile.ZipFile(path) as records:
+            packed = {record: records.read(record) for record in records.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as records:
+            for record, octets in packed.items():
+                records.writestr(record, octets)
+    expected = torch.load(path, weights_only=True, map_location="cpu")
+    with open_checkpoint(path) as checkpoint:
+        assert isinstance(checkpoint, TorchCheckpoint)
+        assert same(checkpoint.nest, expected)
+        if name == "views":
+            pointers = {tensor.untyped_storage().data_ptr() for tensor in checkpoint.nest.values()}
+            assert len(pointers) == 1
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.binary(min_size=1, max_size=5),
+    st.complex_numbers(),
+)
+KEYS = st.one_of(st.text(max_size=4), st.integers(), st.tuples(st.integers(), st.text(max_size=2)))
+NESTS = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.tuples(inner, inner),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.dictionaries(KEYS, inner, max_size=3).map(OrderedDict),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(NESTS)
+def test_any_nest_of_plain_values_is_built_as_torch_builds_it(saved, nest):
+    path = saved({"w": torch.ones(1), "nest": nest})
+    with open_checkpoint(path) as checkpoint:
+        assert same(checkpoint.nest, torch.load(path, weights_only=True))
+
+
+def test_torch_s_own_unpickler_is_never_called(saved, monkeypatch):
+    paths = [saved({"w": torch.ones(2)}), saved({"w": torch.ones(2)}, "legacy.pt", **LEGACY)]
+
+    def fail(*_, **__):
+        raise AssertionError("torch unpickles")
+
+    monkeypatch.setattr(torch, "load", fail)
+    monkeypatch.setattr(torch._weights_only_unpickler, "Unpickler", fail)
+    for path in paths:
+        with open_checkpoint(path) as checkpoint:
+            assert checkpoint.read("w").tolist() == [1, 1]
+
+
+def test_a_storage_that_is_claimed_with_two_sizes_is_refused(tmp_path):
+    small = tensor(storage(numel=b"K\x02"), shape=shaped(2))
+    path = legacy(dictionary(a=small, b=tensor()))(tmp_path)
+    with pytest.raises(CheckpointError, match="'0' with two sizes"):
+        open_checkpoint(path)
+
+
+def test_a_legacy_storage_of_another_size_than_it_claims_is_refused(tmp_path):
+    path = legacy(dictionary(a=tensor()), data=struct.pack("<q", 3) + bytes(16))(tmp_path)
+    with pytest.raises(CheckpointError, match="another size than it claims"):
+        open_checkpoint(path)
+
+
+def test_a_part_of_a_legacy_storage_shares_its_values(tmp_path):
+    whole = storage()[:-2]
+    part = whole + b"(" + text("v") + long(1) + long(2) + b"ttQ"
+    path = legacy(
+        dictionary(a=tensor(), b=tensor(part, shape=shaped(2))),
+        data=struct.pack("<q4f", 4, 1, 2, 3, 4),
+    )(tmp_path)
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.read("b").tolist() == [2, 3]
+        checkpoint.nest["a"][1] = 9
+        assert checkpoint.nest["b"][0] == 9
+
+
+def test_a_conjugate_of_repeated_entries_is_refused(tmp_path):
+    of = storage(numel=b"K\x01", kind="torch.ComplexFloatStorage")
+    huge = tensor(of, shape=shaped(2**40), strides=shaped(0), rest=dictionary(conj=b"\x88"))
+    path = archive(dictionary(a=huge), {"data/0": bytes(8)})(tmp_path)
+    with pytest.raises(CheckpointError, match="repeats the entries of a conjugate"):
+        open_checkpoint(path)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    "copy",
+    [
+        call("collections.OrderedDict", b"h\x07"),
+        call("collections.Counter", b"h\x07"),
+    ],
+    ids=["ordered", "counter"],
+)
+def test_copying_the_same_values_again_and_again_ends_soon(tmp_path, copy):
+    many = b"}q\x07(" + b"".join(long(i) + b"N" for i in range(200_000)) + b"u"
+    path = archive(dictionary(a=tensor(), b=many) + b"]" + (copy + b"a") * 50_000 + b"0")(tmp_path)
+    with pytest.raises(CheckpointError):
+        open_checkpoint(path)
+
+
+def test_what_is_built_never_calls_what_the_file_names(tmp_path, monkeypatch):
+    called = []
+    evil = call("torch._utils._rebuild_tensor_v2", b"")
+    monkeypatch.setattr(torch._utils, "_rebuild_tensor_v2", lambda *_: called.append(1))
+    with pytest.raises(CheckpointError), warnings.catch_warnings():
+        open_checkpoint(archive(dictionary(a=evil))(tmp_path))
+    assert called == []
+    assert unpickling._CALLS

@@ -1,0 +1,204 @@
+"""Torch files as a stream: what is in them, how they load, and that little is in memory."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint.torch import archive as torch_archive
+from prune_gui.checkpoint.torch.archive import ALIGNMENT
+from prune_gui.checkpoint.write import atomic
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+
+LEGACY = {"_use_new_zipfile_serialization": False}
+
+
+def write(out, entries, like=None, metadata=None, monitor=None) -> None:
+    write_checkpoint(out, entries, like=like, metadata=metadata or {}, monitor=monitor or Monitor())
+
+
+def trained() -> dict[str, object]:
+    """Return a checkpoint as a training script leaves it."""
+    model = torch.nn.Sequential(torch.nn.Linear(300, 20), torch.nn.Linear(20, 3))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(300)).sum().backward()
+    optimizer.step()
+    return {
+        "epoch": 3,
+        "hyper_parameters": {"lr": 0.1, "betas": (0.9, 0.999), "name": "é"},
+        "state_dict": model.state_dict(),
+        "optimizer_states": [optimizer.state_dict()],
+        "rng": torch.get_rng_state(),
+    }
+
+
+def same(one: object, other: object) -> bool:
+    """Tell whether two nests hold the same, bit by bit."""
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return type(one) is type(other) and one == other
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("options", [{}, LEGACY])
+def test_what_lies_beside_the_state_dict_comes_back_bit_by_bit(
+    saved, tmp_path, unchanged, options, mmap
+):
+    nest, out = trained(), tmp_path / "out.pt"
+    with open_checkpoint(saved(nest, **options)) as checkpoint:
+        assert checkpoint.root == ("state_dict",)
+        write(out, unchanged(checkpoint), checkpoint)
+    assert same(torch.load(out, weights_only=True, mmap=mmap), nest)
+
+
+def test_any_zip_program_finds_all_checksums_right(saved, tmp_path, every_dtype, unchanged):
+    out = tmp_path / "out.pt"
+    with open_checkpoint(saved(every_dtype | {"rest": trained()})) as checkpoint:
+        write(out, unchanged(checkpoint), checkpoint, {"k": "v"})
+    with zipfile.ZipFile(out) as archive:
+        assert archive.testzip() is None
+        assert {record.compress_type for record in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+def test_mapped_values_are_aligned_as_those_of_torch_are(tmp_path):
+    out = tmp_path / "out.pt"
+    sizes = (1, 3, 0, 64, 65, 1000)
+    state = {f"w{size}": torch.arange(float(size)) for size in sizes}
+    write(
+        out,
+        [
+            TensorWriter(k, "float32", tuple(t.shape), lambda t=t: iter([t]))
+            for k, t in state.items()
+        ],
+    )
+    loaded = torch.load(out, weights_only=True, mmap=True)
+    assert same(loaded, state)
+    first = loaded["w1"].data_ptr()
+    assert all((t.data_ptr() - first) % ALIGNMENT == 0 for t in loaded.values() if t.numel())
+    with zipfile.ZipFile(out) as archive, out.open("rb") as file:
+        for record in archive.infolist():
+            file.seek(record.header_offset + 26)
+            name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+            assert (record.header_offset + 30 + name + extra) % ALIGNMENT == 0
+
+
+def test_a_record_too_large_for_a_plain_header_loads_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch_archive, "LARGEST_PLAIN", 8)
+    out, values = tmp_path / "out.pt", torch.arange(5.0)
+    write(out, [TensorWriter("a", "float32", (5,), lambda: iter([values]))])
+    for mmap in (False, True):
+        assert same(torch.load(out, weights_only=True, mmap=mmap), {"a": values})
+    with zipfile.ZipFile(out) as archive:
+        assert archive.testzip() is None
+
+
+def test_ties_stay_ties_in_the_file(saved, tmp_path, unchanged):
+    weight = torch.rand(100, 30)
+    parameter = torch.nn.Parameter(weight)
+    state = {"emb": parameter, "body": torch.ones(2), "head": parameter}
+    out = tmp_path / "out.pt"
+    with open_checkpoint(saved(state)) as checkpoint:
+        write(out, unchanged(checkpoint), checkpoint)
+    loaded = torch.load(out, weights_only=True)
+    assert loaded["emb"].data_ptr() == loaded["head"].data_ptr()
+    assert out.stat().st_size < 2 * weight.nbytes
+
+
+def test_views_that_share_entries_stay_views_of_one_storage(saved, tmp_path, unchanged):
+    whole = torch.rand(40, 30)
+    state = {"whole": whole, "rows": whole[10:30], "turned": whole.T[:5], "other": torch.ones(2)}
+    out = tmp_path / "out.pt"
+    with open_checkpoint(saved(state)) as checkpoint:
+        assert checkpoint.tensors["rows"].spared
+        write(out, unchanged(checkpoint), checkpoint)
+    loaded = torch.load(out, weights_only=True)
+    assert same(loaded, state)
+    assert len({loaded[key].untyped_storage().data_ptr() for key in state}) == 2
+    loaded["whole"].zero_()
+    assert not loaded["rows"].any()
+    assert not loaded["turned"].any()
+
+
+def test_a_tensor_that_shares_entries_is_not_changed_unnoticed(saved, tmp_path, unchanged):
+    whole = torch.ones(4)
+    with open_checkpoint(saved({"whole": whole, "part": whole[1:]})) as checkpoint:
+        _, part = unchanged(checkpoint)
+        zeros = TensorWriter("whole", "float32", (4,), lambda: iter([torch.zeros(4)]))
+        with pytest.raises(CheckpointError, match="differs from what was meant"):
+            write(tmp_path / "out.pt", [zeros, part], checkpoint)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_a_slice_of_a_large_storage_is_written_alone(saved, tmp_path, unchanged):
+    path, out = saved({"a": torch.rand(100_000)[:10]}), tmp_path / "out.pt"
+    assert path.stat().st_size > 400_000
+    with open_checkpoint(path) as checkpoint:
+        write(out, unchanged(checkpoint), checkpoint)
+    assert out.stat().st_size < 10_000
+
+
+def test_no_more_than_a_few_chunks_are_alive_at_once(tmp_path):
+    remaining_mask: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
+    most = made = 0
+
+    def chunks() -> Iterator[torch.Tensor]:
+        nonlocal most, made
+        for _ in range(10):
+            chunk = torch.zeros(1000)
+            remaining_mask.add(chunk)
+            made += 1
+            most = max(most, len(remaining_mask))
+            yield chunk
+            del chunk
+
+    entries = [TensorWriter(f"w{i}", "float32", (10, 1000), chunks) for i in range(10)]
+    gc.collect()
+    write(tmp_path / "out.pt", entries)
+    assert made == 100
+    assert most <= 6
+
+
+def test_a_kept_value_that_went_wrong_on_its_way_to_the_disk_is_noticed(
+    saved, tmp_path, monkeypatch, unchanged
+):
+    damaged_record = torch_archive.damaged_record
+
+    def spoiled(path, monitor, names):
+        octets = bytearray(path.read_bytes())
+        octets[octets.index(b"\x00\x00\x9aD")] ^= 1  # of 1232.0
+        path.write_bytes(octets)
+        return damaged_record(path, monitor, names)
+
+    monkeypatch.setattr(torch_archive, "damaged_record", spoiled)
+    nest = {"model": {"a": torch.ones(2)}, "optimizer": [torch.tensor([1232.0])]}
+    with (
+        open_checkpoint(saved(nest)) as checkpoint,
+        pytest.raises(CheckpointError, match="read back"),
+    ):
+        write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_what_is_kept_counts_as_work_and_as_room(saved, tmp_path, monkeypatch, unchanged):
+    nest = {"model": {"a": torch.ones(100)}, "optimizer": [torch.ones(5000)]}
+    seen: list[tuple[int, int]] = []
+    with open_checkpoint(saved(nest)) as checkpoint:
+        assert checkpoint.nbytes_beside() == 20_000
+        monitor = Monitor(progress=lambda *step: seen.append(step))
+        write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint, monitor=monitor)
+        assert seen[-1] == (2 * 20_400, 2 * 20_400)
+        usage = type("Usage", (), {"free": 20_399})
+        monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(CheckpointError, match="needs 20,400 bytes"):
+            write(tmp_path / "other.pt", unchanged(checkpoint), checkpoint)

@@ -1,0 +1,197 @@
+"""What a killed run leaves is known by its name, whatever it was writing and wherever it ran."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint, write_shards
+from prune_gui.checkpoint.write import temp_files
+from prune_gui.checkpoint.write.atomic_folder import replacing_folder
+from prune_gui.checkpoint.write.temp_files import (
+    claimed,
+    remove_abandoned,
+    temporary,
+    temporary_beside,
+)
+from prune_gui.monitor import Monitor
+
+
+@pytest.fixture(params=[sys.platform, "win32"])
+def platform(request, monkeypatch):
+    monkeypatch.setattr(temp_files, "sys", SimpleNamespace(platform=request.param))
+    return request.param
+
+
+def number_of_a_process_that_ended() -> int:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "model.safetensors",
+        "model.pt",
+        "shards",
+        "llama-3.1 (copy)",
+        "模型" * 40,
+        "🦙" * 60,
+        "a.b-1-2.c",
+    ],
+)
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_run_left_is_swept_on_any_system(
+    tmp_path, monkeypatch, platform, target, kind
+):
+    ended = number_of_a_process_that_ended()
+    monkeypatch.setattr(temp_files.os, "getpid", lambda: ended)
+    left = temporary_beside(tmp_path / target)
+    if kind == "file":
+        left.write_bytes(b"half")
+    else:
+        left.mkdir()
+        (left / "model-00001-of-00002.safetensors").write_bytes(b"half")
+        (left / "within").mkdir()
+    remove_abandoned(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_living_run_writes_is_left_alone_on_any_system(tmp_path, platform):
+    file, folder = temporary_beside(tmp_path / "m.pt"), temporary_beside(tmp_path / "shards")
+    file.write_bytes(b"half")
+    folder.mkdir()
+    (folder / "model-00001-of-00002.safetensors").write_bytes(b"done")
+    with claimed(file), claimed(folder):
+        remove_abandoned(tmp_path)
+        assert file.exists()
+        assert list(folder.iterdir()) != []
+
+
+def test_only_our_own_names_are_swept(tmp_path, platform):
+    others = ["model.pt", "x.prune-gui-tmp", ".model.pt.12-ab.prune-gui-tmp.txt", ".hidden"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"kept")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".link.0-0.prune-gui-tmp").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "kept").write_bytes(b"kept")
+    remove_abandoned(tmp_path)
+    assert {*others, "elsewhere"} <= {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / "elsewhere" / "kept").exists()
+
+
+@pytest.mark.parametrize("target", ["new.safetensors", "new.pt", "shards"])
+def test_each_kind_of_save_leaves_a_name_that_is_swept(tmp_path, monkeypatch, target):
+    """What is there while a save is under way is what is left if it is killed."""
+    path = tmp_path / "model.pt"
+    torch.save({"a": torch.ones(2)}, path)
+    seen: list[str] = []
+
+    def chunks():
+        seen.extend(path.name for path in tmp_path.iterdir())
+        yield torch.ones(2)
+
+    with open_checkpoint(path) as opened:
+        entries = [TensorWriter("a", "float32", (2,), chunks)]
+        given = {"like": opened, "metadata": {}, "monitor": Monitor()}
+        if target == "shards":
+            write_shards(tmp_path / target, entries, source=opened, shard_size=100, **given)
+        else:
+            write_checkpoint(tmp_path / target, entries, **given)
+    (left,) = set(seen) - {"model.pt"}
+    (tmp_path / left).write_bytes(b"half")
+    remove_abandoned(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"model.pt", target}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
+def test_an_old_folder_that_a_run_was_killed_over_is_swept(tmp_path):
+    target = tmp_path / "shards"
+    target.mkdir()
+    (target / "README.md").write_text("old")
+    with replacing_folder(target, nbytes=0, overwrite=True, staying=lambda _: ()) as staging:
+        name = staging.name
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "README.md").write_text("old")
+    remove_abandoned(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["shards"]
+
+
+def make(path):
+    path.write_bytes(b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the number of the process is the mark there")
+@pytest.mark.parametrize("create", [make, lambda path: path.mkdir()])
+def test_a_temporary_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch, create):
+    opened, sweeps = temp_files.os.open, []
+
+    def sweep_first(path, flags, **options):
+        if not sweeps:
+            sweeps.append(path)
+            remove_abandoned(tmp_path)
+            assert not sweeps[0].exists()
+        return opened(path, flags, **options)
+
+    monkeypatch.setattr(temp_files.os, "open", sweep_first)
+    with temporary(tmp_path / "m.pt", create) as path:
+        assert path.exists()
+        assert path != sweeps[0]
+        remove_abandoned(tmp_path)
+        assert path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the number of the process is the mark there")
+def test_a_temporary_that_a_sweep_has_locked_is_made_again(tmp_path):
+    swept = []
+
+    def create(path):
+        path.write_bytes(b"")
+        if not swept:
+            swept.append(stack.enter_context(temp_files._abandoned(path)))
+
+    with ExitStack() as stack, temporary(tmp_path / "m.pt", create) as path:
+        assert swept == [True]
+        assert list(tmp_path.iterdir()) == [path]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_a_pipe_that_is_named_like_a_temporary_blocks_no_sweep(tmp_path):
+    os.mkfifo(tmp_path / ".m.pt.1-ab.prune-gui-tmp")
+    remove_abandoned(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+MANY_SAVES = """
+import sys
+from pathlib import Path
+from prune_gui.checkpoint.write.atomic import replacing
+folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+for number in range(count):
+    with replacing(folder / name, nbytes=1, overwrite=True) as draft:
+        draft.write_bytes(b"x" * number)
+"""
+
+
+@pytest.mark.slow
+def test_many_programs_that_save_into_one_folder_never_fail(tmp_path):
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", MANY_SAVES, str(tmp_path), f"m{number}.pt", "300"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(6)
+    ]
+    said = [run.communicate()[1] for run in runs]
+    assert said == [""] * 6
+    assert {path.name for path in tmp_path.iterdir()} == {f"m{number}.pt" for number in range(6)}

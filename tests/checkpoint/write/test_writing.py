@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+
+from prune_gui.checkpoint import (
+    Checkpoint,
+    TensorWriter,
+    byte_chunks,
+    open_checkpoint,
+    write_checkpoint,
+)
+from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.write import atomic
+from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
+from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.monitor import Monitor
+
+Unchanged = Callable[[Checkpoint], list[TensorWriter]]
+SUFFIXES = [".safetensors", ".pt"]
+
+
+def constant(name: str, *values: float) -> TensorWriter:
+    tensor = torch.tensor(values, dtype=torch.float32)
+    return TensorWriter(name, "float32", tuple(tensor.shape), lambda: iter([tensor]))
+
+
+def write(out: Path, entries, like=None, metadata=None, monitor=None, **options) -> None:
+    write_checkpoint(
+        out, entries, like=like, metadata=metadata or {}, monitor=monitor or Monitor(), **options
+    )
+
+
+def debris(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir() if TEMPORARY_SUFFIX in path.name]
+
+
+def load(path: Path) -> dict[str, torch.Tensor]:
+    """Read a checkpoint as a user of it would."""
+    if path.suffix == ".safetensors":
+        return safetensors.torch.load_file(path)
+    return torch.load(path, weights_only=True)
+
+
+@pytest.mark.parametrize("source", SUFFIXES)
+@pytest.mark.parametrize("target", SUFFIXES)
+def test_any_format_becomes_any_format_with_every_value(
+    tmp_path, every_dtype, unchanged: Unchanged, source, target
+):
+    path, out = tmp_path / f"in{source}", tmp_path / f"out{target}"
+    save = safetensors.torch.save_file if source == ".safetensors" else torch.save
+    save(every_dtype, path)
+    with open_checkpoint(path) as checkpoint:
+        write(out, unchanged(checkpoint), checkpoint, {"recipe": "é: 1"})
+        keys = checkpoint.keys
+    loaded = load(out)
+    assert sorted(loaded) == sorted(every_dtype)
+    for name, tensor in every_dtype.items():
+        assert loaded[name].dtype == tensor.dtype
+        assert torch.equal(loaded[name], tensor)
+    with open_checkpoint(out) as again:
+        assert again.keys == keys
+        assert again.metadata == {"recipe": "é: 1"}
+        assert again.warnings == ()
+    assert debris(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_strided_tensors_are_written_in_the_order_of_their_entries(
+    saved, tmp_path, unchanged: Unchanged, suffix
+):
+    values = torch.arange(240.0)
+    state = {
+        "every other": values.clone().view(12, 20)[:, ::2],  # flat, it is still a strided view
+        "turned": values.clone().view(12, 20).T,
+        "part": values.clone().chunk(3)[1],
+        "channels last": values.view(2, 3, 4, 10).to(memory_format=torch.channels_last),
+        "conjugate": torch.tensor([1 + 2j]).conj(),
+    }
+    with open_checkpoint(saved(state)) as checkpoint:
+        write(tmp_path / f"out{suffix}", unchanged(checkpoint), checkpoint)
+    loaded = load(tmp_path / f"out{suffix}")
+    assert loaded.keys() == state.keys()
+    assert all(torch.equal(loaded[key], state[key]) for key in state)
+
+
+def test_an_unchanged_safetensors_file_is_written_byte_for_byte(
+    tmp_path, every_dtype, unchanged: Unchanged
+):
+    path, out = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
+    safetensors.torch.save_file(every_dtype | {'ä"\\\n\x7f': torch.ones(1)}, path, {"k": "ü\t"})
+    with open_checkpoint(path) as checkpoint:
+        write(out, unchanged(checkpoint), checkpoint, checkpoint.metadata)
+    assert out.read_bytes() == path.read_bytes()
+
+
+def test_packed_entries_are_copied_as_they_are(tmp_path, unchanged: Unchanged):
+    path, out = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
+    header = b'{"a":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]}} '
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"ab")
+    with open_checkpoint(path) as checkpoint:
+        write(out, unchanged(checkpoint), checkpoint)
+        with pytest.raises(CheckpointError, match="torch does not know"):
+            write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint)
+    assert out.read_bytes() == path.read_bytes()
+    assert debris(tmp_path) == []
+
+
+def test_the_same_input_gives_the_same_torch_bytes_under_any_name(
+    saved, tmp_path, unchanged: Unchanged
+):
+    with open_checkpoint(saved({"a": torch.ones(3)})) as checkpoint:
+        for name in ("one.pt", "two.ckpt"):
+            write(tmp_path / name, unchanged(checkpoint), checkpoint, {"recipe": "x"})
+    assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.ckpt").read_bytes()
+
+
+def test_a_torch_file_keeps_all_that_lies_around_the_state_dict(saved, tmp_path):
+    state = OrderedDict(
+        a=torch.ones(2),
+        note="between",
+        sparse=torch.eye(2).to_sparse(),
+        b=torch.nn.Parameter(torch.ones(1)),
+    )
+    state._metadata = {"": {"version": 1}}
+    twin = {"a": torch.full((2,), 7.0), "b": torch.ones(1)}
+    nest = OrderedDict(epoch=3, model={"state": state}, ema=twin, best=torch.tensor(0.5))
+    with open_checkpoint(saved(nest)) as checkpoint:
+        assert checkpoint.root == ("model", "state")
+        entries = [constant("a", 5, 6), constant("b", 4)]
+        write(tmp_path / "out.pt", entries, checkpoint)
+    loaded = torch.load(tmp_path / "out.pt", weights_only=True)
+    assert type(loaded) is OrderedDict
+    assert list(loaded) == ["epoch", "model", "ema", "best"]
+    assert loaded["epoch"] == 3
+    assert loaded["ema"]["a"].tolist() == [7, 7]
+    assert loaded["best"] == 0.5
+    new = loaded["model"]["state"]
+    assert type(new) is OrderedDict
+    assert new._metadata == {"": {"version": 1}}
+    assert list(new) == ["a", "note", "sparse", "b"]
+    assert new["a"].tolist() == [5, 6]
+    assert new["note"] == "between"
+    assert torch.equal(new["sparse"].to_dense(), torch.eye(2))
+    assert type(new["b"]) is torch.nn.Parameter
+
+
+def test_the_state_dict_is_found_again_though_a_neighbour_is_larger_now(saved, tmp_path):
+    pair = {"w_orig": torch.ones(2), "w_mask": torch.ones(2)}
+    with open_checkpoint(saved({"model": pair, "ema": dict(pair)})) as checkpoint:
+        write(tmp_path / "out.pt", [constant("w", 5, 6)], checkpoint)
+    with open_checkpoint(tmp_path / "out.pt") as again:
+        assert again.root == ("model",)
+        assert again.read("w").tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_one_entry_fills_all_names_of_a_tied_parameter_in_their_places(saved, tmp_path, suffix):
+    weight = torch.ones(2)
+    state = {"emb": weight, "body": torch.ones(1), "head": weight}
+    out = tmp_path / f"out{suffix}"
+    with open_checkpoint(saved(state)) as checkpoint:
+        write(out, [constant("emb", 5, 6), constant("body", 4)], checkpoint)
+    with open_checkpoint(out) as again:
+        assert again.keys == ("emb", "body", "head")
+        assert again.read_key("head").tolist() == [5, 6]
+        tied = {info.name: info.aliases for info in again.tensors.values()}
+    if suffix == ".pt":
+        assert tied == {"emb": ("head",), "body": ()}
+
+
+def test_a_tied_parameter_reparametrizes_under_all_names_and_stays_tied(saved, tmp_path):
+    weight = torch.ones(2)
+    with open_checkpoint(saved({"emb": weight, "body": torch.ones(1), "head": weight})) as dense:
+        entries = [constant("emb_orig", 5, 6), constant("emb_mask", 0, 1), constant("body", 4)]
+        write(tmp_path / "pair.pt", entries, dense)
+    with open_checkpoint(tmp_path / "pair.pt") as pair:
+        assert pair.keys == ("emb_orig", "emb_mask", "body", "head_orig", "head_mask")
+        assert pair.tensors["emb"].aliases == ("head",)
+        write(tmp_path / "final.pt", [constant("emb", 0, 6), constant("body", 4)], pair)
+    with open_checkpoint(tmp_path / "final.pt") as final:
+        assert final.keys == ("emb", "body", "head")
+        assert final.tensors["emb"].aliases == ("head",)
+
+
+def test_what_pytorch_needs_to_load_a_reparametrized_module_is_there(saved, tmp_path):
+    import torch.nn.utils.prune
+
+    model = torch.nn.Linear(2, 1)
+    with open_checkpoint(saved(model.state_dict())) as dense:
+        entries = [constant("weight_orig", 5, 6), constant("weight_mask", 0, 1)]
+        shaped = [TensorWriter(e.name, e.dtype, (1, 2), e.chunks) for e in entries]
+        write(tmp_path / "pair.pt", [*shaped, constant("bias", 1)], dense, {"recipe": "x"})
+    torch.nn.utils.prune.identity(model, "weight")
+    model.load_state_dict(torch.load(tmp_path / "pair.pt", weights_only=True))
+    assert model(torch.ones(2)).item() == 7
+
+
+def test_a_nest_too_deep_for_torch_is_said(saved, tmp_path):
+    with open_checkpoint(saved({"a": torch.ones(1)})) as checkpoint:
+        nest: dict[str, object] = {}
+        checkpoint.nest["deep"] = nest
+        for _ in range(100_000):
+            nest["deeper"] = nest = {}
+        with pytest.raises(CheckpointError, match="too deeply"):
+            write(tmp_path / "out.pt", [constant("a", 1)], checkpoint)
+    assert not (tmp_path / "out.pt").exists()
+    assert debris(tmp_path) == []
+
+
+def test_without_a_model_only_the_entries_are_written(tmp_path):
+    write(tmp_path / "masks.pt", [constant("b", 1), constant("a", 0)])
+    assert list(torch.load(tmp_path / "masks.pt", weights_only=True)) == ["b", "a"]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_file_that_is_being_read_can_be_overwritten(saved, tmp_path, unchanged, suffix):
+    path = tmp_path / f"m{suffix}"
+    write(path, [constant("a", *range(5000)), constant("b", 1)])
+    with open_checkpoint(path) as checkpoint:
+        entries = [constant("a", *range(5000, 10000)), *unchanged(checkpoint)[1:]]
+        write(path, entries, checkpoint, overwrite=True)
+        assert checkpoint.read("a")[0] == 0
+    assert load(path)["a"][0] == 5000
+
+
+def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
+    path = tmp_path / "m.pt"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with pytest.raises(CheckpointError, match="exists already"):
+        write(path, [constant("a", 1)])
+    assert path.read_bytes() == b"old"
+    write(path, [constant("a", 1)], overwrite=True)
+    assert torch.load(path, weights_only=True)["a"] == 1
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+class CancelAfter:
+    """A cancel flag that is set once it was asked a number of times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def is_set(self) -> bool:
+        self.times -= 1
+        return self.times < 0
+
+
+def asked_in_all(tmp_path, suffix: str) -> int:
+    flag = CancelAfter(10**9)
+    write(tmp_path / f"whole{suffix}", [big()], monitor=Monitor(cancel=flag))
+    return 10**9 - flag.times
+
+
+def big() -> TensorWriter:
+    values = torch.zeros(3 << 20)  # three pieces
+    return TensorWriter("a", "float32", (3 << 20,), lambda: iter([values]))
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_cancelling_at_any_moment_leaves_the_old_file_and_nothing_else(tmp_path, suffix):
+    times = asked_in_all(tmp_path, suffix)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / f"m{suffix}"
+    path.write_bytes(b"old")
+    for moment in range(times):
+        with pytest.raises(Cancelled):
+            write(path, [big()], overwrite=True, monitor=Monitor(cancel=CancelAfter(moment)))
+        assert [child.name for child in folder.iterdir()] == [path.name]
+        assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_progress_ends_at_its_total_and_looks_up_every_few_megabytes(tmp_path, suffix):
+    seen: list[tuple[int, int]] = []
+    monitor = Monitor(progress=lambda done, total: seen.append((done, total)))
+    write(tmp_path / f"m{suffix}", [big()], monitor=monitor)
+    assert seen[-1][0] == seen[-1][1]
+    steps = [b[0] - a[0] for a, b in zip([(0, 0), *seen], seen, strict=False)]
+    assert min(steps) >= 0
+    assert max(steps) <= byte_chunks.PIECE_BYTES == 4 << 20
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("failure", [ZeroDivisionError, KeyboardInterrupt])
+def test_a_failure_while_values_are_made_leaves_nothing(tmp_path, suffix, failure):
+    def chunks():
+        yield torch.zeros(1)
+        raise failure
+
+    with pytest.raises(failure):
+        write(tmp_path / f"m{suffix}", [TensorWriter("a", "float32", (2,), chunks)])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_chunks_that_do_not_make_up_the_tensor_are_refused(tmp_path, suffix):
+    for values in (torch.zeros(1), torch.zeros(3)):
+        with pytest.raises(ValueError, match="chunks of 'a'"):
+            write(
+                tmp_path / f"m{suffix}",
+                [TensorWriter("a", "float32", (2,), lambda v=values: iter([v]))],
+            )
+    with pytest.raises(ValueError, match=r"is torch\.int32, not float32"):
+        write(
+            tmp_path / f"m{suffix}",
+            [TensorWriter("a", "float32", (1,), lambda: iter([torch.zeros(1, dtype=torch.int32)]))],
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_byte_that_went_wrong_on_its_way_to_the_disk_is_noticed(tmp_path, monkeypatch, suffix):
+    from prune_gui.checkpoint.write import writing
+
+    def spoiled(path):
+        octets = bytearray(path.read_bytes())
+        octets[octets.index(b"\x00\x00\x9aD")] ^= 1  # of 1232.0
+        path.write_bytes(octets)
+        return open_checkpoint(path)
+
+    monkeypatch.setattr(writing, "open_checkpoint", spoiled)
+    with pytest.raises(CheckpointError, match="read back"):
+        write(tmp_path / f"m{suffix}", [constant("a", 1232.0)])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_full_disk_is_one_clear_line(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 3})())
+    with pytest.raises(CheckpointError, match=r"needs 8 bytes, and .* has 3 left"):
+        write(tmp_path / f"m{suffix}", [constant("a", 1, 2)])
+    monkeypatch.undo()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(atomic.os, "fsync", full)
+    with pytest.raises(CheckpointError, match="the disk is full"):
+        write(tmp_path / f"m{suffix}", [constant("a", 1, 2)])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [("none/m.pt", "no folder"), ("folder.pt", "is a folder"), ("m.xyz", "End its name in one of")],
+)
+def test_where_nothing_can_be_written_is_said(tmp_path, out, words):
+    (tmp_path / "folder.pt").mkdir()
+    with pytest.raises(CheckpointError, match=words):
+        write(tmp_path / out, [constant("a", 1)], overwrite=True)
+
+
+def test_a_folder_without_permission_is_said(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(CheckpointError, match="no permission"):
+        write(tmp_path / "m.pt", [constant("a", 1)])
+
+
+def test_what_safetensors_cannot_store_is_said(saved, tmp_path):
+    out = tmp_path / "m.safetensors"
+    with pytest.raises(CheckpointError, match="'__metadata__'"):
+        write(out, [constant("__metadata__", 1)])
+    with pytest.raises(CheckpointError, match="complex128"):
+        write(out, [TensorWriter("a", "complex128", (0,), lambda: iter(()))])
+    state = {"a": torch.ones(1), "s": torch.eye(2).to_sparse()}
+    with (
+        open_checkpoint(saved(state)) as checkpoint,
+        pytest.raises(CheckpointError, match=r"'s' \(sparse\)"),
+    ):
+        write(out, [constant("a", 1)], checkpoint)
+    assert not out.exists()
+    assert debris(tmp_path) == []
+
+
+def test_two_entries_of_one_name_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="same name"):
+        write(tmp_path / "m.pt", [constant("a", 1), constant("a", 2)])
+
+
+def test_a_fingerprint_is_the_digest_of_the_bytes(tmp_path):
+    path = tmp_path / "m.bin"
+    path.write_bytes(bytes(range(256)) * 40_000)
+    seen: list[tuple[int, int]] = []
+    with closing(Source(path)) as source:
+        result = source.fingerprint(Monitor(progress=lambda *step: seen.append(step)))
+    assert result == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    assert seen[-1] == (path.stat().st_size, path.stat().st_size)
+    cancel = threading.Event()
+    cancel.set()
+    with closing(Source(path)) as source, pytest.raises(Cancelled):
+        source.fingerprint(Monitor(cancel=cancel))

@@ -1,0 +1,135 @@
+import threading
+
+import pytest
+from PySide6.QtWidgets import QMessageBox
+
+from prune_gui import open_checkpoint
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs.batch import BatchDialog
+
+
+@pytest.fixture
+def dialog(demo_window, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step(amount=0.5)))
+    demo_window.acts["batch"].trigger()
+    return demo_window.findChild(BatchDialog)
+
+
+@pytest.fixture
+def files(tmp_path, demo_checkpoint):
+    """Two checkpoints, and between them something that is none."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "c"):
+        (folder / f"{name}.safetensors").write_bytes(demo_checkpoint.read_bytes())
+    (folder / "b.safetensors").write_text("hello")
+    return [folder / f"{name}.safetensors" for name in "abc"]
+
+
+def test_each_checkpoint_is_pruned_and_a_bad_one_stops_no_other(dialog, qtbot, files, tmp_path):
+    dialog.add([files[0].parent, files[1]])
+    assert [row.path for row in dialog.model.rows] == files
+    dialog.write.setChecked(True)
+    assert not dialog.run.isEnabled()
+    dialog.folder.setText(str(tmp_path))
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+    first, bad, last = dialog.model.rows
+    assert first.pruned == last.pruned == 11592
+    assert first.out == tmp_path / "a-pruned.safetensors"
+    assert "b.safetensors" in bad.error
+    with open_checkpoint(last.out) as pruned:
+        assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
+
+
+def test_nothing_is_written_unless_that_is_asked_for(dialog, qtbot, files, tmp_path):
+    dialog.add(files[:1])
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+    [row] = dialog.model.rows
+    assert (row.targets, row.out, row.error) == (3, None, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_it_says_what_is_missing(dialog, workbench, files):
+    assert dialog._problem.text().startswith("Add the checkpoints")
+    dialog.add(files)
+    assert dialog.run.isEnabled()
+    workbench.edit(lambda session: session.undo())
+    assert dialog._problem.text().startswith("The stack is empty")
+    assert not dialog.run.isEnabled()
+
+
+def test_checkpoints_can_be_taken_off_the_list_and_come_from_dialogs(dialog, files, monkeypatch):
+    monkeypatch.setattr(questions, "ask_checkpoints", lambda *_: files[:2])
+    monkeypatch.setattr(questions, "ask_folder", lambda *_: files[0].parent)
+    dialog._add_files.click()
+    dialog._add_folder.click()
+    assert len(dialog.model.rows) == 3
+    dialog.results.selectRow(1)
+    dialog._remove.click()
+    assert [row.path for row in dialog.model.rows] == [files[0], files[2]]
+
+
+@pytest.fixture
+def writing(dialog, qtbot, files, tmp_path, monkeypatch):
+    """Have the dialog write a checkpoint for as long as it is not cancelled; return it."""
+    from prune_gui.worker import job_sequence
+
+    began = threading.Event()
+
+    def endless(*arguments, **_):
+        began.set()
+        while True:
+            arguments[4].advance()
+
+    monkeypatch.setattr(job_sequence, "prune_file", endless)
+    dialog.add(files[:1])
+    dialog.write.setChecked(True)
+    dialog.folder.setText(str(tmp_path))
+    dialog.run.click()
+    qtbot.waitUntil(began.is_set)
+    return dialog
+
+
+def test_closing_the_window_while_it_writes_asks_and_stops_it(writing, demo_window, monkeypatch):
+    asked = []
+    monkeypatch.setattr(questions, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
+    monkeypatch.setattr(questions, "ask_unsaved", lambda *_: QMessageBox.StandardButton.Cancel)
+    assert not demo_window.close()
+    assert writing.writing
+    assert not demo_window.close()
+    assert not writing.writing
+    assert len(asked) == 2
+
+
+def test_closing_the_dialog_while_it_writes_asks_as_well(writing, monkeypatch):
+    asked = []
+    monkeypatch.setattr(questions, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
+    writing.reject()
+    assert writing.isVisible()
+    assert writing.writing
+    writing.reject()
+    assert not writing.isVisible()
+    assert not writing.writing
+
+
+def test_another_checkpoint_in_the_window_closes_it_unless_it_writes(
+    writing, workbench, demo_checkpoint, qtbot
+):
+    workbench.opened.emit()
+    assert writing.isVisible()
+    writing.cancel.click()
+    workbench.opened.emit()
+    assert not writing.isVisible()
+
+
+def test_it_says_how_many_are_done_and_how_many_failed(dialog, qtbot, files):
+    dialog.add(files)
+    assert dialog._problem.text().startswith("The stack is carried out")
+    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+        dialog.run.click()
+    assert dialog._problem.text() == "3 of 3 done, 1 of them failed"
+    dialog.results.selectRow(1)
+    dialog._remove.click()
+    assert dialog._problem.text() == "2 of 2 done"

@@ -1,0 +1,103 @@
+"""The guide is there, speaks of what there is, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import translate
+from PySide6.QtCore import QSize, QUrl
+
+from prune_gui.gui.actions.menus import MENUS
+from prune_gui.gui.dialogs.help_window import HelpWindow, guide_path
+from prune_gui.gui.runtime.locale import plain
+from prune_gui.language import LANGUAGES, SOURCE, tr, use_language
+from prune_gui.pruning.methods import METHODS
+
+
+@pytest.fixture(params=LANGUAGES)
+def spoken(request) -> Iterator[str]:
+    """Speak each language."""
+    use_language(request.param)
+    yield request.param
+    use_language(SOURCE)
+
+
+@pytest.fixture
+def guide(window, qtbot):
+    window.acts["guide"].trigger()
+    found = window.findChild(HelpWindow)
+    yield found
+    found.close()
+
+
+def source_of(code):
+    return guide_path(code).read_text(encoding="utf-8")
+
+
+def test_every_method_is_in_the_guide(spoken, guide):
+    text = guide.browser.toPlainText()
+    built_in = [tr(method.title) for method in METHODS.values() if method.source == "built-in"]
+    assert [title for title in built_in if title not in text] == []
+
+
+def test_every_link_of_the_contents_leads_to_its_heading(spoken, guide):
+    source = source_of(spoken)
+    links = re.findall(r"\]\(#([^)]+)\)", source)
+    headings = [
+        line[3:].lower().replace(" ", "-") for line in source.splitlines() if line[:3] == "## "
+    ]
+    assert links == headings
+    guide.follow(QUrl(f"#{headings[7]}"))
+    assert guide.browser.verticalScrollBar().value() > 0
+
+
+def menus_of(window):
+    """Return what is said to be in each menu."""
+    return {
+        plain(title.text()): [plain(action.text()) for action in title.menu().actions()]
+        for title in window.menuBar().actions()
+    }
+
+
+def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
+    menus = menus_of(window)
+    source = " ".join(source_of(spoken).split())
+    said = re.findall(r"\*([^*>]+) > ([^*]+)\*", source)
+    assert len(said) > 10
+    for menu, entry in said:
+        assert any(text.startswith(entry) for text in menus[menu]), (menu, entry)
+
+
+@pytest.mark.slow
+def test_the_menus_of_which_messages_speak_are_called_so_in_every_language(spoken, window):
+    menus = menus_of(window)
+    entry_of_a_menu = re.compile(rf"\b({'|'.join(MENUS)}) > ".replace("&", ""))
+    told = [one.id for one in translate.found() if entry_of_a_menu.search(str(one.id))]
+    assert len(told) >= 5
+    for message in told:
+        said = tr(message)
+        assert any(f"{menu} > {entry}" in said for menu in menus for entry in menus[menu]), said
+
+
+@pytest.mark.parametrize("code", [code for code in LANGUAGES if code != SOURCE])
+def test_a_guide_has_the_same_parts_and_code_in_every_language(code):
+    def parts(text):
+        signs = [line.split(" ")[0] for line in text.splitlines() if line[:1] in ("#", "-", "|")]
+        return signs, set(re.findall(r"`([^`]+)`", text))
+
+    assert parts(source_of(code)) == parts(source_of(SOURCE))
+
+
+def test_the_guide_is_no_higher_than_the_screen(window, monkeypatch):
+    class Low:
+        """A screen on which all of the guide would not fit."""
+
+        def availableSize(self) -> QSize:  # noqa: N802 - as Qt has it
+            return QSize(1280, 800)
+
+    monkeypatch.setattr(window, "screen", Low)
+    guide = HelpWindow(window)
+    assert guide.height() < 800
+    guide.deleteLater()

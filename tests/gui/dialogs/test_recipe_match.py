@@ -1,0 +1,90 @@
+import pytest
+import torch
+from PySide6.QtWidgets import QDialog
+from safetensors.torch import save_file
+
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog, summary
+from prune_gui.recipe.recipe_match import StepMatch
+
+
+@pytest.fixture
+def other(tmp_path):
+    save_file({"features.conv1.weight": torch.ones(4, 4)}, tmp_path / "other.safetensors")
+    return tmp_path / "other.safetensors"
+
+
+@pytest.fixture
+def asked(demo_window, workbench, make_step, monkeypatch, other):
+    """Return what makes the user pick the other checkpoint and answer; returns what is shown."""
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.conv*.weight")))
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", "classifier.*")))
+    workbench.edit(lambda session: session.name_state("mine"))
+    monkeypatch.setattr(questions, "ask_checkpoint", lambda *_: other)
+
+    def prepare(answer):
+        shown = []
+
+        def answered(dialog):
+            model = dialog.model
+            places = range(model.rowCount())
+            shown.append(
+                [[model.index(row, column).data() for column in (0, 2, 3)] for row in places]
+            )
+            return answer
+
+        monkeypatch.setattr(RecipeMatchDialog, "exec", answered)
+        return shown
+
+    return prepare
+
+
+def test_the_recipe_goes_over_with_its_history_and_is_as_unsaved_as_before(
+    asked, demo_window, workbench, qtbot, other
+):
+    before = workbench.session
+    shown = asked(QDialog.DialogCode.Accepted)
+    with qtbot.waitSignal(workbench.opened, timeout=60_000):
+        demo_window.acts["use_elsewhere"].trigger()
+    assert shown == [[["1", "1", ""], ["2", "0", "classifier.*"]]]
+    session = workbench.session
+    assert session.checkpoint.path == other
+    assert session.history == before.history
+    assert session.named_states == before.named_states
+    assert session.unsaved
+    assert workbench.chosen == "features.conv1.weight"
+
+
+def test_cancel_leaves_all_as_it_is(asked, demo_window, workbench, qtbot):
+    before, recipe = workbench.session, workbench.session.recipe
+    shown = asked(QDialog.DialogCode.Rejected)
+    demo_window.acts["use_elsewhere"].trigger()
+    qtbot.waitUntil(lambda: bool(shown), timeout=60_000)
+    assert workbench.session is before
+    assert before.recipe == recipe
+
+
+def test_the_summary_says_which_steps_find_nothing(make_step):
+    def one(number, targets, unmatched):
+        return StepMatch(number, make_step(), targets, unmatched)
+
+    good, lost, partly = one(1, ("a",), ()), one(2, (), ("b",)), one(3, ("a",), ("b",))
+    assert summary([good]) == ("Every pattern of every step finds parameters.", False)
+    assert summary([]) == ("The recipe has no step that is switched on.", False)
+    text, warning = summary([good, lost, partly, one(5, (), ())])
+    assert warning
+    assert text == (
+        "Steps 2 and 5 find no parameter, and cannot be carried out until you edit that. "
+        "Step 3 finds no parameter for some of the patterns."
+    )
+
+
+def test_the_dialog_lists_the_steps_with_their_parameters(demo_window, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.conv*.weight", "x")))
+    dialog = RecipeMatchDialog(workbench.session.recipe, workbench.session.checkpoint, demo_window)
+    index = dialog.model.index(0, 2)
+    assert index.data() == "3"
+    tip = dialog.model.data(index, 3)
+    assert tip.split("\n") == [f"features.conv{i}.weight" for i in (1, 2, 3)]
+    assert dialog.model.index(0, 3).data() == "x"
+    dialog.deleteLater()

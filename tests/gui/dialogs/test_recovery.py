@@ -1,0 +1,143 @@
+"""The window brings back what a killed one had not saved."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QMessageBox
+
+from prune_gui.gui.dialogs import recovery
+from prune_gui.session.journal import MAX_TIME_S, SUFFIX, Unsaved
+
+Button = QMessageBox.StandardButton
+
+
+@pytest.fixture
+def left(demo_window, workbench, make_step, settle, tmp_path):
+    """Leave the file of a process that is gone; return it."""
+    workbench.edit(lambda session: session.add(make_step(amount=0.25)))
+    settle()
+    folder = demo_window.recovery.journal._folder
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "gone.unsaved.json"
+    unsaved = Unsaved.of(workbench.session).model_copy(update={"process": (2**22, 0.0)})
+    path.write_text(unsaved.model_dump_json())
+    workbench.edit(lambda session: session.undo())
+    settle()
+    return path
+
+
+def answering(monkeypatch, button):
+    asked = []
+    monkeypatch.setattr(recovery, "_ask", lambda _, unsaved: asked.append(unsaved) or button)
+    return asked
+
+
+def test_unsaved_steps_come_back_and_still_count_as_unsaved(
+    demo_window, workbench, left, monkeypatch, qtbot
+):
+    answering(monkeypatch, Button.Open)
+    with qtbot.waitSignal(workbench.opened):
+        assert demo_window.recovery.offer(pytest.fail) == [workbench.session.checkpoint.path]
+    qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
+    assert workbench.session.steps[0].method.amount == 0.25
+    assert workbench.session.unsaved
+    assert not left.exists()
+    assert demo_window.recovery.journal._path.exists()
+
+
+@pytest.mark.parametrize(("button", "stays"), [(Button.Discard, False), (Button.Ignore, True)])
+def test_they_are_only_thrown_away_if_the_user_says_so(
+    demo_window, left, monkeypatch, button, stays
+):
+    answering(monkeypatch, button)
+    assert not demo_window.recovery.offer(pytest.fail)
+    assert left.exists() is stays
+
+
+@pytest.mark.parametrize("change", [{"written": 1e300}, {"process": [-1, 0.0]}], ids=str)
+def test_one_damaged_recovery_file_blocks_no_start(demo_window, left, monkeypatch, caplog, change):
+    asked = answering(monkeypatch, Button.Ignore)
+    damaged = json.loads(left.read_text()) | change
+    left.with_name(f"damaged{SUFFIX}").write_text(json.dumps(damaged))
+    assert not demo_window.recovery.offer(pytest.fail)
+    assert len(asked) == 1
+    assert "is damaged, and kept as" in caplog.text
+
+
+def test_one_that_cannot_be_removed_is_said_in_the_log(demo_window, left, monkeypatch, caplog):
+    answering(monkeypatch, Button.Discard)
+
+    def fail(*_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", fail)
+        assert not demo_window.recovery.offer(pytest.fail)
+    assert "cannot be removed" in caplog.text
+
+
+@pytest.mark.parametrize("written", [0.0, float(MAX_TIME_S)])
+def test_every_recovery_file_that_is_accepted_can_be_asked_about(
+    demo_window, workbench, written, answer_box
+):
+    asked = answer_box("Later")
+    path = Path("/" + 300 * "\udcff" + "<b>.pt")
+    fields = Unsaved.of(workbench.session).model_dump()
+    unsaved = Unsaved.model_validate(fields | {"written": written, "checkpoint": path})
+    assert recovery._ask(demo_window, unsaved) == Button.Ignore
+    assert len(asked[0]) < 400
+
+
+def test_nobody_is_asked_if_nothing_was_left(demo_window, monkeypatch):
+    asked = answering(monkeypatch, Button.Open)
+    assert not demo_window.recovery.offer(pytest.fail)
+    assert not asked
+
+
+def test_a_change_is_kept_until_it_is_saved_or_the_window_is_closed(
+    demo_window, workbench, make_step, qtbot, monkeypatch
+):
+    kept = demo_window.recovery.journal._path
+    workbench.edit(lambda session: session.add(make_step()))
+    qtbot.waitUntil(kept.exists)
+    workbench.edit(lambda session: session.undo())
+    qtbot.waitUntil(lambda: not kept.exists())
+    workbench.edit(lambda session: session.redo())
+    qtbot.waitUntil(kept.exists)
+    monkeypatch.setattr(demo_window.commands, "may_close", lambda: True)
+    demo_window.close()
+    assert not kept.exists()
+
+
+def test_nothing_is_kept_on_disk_once_the_user_does_not_want_it(
+    demo_window, workbench, make_step, qtbot
+):
+    path = demo_window.recovery.journal._path
+    workbench.edit(lambda session: session.add(make_step()))
+    qtbot.waitUntil(path.exists)
+    demo_window.commands.preferences.change("keep_unsaved", False)
+    qtbot.waitUntil(lambda: not path.exists())
+    workbench.edit(lambda session: session.add(make_step()))
+    qtbot.waitUntil(lambda: not demo_window.recovery._settled.isActive())
+    assert not path.exists()
+
+
+def test_named_states_are_there_again_whenever_the_checkpoint_is_opened(
+    demo_window, workbench, open_file, tmp_path
+):
+    path = workbench.session.checkpoint.path
+    other = shutil.copy(path, tmp_path / "other.safetensors")
+    workbench.edit(lambda session: session.name_state("gentle"))
+    open_file(other)
+    assert not workbench.session.named_states
+    open_file(path)
+    assert list(workbench.session.named_states) == ["gentle"]
+    workbench.edit(lambda session: session.forget_state("gentle"))
+    open_file(path)
+    assert not workbench.session.named_states

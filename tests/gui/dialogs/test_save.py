@@ -1,0 +1,360 @@
+"""The dialog that saves a pruned checkpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from PySide6.QtCore import QEvent, Qt
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QDialog,
+    QDialogButtonBox,
+    QLineEdit,
+    QMessageBox,
+    QPlainTextEdit,
+    QPushButton,
+    QRadioButton,
+)
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.gui.dialogs import save as save_dialog
+from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
+from prune_gui.gui.widgets.message import Message
+from prune_gui.recipe import FORMS
+
+
+@pytest.fixture
+def model(tmp_path) -> Path:
+    torch.manual_seed(0)
+    tensors = {f"{name}.weight": torch.randn(40, 30) for name in "abc"}
+    save_file(tensors, tmp_path / "model.safetensors")
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def make_dialog(qtbot, workbench, open_file, make_step):
+    """Return what opens a checkpoint, prunes half of it and shows the dialog."""
+
+    def make(path: Path, *, pruned: bool = True) -> SaveDialog:
+        open_file(path)
+        if pruned:
+            step = make_step("l1_unstructured", "*.weight", amount=0.5)
+            workbench.edit(lambda session: session.add(step))
+        made = SaveDialog(workbench, pruned_path(path))
+        qtbot.addWidget(made)
+        made.show()
+        return made
+
+    return make
+
+
+@pytest.fixture
+def dialog(make_dialog, model) -> SaveDialog:
+    return make_dialog(model)
+
+
+@pytest.fixture
+def told(qtbot):
+    """Return what waits for the sizes and gives them as they are shown, by form."""
+
+    def wait(dialog: SaveDialog) -> dict[str, str]:
+        def known() -> bool:
+            return save_dialog.UNKNOWN not in {one.text() for one, _ in dialog._figures.values()}
+
+        qtbot.waitUntil(known, timeout=60_000)
+        return {form: figures[0].text() for form, figures in dialog._figures.items()}
+
+    return wait
+
+
+@pytest.fixture
+def save(qtbot, workbench):
+    """Return what saves as the dialog says and gives the bytes written."""
+
+    def act(dialog: SaveDialog) -> int:
+        assert dialog.result() == QDialog.DialogCode.Accepted
+        with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
+            workbench.save(
+                dialog.path, dialog.form, overwrite=dialog.replaces, shard_size=dialog.shard_size
+            )
+        [out] = saved.args
+        files = [path for path in out.iterdir() if path.suffix != ".py"] if out.is_dir() else [out]
+        return sum(path.stat().st_size for path in files)
+
+    return act
+
+
+def choose(dialog: SaveDialog, form: str) -> None:
+    dialog.findChildren(QRadioButton)[FORMS.index(form)].click()
+
+
+def split(dialog: SaveDialog, size: str) -> None:
+    dialog.findChild(QCheckBox).click()
+    dialog._shard_size.setText(size)
+
+
+def problem(dialog: SaveDialog) -> str:
+    return "\n".join(m.text() for m in dialog.findChildren(Message) if m.isVisible())
+
+
+def save_button(dialog: SaveDialog) -> QPushButton:
+    return dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.Save)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shard_size", [None, "6 kB"])
+def test_the_size_shown_is_that_of_what_is_then_written(dialog, told, save, form, shard_size):
+    choose(dialog, form)
+    if shard_size is not None:
+        split(dialog, shard_size)
+    shown = told(dialog)[form]
+    save_button(dialog).click()
+    assert shown == f"{save(dialog):,} bytes"
+
+
+def test_shards_stay_like_those_of_the_input_unless_a_size_is_given(
+    make_dialog, told, save, model, tmp_path
+):
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    weight_map = {}
+    with open_checkpoint(model) as opened:
+        for i, key in enumerate(opened.keys):
+            weight_map[key] = f"m-{i}.safetensors"
+            save_file({key: opened.read_key(key).clone()}, folder / weight_map[key])
+    index = folder / "m.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": weight_map}))
+    dialog = make_dialog(index)
+    assert dialog.path == tmp_path / "shards-pruned"
+    mirrored = told(dialog)["finalized"]
+    split(dialog, "1 GB")
+    assert told(dialog)["finalized"] != mirrored
+    dialog.findChild(QCheckBox).click()
+    assert told(dialog)["finalized"] == mirrored
+    save_button(dialog).click()
+    assert f"{save(dialog):,} bytes" == mirrored
+    assert {path.name for path in dialog.path.iterdir()} == {index.name, *weight_map.values()}
+
+
+def test_until_sizes_are_known_it_says_so_and_then_what_zip_would_leave(
+    make_dialog, model, told, workbench, monkeypatch
+):
+    asked = []
+    with monkeypatch.context() as patch:
+        patch.setattr(workbench, "measure", lambda *request: asked.append(request))
+        dialog = make_dialog(model)
+    figures = dialog._figures["masks"]
+    assert figures[0].text() == save_dialog.UNKNOWN
+    [request] = asked
+    workbench.measure(*request)
+    told(dialog)
+    assert figures[1].text().startswith("about ")
+    assert "with zip" in figures[1].text()
+
+
+def test_the_size_is_that_of_the_kind_of_file_named(dialog, told):
+    exact = told(dialog)["finalized"]
+    dialog._path.setText(str(dialog.path.with_suffix(".pt")))
+    assert told(dialog)["finalized"] not in (exact, "")
+    dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
+    assert told(dialog)["finalized"] == exact
+
+
+def test_another_name_of_the_same_kind_is_not_measured_again(dialog, told, workbench, monkeypatch):
+    told(dialog)
+    monkeypatch.setattr(workbench, "measure", lambda *_: pytest.fail("measured again"))
+    dialog._path.setText(str(dialog.path.with_name("other.safetensors")))
+    assert told(dialog)["finalized"].endswith(" bytes")
+
+
+def test_every_form_can_be_chosen_by_key_and_is_explained_to_a_screen_reader(dialog, told, qtbot):
+    sizes = told(dialog)
+    buttons = dialog.findChildren(QRadioButton)
+    buttons[0].setFocus()
+    for button, form in zip(buttons, FORMS, strict=True):
+        assert dialog.form == form
+        assert save_dialog.FORMS[form][1] in button.accessibleDescription()
+        assert sizes[form] in button.accessibleDescription()
+        qtbot.keyClick(button, Qt.Key.Key_Down)
+    assert all(line.accessibleName() for line in dialog.findChildren(QLineEdit))
+
+
+@pytest.mark.parametrize("size", ["5 apples", "", "0GB"])
+def test_what_is_no_size_of_a_shard_says_so_and_is_not_saved(dialog, size):
+    split(dialog, size)
+    assert problem(dialog).startswith(f"{size!r} is not a size such as 500MB")
+    assert not save_button(dialog).isEnabled()
+    dialog._confirm()
+    assert dialog.isVisible()
+    dialog._shard_size.setText("6 kB")
+    assert "is not a size" not in problem(dialog)
+    assert dialog.shard_size == 6000
+    assert save_button(dialog).isEnabled()
+
+
+def test_to_split_makes_a_folder_of_the_name_and_back(dialog, tmp_path):
+    split(dialog, "6 kB")
+    assert dialog.path == tmp_path / "model-pruned"
+    dialog._path.setText(str(tmp_path / "a.pt"))
+    assert "the name of a single file" in problem(dialog)
+    assert not save_button(dialog).isEnabled()
+    dialog._path.setText(str(tmp_path / "b"))
+    dialog.findChild(QCheckBox).click()
+    assert dialog.path == tmp_path / "b.safetensors"
+    assert dialog.shard_size is None
+
+
+@pytest.mark.parametrize(("name", "reason"), [("", "Give the name"), ("model", "End its name in")])
+def test_a_name_that_means_no_file_says_so(dialog, tmp_path, name, reason):
+    dialog._path.setText(name and str(tmp_path / name))
+    assert reason in problem(dialog)
+    dialog._confirm()
+    assert dialog.isVisible()
+
+
+def test_a_form_that_cannot_be_written_says_why(make_dialog, model, told):
+    dialog = make_dialog(model, pruned=False)
+    assert told(dialog)["masks"] == "cannot be saved"
+    assert "no masks" not in problem(dialog)
+    choose(dialog, "masks")
+    assert "There are no masks to write" in problem(dialog)
+
+
+def test_a_recipe_that_cannot_be_carried_out_says_why(
+    make_dialog, model, workbench, make_step, qtbot
+):
+    failed = []
+    workbench.failed.connect(lambda *error: failed.append(error))
+    dialog = make_dialog(model, pruned=False)
+    dialog.reject()
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", "nothing.here")))
+    dialog.show()
+    qtbot.waitUntil(lambda: "no parameter matches nothing.here" in problem(dialog))
+    assert not failed  # no box over the dialog
+
+
+def test_it_says_whether_the_disk_has_room(dialog, told, monkeypatch):
+    told(dialog)
+    for free, text in [(10**9, "1 GB free in"), (14_000, "No room: 14 kB free in")]:
+        usage = SimpleNamespace(free=free)
+        monkeypatch.setattr(save_dialog.shutil, "disk_usage", lambda _, usage=usage: usage)
+        choose(dialog, "masks")
+        choose(dialog, "finalized")
+        assert problem(dialog).startswith(text)
+
+
+def test_the_lines_that_load_it_are_shown_for_the_form_that_needs_them(dialog, told, tmp_path):
+    told(dialog)
+    lines = dialog.findChild(QPlainTextEdit)
+    assert not lines.isVisible()
+    choose(dialog, "reparametrized")
+    assert lines.isVisible()
+    dialog._path.setText(str(tmp_path / "new.pt"))
+    assert "folder / 'new.pt'" in lines.toPlainText()
+    [copy] = [b for b in dialog.findChildren(QPushButton) if b.text().replace("&", "") == "Copy"]
+    copy.click()
+    assert QApplication.clipboard().text() == lines.toPlainText()
+    assert f"Path('{tmp_path}')" in lines.toPlainText()
+    choose(dialog, "finalized")
+    assert not lines.isVisible()
+
+
+def test_a_new_file_is_saved_without_a_question(dialog, tmp_path, answer_box):
+    asked = answer_box("Cancel")
+    save_button(dialog).click()
+    assert dialog.result() == QDialog.DialogCode.Accepted
+    assert dialog.path == tmp_path / "model-pruned.safetensors"
+    assert not dialog.replaces
+    assert not asked
+
+
+@pytest.mark.parametrize(("button", "result"), [("Replace", 1), ("Cancel", 0)])
+def test_replacing_a_file_is_confirmed_once(dialog, tmp_path, answer_box, button, result):
+    (tmp_path / "model-pruned.safetensors").touch()
+    asked = answer_box(button)
+    dialog._confirm()
+    assert dialog.result() == result
+    assert dialog.replaces == bool(result)
+    assert asked == ["model-pruned.safetensors exists already. Replace?"]
+
+
+def test_replacing_the_open_checkpoint_says_that_its_weights_go(
+    dialog, tmp_path, model, monkeypatch
+):
+    said = []
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: said.append(box.informativeText()))
+    for path in (model, tmp_path / "model-pruned.safetensors"):
+        path.touch()
+        dialog._path.setText(str(path))
+        dialog._confirm()
+    warnings = ["This is the checkpoint that is open" in text for text in said]
+    assert warnings == [True, False]
+
+
+def test_replacing_the_lines_beside_it_is_confirmed_too(dialog, tmp_path, answer_box):
+    (tmp_path / "load_model_pruned_safetensors.py").write_text("mine")
+    asked = answer_box("Cancel")
+    choose(dialog, "reparametrized")
+    dialog._confirm()
+    assert asked == ["load_model_pruned_safetensors.py exists already. Replace?"]
+    choose(dialog, "finalized")
+    dialog._confirm()
+    assert len(asked) == 1
+
+
+def test_replacing_what_is_in_a_folder_is_confirmed_too(dialog, tmp_path, answer_box):
+    split(dialog, "6 kB")
+    folder = tmp_path / "model-pruned"
+    folder.mkdir()
+    asked = answer_box("Cancel")
+    (folder / "model.safetensors").touch()
+    dialog._confirm()
+    assert dialog.isVisible()
+    (folder / "model.safetensors").unlink()
+    dialog._confirm()
+    assert dialog.result() == QDialog.DialogCode.Accepted
+    assert len(asked) == 1
+
+
+def test_the_input_itself_may_be_the_output(dialog, told, save, model, answer_box):
+    answer_box("Replace")
+    dialog._path.setText(str(model))
+    shown = told(dialog)["finalized"]
+    dialog._confirm()
+    assert f"{save(dialog):,} bytes" == shown
+    with open_checkpoint(model) as pruned:
+        assert int((pruned.read("a.weight") == 0).sum()) == 600
+
+
+def test_cancel_writes_nothing_and_leaves_nothing_to_be_worked_out(
+    qtbot, workbench, open_file, model, tmp_path
+):
+    open_file(model)
+    before = {path.name for path in tmp_path.iterdir()}
+    dialog = SaveDialog(workbench, pruned_path(model))
+    dialog.show()
+    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    assert dialog.result() == QDialog.DialogCode.Rejected
+    dialog.deleteLater()
+    QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
+        workbench.resolve()  # by then whatever comes of the sizes has come
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("drafted", [True, False])
+def test_it_says_that_what_is_only_previewed_is_not_saved(
+    make_dialog, model, workbench, make_step, drafted
+):
+    dialog = make_dialog(model)
+    if drafted:
+        workbench.set_draft(make_step("l1_unstructured", "*.weight", amount=0.9))
+        dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
+    said = [message.text() for message in dialog.findChildren(Message)]
+    assert any("previews is not saved" in text for text in said) is drafted

@@ -1,0 +1,143 @@
+"""The dialog of settings."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox, QDialog, QSpinBox, QWidget
+
+from prune_gui.gui.dialogs.save import SaveDialog
+from prune_gui.gui.dialogs.settings import SettingsDialog
+from prune_gui.session import Settings
+from prune_gui.worker import Job
+
+OTHERS = {
+    "theme": "dark",
+    "language": "zh_CN",
+    "threads": 3,
+    "picture_memory": 256,
+    "form": "masks",
+    "white_pictures": True,
+    "keep_unsaved": False,
+}
+
+
+@pytest.fixture
+def dialog(window, qtbot):
+    window.acts["settings"].trigger()
+    found = window.findChild(SettingsDialog)
+    threads = torch.get_num_threads()
+    yield found
+    found.close()
+    torch.set_num_threads(threads)  # for threads to come, of the engines of other tests
+
+
+def choose(dialog, name, value):
+    field = getattr(dialog, name)
+    if isinstance(field, QComboBox):
+        field.setCurrentIndex(field.findData(value))
+    elif isinstance(field, QSpinBox):
+        field.setValue(value)
+    else:
+        field.setChecked(value)
+
+
+@pytest.mark.parametrize(("name", "value"), OTHERS.items())
+def test_a_change_is_kept_at_once_and_changes_nothing_else(dialog, window, name, value):
+    choose(dialog, name, value)
+    assert window.commands.settings == Settings(**{name: value})
+    assert Settings.load() == Settings(**{name: value})
+
+
+def test_a_file_opened_meanwhile_stays_among_the_recent_ones(dialog, window, tmp_path):
+    window.commands.preferences.remember(tmp_path / "a.pt")
+    choose(dialog, "form", "masks")
+    assert Settings.load().recent == (str(tmp_path / "a.pt"),)
+
+
+def test_it_shows_the_settings_as_they_are_and_those_of_the_start_again(qtbot):
+    dialog = SettingsDialog(Settings(**OTHERS))
+    qtbot.addWidget(dialog)
+    told = {}
+    dialog.changed.connect(lambda name, value: told.update({name: value}))
+    assert dialog.theme.currentText() == "Dark"
+    assert dialog.threads.text() == "3"
+    assert dialog.picture_memory.text() == "256 MB"
+    assert dialog.form.currentText() == "Masks"
+    assert dialog.white_pictures.isChecked()
+    assert not dialog.keep_unsaved.isChecked()
+    dialog.restore.click()
+    assert told == {name: getattr(Settings(), name) for name in OTHERS}
+    assert dialog.threads.text() == "Automatic"
+
+
+def test_the_appearance_changes_behind_the_dialog_and_in_the_menu(dialog, window, qtbot):
+    light = window.palette().window().color().lightness()
+    choose(dialog, "theme", "dark")
+    qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
+    assert window.acts["theme_dark"].isChecked()
+    choose(dialog, "theme", "light")
+
+
+def test_the_engine_takes_the_number_of_threads_without_a_restart(dialog, workbench, qtbot):
+    def threads_of_engine():
+        seen = []
+        workbench._run(Job("Looking", lambda _: torch.get_num_threads()), seen.append)
+        qtbot.waitUntil(lambda: bool(seen), timeout=60_000)
+        return seen[0]
+
+    usual = threads_of_engine()
+    choose(dialog, "threads", usual + 3)
+    assert threads_of_engine() == usual + 3
+    choose(dialog, "threads", 0)
+    assert threads_of_engine() == usual
+
+
+def test_pictures_that_there_is_no_more_room_for_are_forgotten(
+    dialog, demo_window, workbench, qtbot
+):
+    tiles = demo_window.views.mask_view._tiles
+    qtbot.waitUntil(lambda: tiles.nbytes > 0, timeout=60_000)
+    choose(dialog, "picture_memory", 0)
+    assert tiles.nbytes == 0
+    workbench.choose_beside(-1)
+    with qtbot.waitSignal(demo_window.views.mask_view.pictured, timeout=60_000):
+        demo_window.views.mask_view.refresh()
+    assert tiles.nbytes == 0
+
+
+def test_the_form_is_chosen_at_first_when_saving(dialog, demo_window, monkeypatch):
+    offered = []
+    monkeypatch.setattr(SaveDialog, "exec", lambda box: offered.append(box.form) or 0)
+    choose(dialog, "form", "reparametrized")
+    demo_window.acts["save_checkpoint"].trigger()
+    assert offered == ["reparametrized"]
+
+
+def test_every_field_has_a_name(dialog):
+    assert all(box.accessibleName() for kind in (QComboBox, QSpinBox) for box in find(dialog, kind))
+
+
+def find(dialog, kind) -> list[QWidget]:
+    return dialog.findChildren(kind)
+
+
+def test_a_number_that_is_half_typed_is_none(dialog, window, qtbot):
+    dialog.threads.setFocus()
+    dialog.threads.selectAll()
+    qtbot.keyClicks(dialog.threads, "12")
+    assert window.commands.settings.threads is None
+    qtbot.keyClick(dialog.threads, Qt.Key.Key_Tab)
+    assert window.commands.settings.threads == 12
+    choose(dialog, "threads", 0)
+
+
+def test_escape_closes_it(qtbot):
+    dialog = SettingsDialog(Settings())
+    qtbot.addWidget(dialog)
+    dialog.open()
+    closed = []
+    dialog.finished.connect(closed.append)
+    qtbot.keyClick(dialog, Qt.Key.Key_Escape)
+    assert closed == [QDialog.DialogCode.Rejected]

@@ -1,0 +1,271 @@
+"""Pictures and tables to files and to the clipboard, from the menus of the window."""
+
+import csv
+import io
+from xml.etree import ElementTree as ET
+
+import pytest
+from PySide6.QtCore import QPoint, QSaveFile, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
+from PySide6.QtWidgets import QApplication, QMenu
+
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.export import exporter
+from prune_gui.gui.views.view import ViewOf
+from prune_gui.gui.widgets.theme import DARK, LIGHT
+from prune_gui.session import Settings
+
+
+@pytest.fixture
+def pruned(demo_window, workbench, make_step, settle, qtbot):
+    """A window on the demo, with a step, looking at its first convolution."""
+    workbench.choose("features.conv2.weight")
+    workbench.edit(lambda session: session.add(make_step(amount=0.5)))
+    settle()
+    return demo_window
+
+
+@pytest.fixture
+def look_at(pruned, qtbot):
+    """Return what brings a view to the front, and waits for its picture."""
+
+    def bring(view: ViewOf) -> ViewOf:
+        pruned.views._tabs.setCurrentWidget(view)
+        bench = pruned.workbench
+        qtbot.waitUntil(
+            lambda: view.picture() is not None and not bench.bridge._waiting, timeout=60_000
+        )
+        return view
+
+    return bring
+
+
+@pytest.fixture
+def failures(workbench):
+    found = []
+    workbench.failed.disconnect()
+    workbench.failed.connect(lambda tried, error: found.append((tried, str(error))))
+    return found
+
+
+VIEWS = pytest.mark.parametrize(
+    "name",
+    [
+        "mask_view",
+        "weights_view",
+        "distribution_view",
+        "norms_view",
+        "layers_view",
+        "compare_view",
+    ],
+)
+
+
+@pytest.mark.slow
+@VIEWS
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_every_picture_is_saved_with_its_title(
+    pruned, look_at, name, suffix, tmp_path, monkeypatch
+):
+    view = look_at(getattr(pruned.views, name))
+    path = tmp_path / f"picture.{suffix}"
+    suggested = []
+    monkeypatch.setattr(
+        questions, "ask_picture_target", lambda _, wish: suggested.append(wish) or (path, 2)
+    )
+    pruned.acts["save_picture"].trigger()
+    title, what = view.caption()
+    assert suggested[0].suffix == ".png"
+    assert suggested[0].name.startswith(f"{title}_{what.partition(':')[0].lower()}")
+    if suffix == "svg":
+        assert title in "".join(ET.fromstring(path.read_bytes()).itertext())
+    else:
+        image = QImage(str(path))
+        assert image.width() > 2 * view.picture().width()
+        assert image.text("Title") == title
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.slow
+@VIEWS
+def test_every_picture_goes_to_the_clipboard(pruned, look_at, name):
+    QGuiApplication.clipboard().clear()
+    view = look_at(getattr(pruned.views, name))
+    pruned.acts["copy_picture"].trigger()
+    mime = QGuiApplication.clipboard().mimeData()
+    image = QImage(mime.imageData())
+    assert image.width() > view.picture().width()
+    across, down = range(0, image.width(), 3), range(0, image.height(), 3)
+    assert len({image.pixelColor(x, y).name() for x in across for y in down}) > 3
+    assert ET.fromstring(bytes(mime.data("image/svg+xml").data())) is not None
+    assert pruned.status._note.text() == "Copied the picture"
+
+
+def base(view):
+    return view.palette().color(QPalette.ColorRole.Base).name()
+
+
+@pytest.fixture
+def dark(pruned):
+    pruned.commands.use_theme("dark")
+    QGuiApplication.clipboard().clear()
+    yield pruned
+    pruned.commands.use_theme("light")
+
+
+def test_in_the_dark_a_picture_can_be_had_on_white(dark, look_at, qtbot):
+    view = look_at(dark.views.mask_view)
+    dark.acts["copy_picture"].trigger()
+    assert QGuiApplication.clipboard().image().pixelColor(1, 1) == QColor(DARK.background)
+    dark.acts["white_pictures"].trigger()
+    assert Settings.load().white_pictures
+    QGuiApplication.clipboard().clear()
+    dark.acts["copy_picture"].trigger()
+    qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull(), timeout=60_000)
+    image = QGuiApplication.clipboard().image()
+    shades = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, 700, 5)}
+    assert image.pixelColor(1, 1) == QColor(LIGHT.background)
+    assert LIGHT.steps[0] in shades
+    assert not {DARK.background, DARK.kept, DARK.steps[0]} & shades
+    assert base(view) == DARK.background
+
+
+def test_a_picture_on_white_that_is_cancelled_leaves_the_view_dark(
+    dark, look_at, qtbot, monkeypatch
+):
+    view, bridge = look_at(dark.views.norms_view), dark.workbench.bridge
+    dark.acts["white_pictures"].trigger()
+    submit = bridge._engine.submit
+
+    def submit_and_cancel(job):
+        ticket = submit(job)
+        bridge.cancel(ticket)
+        return ticket
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bridge._engine, "submit", submit_and_cancel)
+        dark.acts["copy_picture"].trigger()
+        assert base(view) == LIGHT.background
+        qtbot.waitUntil(lambda: base(view) == DARK.background, timeout=60_000)
+    assert QGuiApplication.clipboard().image().isNull()
+
+
+def read(text, separator=","):
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+
+
+def saved_table(window, tmp_path, monkeypatch, action="save_table"):
+    path = tmp_path / "table.csv"
+    monkeypatch.setattr(questions, "ask_table_target", lambda *_: path)
+    window.acts[action].trigger()
+    return read(path.read_bytes().decode())
+
+
+def test_the_bins_are_saved_to_the_last_bit(pruned, look_at, tmp_path, monkeypatch):
+    view = look_at(pruned.views.distribution_view)
+    found = view._picture_shown
+    lines = saved_table(pruned, tmp_path, monkeypatch)
+    assert [float(line["from"]) for line in lines] == found.edges[:-1].tolist()
+    assert [float(line["to"]) for line in lines] == found.edges[1:].tolist()
+    counts = [[int(line[title]) for line in lines] for title in list(lines[0])[2:]]
+    assert counts == found.counts.tolist()
+    assert list(lines[0])[2:] == ["kept", "step 1: L1 unstructured"]
+
+
+def test_the_channels_are_saved_in_the_order_shown(pruned, look_at, tmp_path, monkeypatch):
+    view = look_at(pruned.views.norms_view)
+    view._sorted.click()
+    look_at(view)
+    lines = saved_table(pruned, tmp_path, monkeypatch)
+    norms = [float(line["2-norm"]) for line in lines]
+    assert norms == sorted(view._row.measured.norms.tolist())
+    assert [int(line["channel"]) for line in lines] == view._row.order.tolist()
+    assert {line["dead"] for line in lines} == {"False"}
+
+
+def test_the_parameters_that_the_tree_shows_are_saved(pruned, tmp_path, monkeypatch):
+    pruned.tree.filter.setText("conv")
+    lines = saved_table(pruned, tmp_path, monkeypatch, "save_modules")
+    assert [line["name"] for line in lines] == [f"features.conv{i}.weight" for i in (1, 2, 3)]
+    counts = pruned.workbench.shown.counts
+    for line in lines:
+        assert (int(line["pruned"]), int(line["entries"])) == counts[line["name"]]
+    assert lines[0]["shape"] == "16 x 1 x 3 x 3"
+    pruned.tree.filter.clear()
+    assert len(list(pruned.tree.table().rows)) == 22
+
+
+def test_a_table_goes_to_the_clipboard_as_cells_and_as_csv(pruned, look_at):
+    view = look_at(pruned.views.layers_view)
+    pruned.acts["copy_table"].trigger()
+    mime = QGuiApplication.clipboard().mimeData()
+    cells = read(mime.text(), "\t")
+    assert cells == read(bytes(mime.data("text/csv").data()).decode())
+    assert len(cells) == len(list(view.table().rows))
+    assert pruned.status._note.text() == "Copied the table"
+
+
+def test_what_there_is_not_cannot_be_taken(window, pruned, look_at):
+    look_at(pruned.views.mask_view)
+    assert pruned.acts["copy_picture"].isEnabled()
+    assert not pruned.acts["save_table"].isEnabled()
+    look_at(pruned.views.norms_view)
+    assert pruned.acts["save_table"].isEnabled()
+    pruned.workbench.choose("features.bn1.num_batches_tracked")
+    assert not pruned.acts["copy_picture"].isEnabled()
+    assert not pruned.acts["save_table"].isEnabled()
+
+
+def test_every_view_and_the_tree_offer_it_in_a_menu_of_their_own(pruned, qtbot):
+    for view in pruned.views._views():
+        assert view.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu
+        assert pruned.acts["copy_picture"] in view.actions()
+        assert pruned.acts["save_table"] in view.actions()
+    pruned.tree.tree.clearSelection()
+    pruned.tree._show_menu(QPoint(5, 5))
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    assert pruned.acts["save_modules"] in menu.actions()
+    menu.close()
+
+
+@pytest.mark.parametrize("there", [b"old", None])
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, there, monkeypatch):
+    path = tmp_path / "a.csv"
+    if there:
+        path.write_bytes(there)
+    exporter.write(path, b"new")
+    assert path.read_bytes() == b"new"
+    monkeypatch.setattr(QSaveFile, "write", lambda *_: 1)
+    with pytest.raises(PruneGuiError, match=r"a\.csv was not written: .*Save it elsewhere"):
+        exporter.write(path, b"newer")
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_cannot_be_written_is_one_clear_message(
+    pruned, look_at, failures, tmp_path, monkeypatch
+):
+    look_at(pruned.views.norms_view)
+    nowhere = tmp_path / "no folder" / "a.csv"
+    monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere)
+    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (nowhere, 1))
+    pruned.acts["save_table"].trigger()
+    pruned.acts["save_picture"].trigger()
+    assert [tried for tried, _ in failures] == ["Saving the table", "Saving the picture"]
+    assert all(str(nowhere) in text for _, text in failures)
+
+
+def test_nothing_is_written_if_no_file_is_named(pruned, look_at, monkeypatch, tmp_path):
+    look_at(pruned.views.norms_view)
+    monkeypatch.setattr(questions, "ask_table_target", lambda *_: None)
+    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: None)
+    monkeypatch.setattr(exporter, "write", lambda *_: pytest.fail("written"))
+    pruned.acts["save_table"].trigger()
+    pruned.acts["save_picture"].trigger()
+
+
+def test_a_name_becomes_one_of_a_file():
+    assert exporter._file_name("a/b\\c: d.weight mask") == "a_b_c__d.weight_mask"
+    assert len(exporter._file_name("x" * 500)) == exporter.LONGEST_NAME

@@ -1,0 +1,323 @@
+"""The form of a method's parameters."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import QLocale
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
+
+from prune_gui.gui.formatting import ranges
+from prune_gui.gui.panels.draft.amount_field import AmountField
+from prune_gui.gui.panels.draft.form import MethodForm, _place, summary
+from prune_gui.gui.runtime.locale import plain
+from prune_gui.language import SOURCE, use_language
+from prune_gui.pruning.methods import METHODS, ScoredMethod
+
+amounts = st.floats(0, 1) | st.integers(0, 2**40)
+scopes = st.sampled_from(["local", "global"])
+parts = st.sampled_from(["remaining", "total", "reach"])
+seeds = st.integers(-(2**62), 2**62)
+files = st.none() | st.sampled_from(["scores.safetensors", "/a folder/b.pt"])
+norms = st.integers(0, 9) | st.sampled_from([0.5, math.inf, -math.inf, 2.0, "fro", "nuc"])
+dims = st.integers(-4, 4)
+ranked = {"amount": amounts, "scope": scopes, "amount_of": parts}
+overall = {"amount": amounts, "amount_of": parts, "max_sparsity": st.floats(0, 1)}
+channels = {"amount": amounts, "dim": dims, "amount_of": parts}
+PARAMETERS = {
+    "l1_unstructured": ranked | {"importance": files},
+    "ln_structured": channels | {"n": norms, "importance": files},
+    "lamp": overall | {"importance": files},
+    "erk": overall | {"moved_from": files},
+    "threshold": {
+        "value": st.floats(0, 1e300),
+        "relative_to": st.sampled_from(["absolute", "std"]),
+        "moved_from": files,
+    },
+    "n_m": {
+        "n": st.integers(0, 4),
+        "m": st.integers(4, 2**40),
+        "dim": dims,
+        "flatten": st.booleans(),
+        "tail": st.sampled_from(["refuse", "keep"]),
+        "importance": files,
+    },
+    "block": {
+        "amount": amounts,
+        "height": st.integers(1, 64),
+        "width": st.integers(1, 64),
+        "n": norms,
+        "scope": scopes,
+        "max_sparsity": st.floats(0, 1),
+    },
+    "channels": {
+        "channels": st.lists(st.integers(0, 99), min_size=1, unique=True),
+        "dim": dims,
+    },
+    "random_unstructured": ranked | {"seed": seeds},
+    "random_structured": channels | {"seed": seeds},
+    "custom_from_mask": {"mask": files.filter(bool)},
+    "identity": {},
+}
+
+
+@pytest.fixture
+def form(qtbot):
+    made = MethodForm()
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.fixture
+def decimal_comma(qapp):
+    QLocale.setDefault(QLocale("de_DE"))
+    use_language(SOURCE, group=".", point=",")
+    yield
+    use_language(SOURCE)
+    QLocale.setDefault(QLocale.system())
+
+
+def message(form, field):
+    return form._messages[field].text()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_method_goes_through_the_form_unharmed(form, name, data):
+    parameters = data.draw(st.fixed_dictionaries(PARAMETERS[name]))
+    method = METHODS[name].model_validate(parameters)
+    form.show_method(method)
+    assert form.method() == method
+    assert {f: type(v) for f, v in form.method()} == {f: type(v) for f, v in method}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_a_sentence_and_a_row_for_each_parameter(form, name):
+    assert summary(METHODS[name]).endswith(".")
+    form.use(METHODS[name])
+    own_first = sorted(METHODS[name].model_fields, key=ScoredMethod.model_fields.__contains__)
+    assert list(form._fields) == own_first
+
+
+def test_what_two_methods_have_in_common_is_kept(form):
+    form.show_method(METHODS["l1_unstructured"](amount=0.3, amount_of="total", scope="global"))
+    form.use(METHODS["random_structured"])
+    assert form.method() == METHODS["random_structured"](
+        amount=0.3, amount_of="total", scope="global"
+    )
+
+
+def test_what_nobody_changed_is_as_the_method_has_it_by_default(form):
+    form.use(METHODS["ln_structured"])
+    form.use(METHODS["n_m"])
+    assert form.method() == METHODS["n_m"]()
+
+
+def test_what_means_something_else_to_another_method_is_not_kept(form):
+    form.show_method(METHODS["l1_unstructured"](scope="row", amount=0.25))
+    form.use(METHODS["ln_structured"])
+    form._fields["n"].set_value("inf")
+    assert form.method() == METHODS["ln_structured"](amount=0.25, n="inf")
+    form.use(METHODS["n_m"])
+    assert form.method() == METHODS["n_m"]()
+
+
+def test_a_threshold_is_typed(form):
+    form.use(METHODS["threshold"])
+    assert form.method() is None
+    assert message(form, "value") == "Still needed."
+    for text, value in {"1": 1.0, " 0.25": 0.25, "1e-3": 0.001}.items():
+        form._fields["value"]._line.setText(text)
+        assert form.method() == METHODS["threshold"](value=value)
+    for text in ("", "-1", "nan", "little"):
+        form._fields["value"]._line.setText(text)
+        assert form.method() is None
+        assert message(form, "value")
+
+
+@pytest.mark.usefixtures("decimal_comma")
+def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_person(form):
+    form.show_method(METHODS["threshold"](value=0.125))
+    line = form._fields["value"]._line
+    assert line.text() == "0,125"
+    for text, value in {"0,5": 0.5, "0.25": 0.25, "1,5e-3": 0.0015, "1.125": 1.125}.items():
+        line.setText(text)
+        assert form.method() == METHODS["threshold"](value=value)
+
+
+def test_another_persons_decimal_sign_is_refused_rather_than_taken_for_thousands(form):
+    form.use(METHODS["threshold"])
+    form._fields["value"]._line.setText("0,5")
+    assert form.method() is None
+    assert message(form, "value")
+
+
+@pytest.mark.usefixtures("decimal_comma")
+@given(norms)
+def test_a_norm_is_typed_as_it_is_shown_with_a_decimal_comma(norm):
+    method = METHODS["ln_structured"](n=norm)
+    form = MethodForm()
+    form.show_method(method)
+    box = form._fields["n"].findChild(QComboBox)
+    shown = box.currentText()
+    box.setEditText("")
+    box.setEditText(shown)
+    assert form.method() == method
+    form.deleteLater()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["m is at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
+)
+def test_a_problem_is_told_below_its_field_in_any_language(text):
+    assert _place(METHODS["n_m"], (), text) == "m"
+
+
+@pytest.mark.parametrize(
+    ("label", "name"), [("Amo&unt", "Amount"), ("剪枝量(&U)", "剪枝量"), ("Width", "Width")]
+)
+def test_a_field_is_called_by_its_label_without_the_key(label, name):
+    assert plain(label) == name
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, unique=True))
+def test_channels_are_typed_as_they_are_shown(channels):
+    assert METHODS["channels"](channels=ranges(tuple(channels))).channels == tuple(channels)
+
+
+def test_channels_are_shown_as_ranges_and_typed_as_such(form):
+    form.show_method(METHODS["channels"](channels=(3, 7, 12, 13, 14, 20, 21)))
+    line = form._fields["channels"]._line
+    assert line.text() == "3, 7, 12-14, 20, 21"
+    line.setText("0-2, 9")
+    assert form.method() == METHODS["channels"](channels=(0, 1, 2, 9))
+    line.setText("0-2, x")
+    assert form.method() is None
+    assert message(form, "channels").startswith("'x' names no channels")
+
+
+def test_a_problem_of_two_fields_is_told_below_the_second(form):
+    form.use(METHODS["l1_unstructured"])
+    form._fields["importance"]._line.setText("scores.pt")
+    form._fields["moved_from"]._line.setText("before.pt")
+    assert form.method() is None
+    assert "exclude each other" in message(form, "moved_from")
+    assert message(form, "importance") == ""
+
+
+def test_a_group_smaller_than_what_stays_of_it_is_told_below_its_size(form):
+    form.use(METHODS["n_m"])
+    form._fields["n"]._box.setValue(5)
+    assert form.method() is None
+    assert "m is at least n" in message(form, "m")
+
+
+def test_a_file_still_needed_is_asked_for_below_its_field(form):
+    form.use(METHODS["custom_from_mask"])
+    assert form.method() is None
+    assert message(form, "mask") == "Still needed."
+    form._fields["mask"]._line.setText("masks.pt")
+    assert form.method() is not None
+    assert message(form, "mask") == ""
+
+
+def test_a_norm_that_is_none_is_refused_in_the_words_of_its_description(form):
+    form.use(METHODS["ln_structured"])
+    form._fields["n"].findChild(QComboBox).setEditText("two")
+    assert form.method() is None
+    assert message(form, "n") == "The norm's order p: a number, inf, -inf, fro or nuc."
+
+
+def test_every_change_of_a_field_is_told(form, qtbot):
+    form.use(METHODS["ln_structured"])
+    for field, change in {
+        "amount": lambda f: f.findChild(QSlider).setValue(200),
+        "dim": lambda f: f._box.setValue(1),
+        "n": lambda f: f._box.setEditText("inf"),
+        "importance": lambda f: f._line.setText("scores.pt"),
+        "amount_of": lambda f: f._box.activated.emit(0),
+    }.items():
+        with qtbot.waitSignal(form.changed):
+            change(form._fields[field])
+    assert form.method() == METHODS["ln_structured"](
+        amount=0.2, dim=1, n="inf", importance="scores.pt"
+    )
+
+
+class TestAmount:
+    @pytest.fixture
+    def field(self, qtbot):
+        made = AmountField("entry")
+        qtbot.addWidget(made)
+        made.show()
+        return made
+
+    def test_slider_and_box_follow_each_other(self, field):
+        slider, box = field.findChild(QSlider), field.findChild(QDoubleSpinBox)
+        slider.setValue(125)
+        assert (field.value(), box.text()) == (0.125, "12.5")
+        box.setValue(37.5)
+        assert (field.value(), slider.value()) == (0.375, 375)
+
+    def test_typing_is_not_disturbed(self, field, qtbot):
+        box = field.findChild(QDoubleSpinBox)
+        box.setFocus()
+        box.selectAll()
+        qtbot.keyClicks(box, "12.05")
+        assert box.text() == "12.05"
+        assert field.value() == pytest.approx(0.1205)
+
+    @pytest.mark.parametrize("typed", ["0,5", "0.5", "00.50"])
+    def test_a_comma_and_a_point_are_both_the_decimal_sign_of_a_share(self, field, qtbot, typed):
+        box = field.findChild(QDoubleSpinBox)
+        box.selectAll()
+        qtbot.keyClicks(box, typed)
+        assert field.value() == pytest.approx(0.005)
+
+    @pytest.mark.usefixtures("decimal_comma")
+    @pytest.mark.parametrize("typed", ["12,05", "12.05"])
+    def test_a_share_has_the_decimal_sign_of_the_person(self, qtbot, typed):
+        field = AmountField("entry")
+        qtbot.addWidget(field)
+        box = field.findChild(QDoubleSpinBox)
+        field.set_value(0.125)
+        assert box.text() == "12,5"
+        box.selectAll()
+        qtbot.keyClicks(box, typed)
+        assert box.text() == "12,05"
+        assert field.value() == pytest.approx(0.1205)
+
+    def test_a_number_of_units_is_no_share(self, field):
+        kind = field.findChild(QComboBox)
+        assert [kind.itemText(i) for i in range(2)] == ["%", "entries"]
+        kind.setCurrentIndex(1)
+        kind.activated.emit(1)
+        assert field.value() == 1
+        assert isinstance(field.value(), int)
+        assert field.findChild(QSlider).isHidden()
+        field.findChild(QDoubleSpinBox).setValue(5_000_000_000)
+        assert field.value() == 5_000_000_000
+        kind.activated.emit(0)
+        assert field.value() == 0.5
+
+
+def test_digits_of_any_script_are_read_as_the_numbers_that_they_are(form):
+    form.use(METHODS["l1_unstructured"])
+    amount, most = form._fields["amount"], form._fields["max_sparsity"]
+    amount._box.selectAll()
+    amount._box.lineEdit().insert("۶۰")
+    assert amount.value() == 0.6
+    assert amount._box.text() == "60"
+    most._line.clear()
+    most._line.insert("٠٫٩")  # noqa: RUF001
+    assert form.method().max_sparsity == 0.9
+    form.use(METHODS["n_m"])
+    keep = form._fields["n"]
+    keep._box.selectAll()
+    keep._box.lineEdit().insert("३")
+    assert (keep.value(), keep._box.text()) == (3, "3")

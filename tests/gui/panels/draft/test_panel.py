@@ -1,0 +1,420 @@
+"""The form of the draft, and the stack that it adds to."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+
+import pytest
+import torch
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtWidgets import QComboBox, QSlider
+from safetensors.torch import save_file
+
+from prune_gui.gui.panels.stack.model import StepRole
+from prune_gui.recipe.selector import patterns_in
+
+
+@pytest.fixture
+def draft(demo_window, qtbot):
+    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
+    return demo_window.draft
+
+
+def outcome(draft):
+    return draft._outcome.text()
+
+
+def slide(draft, percent):
+    draft.form._fields["amount"].findChild(QSlider).setValue(percent * 10)
+
+
+def test_nothing_is_drafted_until_something_is_changed(draft, workbench, settle):
+    assert workbench.draft is None
+    assert not draft.commit.isEnabled()
+    slide(draft, 25)
+    assert draft.preview.isChecked()
+    settle()
+    assert workbench.draft_number == 1
+    assert outcome(draft) == "Zeroes 22,340 of 89,360 (25.0 %)."
+
+
+def test_adding_a_step_ends_the_draft_so_that_it_does_not_count_twice(draft, workbench, settle):
+    slide(draft, 40)
+    settle()
+    draft.add()
+    assert workbench.draft is None
+    assert not draft.preview.isChecked()
+    settle()
+    assert [step.method.amount for step in workbench.session.steps] == [0.4]
+    assert workbench.shown.total[0] == 35_744
+
+
+def test_a_step_is_added_only_once_its_outcome_is_known(draft, workbench, settle):
+    slide(draft, 40)
+    draft.add()
+    assert workbench.session.steps == ()
+    settle()
+    draft.add()
+    assert len(workbench.session.steps) == 1
+
+
+def test_what_is_said_of_a_draft_stays_until_it_is_known_what_to_say(draft, settle):
+    draft.form.set_value("amount_of", "reach")
+    draft.form.set_value("max_sparsity", 0.3)
+    settle()
+    messages = (draft._outcome, draft._remarks)
+    said = [message.text() for message in messages]
+    assert all(said)
+    slide(draft, 80)
+    assert [message.text() for message in messages] == said
+    assert all(message._fading.isActive() for message in messages)
+    settle()
+    assert draft._remarks.text() != said[1]
+    assert not any(message._fading.isActive() for message in messages)
+
+
+def test_the_form_stays_where_it_is_when_the_selection_moves(demo_window, draft, qtbot):
+    tree, targets = demo_window.tree, draft.targets
+    places, texts = set(), set()
+    for name in ("classifier.output", "features", "classifier.hidden.bias"):
+        before = targets.count.text()
+        tree.tree.setCurrentIndex(tree._model.find(name))
+        qtbot.waitUntil(lambda before=before: targets.count.text() != before)
+        draft.grab()  # has the form laid out
+        texts.add(targets.count.text().count(";"))
+        places.add((targets.height(), draft._outcome.y(), draft.preview.y()))
+    assert texts == {0, 1}
+    assert len(places) == 1
+
+
+def test_a_step_that_cannot_be_carried_out_says_why_and_is_not_added(draft, workbench, settle):
+    draft.targets.line.clear()
+    draft.targets.line.insert("features.bn1.weight")
+    draft.targets.line.textEdited.emit("")
+    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
+    draft.method.activated.emit(1)
+    settle()
+    assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
+    assert not draft.commit.isEnabled()
+
+
+def test_what_other_steps_pruned_is_said_too(draft, workbench, settle):
+    slide(draft, 40)
+    settle()
+    draft.add()
+    draft.preview.setChecked(True)
+    settle()
+    assert outcome(draft).endswith("With the other steps, 64.0 % of the targets are pruned.")
+
+
+def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("classifier.output"))
+    qtbot.waitUntil(lambda: draft.targets.patterns() == ("classifier.output.weight",))
+    qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 entries")
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "*.bias")
+    assert not draft.targets.following.isChecked()
+    qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 entries")
+    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    assert draft.targets.patterns() == ("*.bias",)
+    draft.targets.following.click()
+    qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+
+
+def test_looking_at_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
+    qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+    assert workbench.chosen == "features.conv1.weight"
+    assert workbench.draft is None
+
+
+def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
+    tree = demo_window.tree
+    tree.tree.setCurrentIndex(tree._model.find("features.conv2"))
+    assert workbench.chosen == "features.conv2.weight"
+    tree.tree.setCurrentIndex(tree._model.find("features"))
+    assert workbench.chosen == "features.conv2.weight"
+
+
+def test_an_outcome_that_was_cancelled_says_how_to_get_it(draft, workbench, qtbot, settle):
+    gate = threading.Event()
+    workbench.look("gate", lambda monitor: gate.wait(20), lambda _: None)
+    slide(draft, 30)
+    with qtbot.waitSignal(workbench.resolving_stopped):
+        workbench.bridge.cancel(workbench._resolving)
+    assert "F5" in outcome(draft)
+    gate.set()
+    workbench.resolve()
+    settle()
+    assert outcome(draft).startswith("Zeroes")
+
+
+def test_no_targets_are_no_draft(draft, workbench):
+    slide(draft, 10)
+    draft.targets.line.clear()
+    draft.targets.line.textEdited.emit("")
+    assert workbench.draft is None
+    assert outcome(draft) == "Choose parameters, or type globs."
+
+
+def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench, settle, make_step):
+    first, second = make_step(amount=0.5), make_step(amount=0.25)
+    workbench.edit(lambda session: session.add(first))
+    workbench.edit(lambda session: session.add(second))
+    draft.edit(0)
+    assert draft.commit.text() == "Appl&y"
+    slide(draft, 20)
+    settle()
+    assert workbench.draft_number == 1
+    assert len(workbench.shown.recipe.steps) == 2
+    draft.add()
+    assert [step.method.amount for step in workbench.session.steps] == [0.2, 0.25]
+    assert workbench.session.history.undo_label == "Edit step 1"
+    assert not draft.editing
+
+
+def test_the_form_shows_that_it_has_the_focus_when_a_step_is_edited(
+    demo_window, draft, workbench, make_step, qtbot
+):
+    workbench.edit(lambda session: session.add(make_step()))
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    demo_window.stack.list.setFocus()
+    demo_window.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange, False)
+    draft.edit(0)
+    assert draft.method.hasFocus()
+    assert demo_window.testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
+
+
+def test_escape_leaves_an_edited_step_as_it_is(draft, workbench, make_step, qtbot):
+    workbench.edit(lambda session: session.add(make_step()))
+    before = workbench.session.steps
+    draft.edit(0)
+    draft.form.set_amount(0.9)
+    qtbot.keyClick(draft.method, Qt.Key.Key_Escape)
+    assert not draft.editing
+    assert workbench.draft is None
+    assert workbench.session.steps == before
+
+
+def test_editing_ends_when_the_step_is_changed_otherwise(draft, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step()))
+    draft.edit(0)
+    workbench.edit(lambda session: session.remove(0))
+    assert not draft.editing
+    assert workbench.draft is None
+
+
+def test_the_first_of_several_broken_steps_can_be_mended(draft, workbench, settle, make_step):
+    for _ in range(2):
+        workbench.edit(lambda s: s.add(make_step("ln_structured", "*.conv1.weight", dim=9)))
+    draft.edit(0)
+    draft.form._fields["dim"]._box.setValue(0)
+    settle()
+    assert draft.commit.isEnabled()
+    assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()
+    draft.add()
+    settle()
+    assert workbench.resolved.error.step == 2
+
+
+def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_checkpoint):
+    workbench.choose("features.conv2.weight")
+    slide(draft, 10)
+    settle()
+    weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
+    threshold = float(weights.flatten().sort().values[999])
+    draft.cut_at(threshold)
+    qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
+
+
+def test_a_dragged_cut_is_the_threshold_of_a_step_that_has_one(draft, workbench, settle, qtbot):
+    workbench.choose("features.conv2.weight")
+    draft.method.setCurrentIndex(draft.method.findData("threshold"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    draft.form._fields["value"]._line.setText("0.01")
+    settle()
+    draft.cut_at(0.02)
+    qtbot.waitUntil(lambda: draft.form.method().value == 0.02)
+    settle()
+    below = workbench.session.checkpoint.read("features.conv2.weight").abs() < 0.02
+    assert torch.equal(~workbench.shown.mask("features.conv2.weight"), below)
+
+
+def test_a_cut_in_the_picture_of_the_parameter_before_is_let_go(draft, workbench, settle, qtbot):
+    slide(draft, 10)
+    settle()
+    before, failed = draft.form.method(), []
+    workbench.failed.connect(lambda *what: failed.append(what))
+    workbench.choose("features.bn1.num_batches_tracked")  # no target of the draft
+    draft.cut_at(0.02)
+    qtbot.waitUntil(lambda: not workbench.bridge._waiting)
+    assert not failed
+    assert draft.form.method() == before
+
+
+def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path):
+    scores = torch.arange(144.0).reshape(16, 1, 3, 3)
+    save_file({"features.conv1.weight": scores}, tmp_path / "scores.safetensors")
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "features.conv1.weight")
+    draft.form._fields["importance"]._line.setText(str(tmp_path / "scores.safetensors"))
+    settle()
+    kept = workbench.shown.mask("features.conv1.weight").flatten()
+    assert kept.tolist() == [False] * 72 + [True] * 72
+
+
+@pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
+def test_the_tab_key_goes_from_top_to_bottom(draft, method, qtbot):
+    draft.method.setCurrentIndex(draft.method.findData(method))
+    draft.method.activated.emit(draft.method.currentIndex())
+    qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
+    draft.targets.line.setFocus()
+    heights = []
+    while draft.focusWidget() is not draft.preview:
+        at = draft.focusWidget()
+        heights.append(at.mapTo(draft, at.rect().center()).y())
+        assert draft.focusNextChild()
+    same_row = draft.fontMetrics().height() // 2
+    assert all(lower > upper - same_row for upper, lower in pairwise(heights))
+    assert len(heights) > len(draft.form._fields)
+
+
+def test_commas_in_brackets_do_not_part_globs():
+    assert patterns_in(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
+    assert patterns_in("a.*  !*.bias !x[ !]y") == ("a.*", "!*.bias", "!x[ !]y")
+
+
+class TestStack:
+    @pytest.fixture
+    def stack(self, demo_window, workbench, make_step):
+        for amount in (0.1, 0.2, 0.3):
+            workbench.edit(lambda session, a=amount: session.add(make_step(amount=a)))
+        return demo_window.stack
+
+    @staticmethod
+    def amounts(workbench):
+        return [step.method.amount for step in workbench.session.steps]
+
+    def test_a_new_step_is_the_current_one(self, stack):
+        assert stack.current == 2
+
+    @pytest.mark.parametrize(
+        ("name", "left", "label", "current"),
+        [
+            ("move_up", [0.2, 0.1, 0.3], "Move step 2 to 1", 0),
+            ("move_down", [0.1, 0.3, 0.2], "Move step 2 to 3", 2),
+            ("duplicate", [0.1, 0.2, 0.2, 0.3], "Duplicate step 2", 2),
+            ("remove", [0.1, 0.3], "Remove step 2", 1),
+            ("switch_step", [0.1, 0.2, 0.3], "Switch off step 2", 1),
+            ("clear_stack", [], "Remove all steps", None),
+        ],
+    )
+    def test_each_act_is_one_undo(self, stack, demo_window, workbench, name, left, label, current):
+        stack.list.setCurrentIndex(stack._model.index(1))
+        demo_window.acts[name].trigger()
+        assert self.amounts(workbench) == left
+        assert demo_window.acts["undo"].text() == f"&Undo: {label}"
+        assert stack.current == current
+        demo_window.acts["undo"].trigger()
+        assert self.amounts(workbench) == [0.1, 0.2, 0.3]
+        assert demo_window.acts["redo"].text() == f"&Redo: {label}"
+
+    def test_the_ends_cannot_be_moved_over(self, stack, demo_window):
+        stack.list.setCurrentIndex(stack._model.index(0))
+        assert not demo_window.acts["move_up"].isEnabled()
+        stack.list.setCurrentIndex(stack._model.index(2))
+        assert not demo_window.acts["move_down"].isEnabled()
+
+    def test_space_switches_a_step_off_and_on(self, stack, workbench, qtbot):
+        stack.list.setFocus()
+        stack.list.setCurrentIndex(stack._model.index(1))
+        qtbot.keyClick(stack.list, Qt.Key.Key_Space)
+        assert [step.enabled for step in workbench.session.steps] == [True, False, True]
+        assert workbench.session.history.undo_label == "Switch off step 2"
+        qtbot.keyClick(stack.list, Qt.Key.Key_Space)
+        assert [step.enabled for step in workbench.session.steps] == [True, True, True]
+
+    @pytest.mark.parametrize(
+        ("row", "before", "left"), [(0, 3, [0.2, 0.3, 0.1]), (2, 0, [0.3, 0.1, 0.2])]
+    )
+    def test_a_dragged_step_is_moved(self, stack, workbench, row, before, left):
+        assert stack._model.moveRow(QModelIndex(), row, QModelIndex(), before)
+        assert self.amounts(workbench) == left
+        shown = [stack._model.index(i).data() for i in range(3)]
+        assert shown == [f"L1 unstructured, local, {amount * 100:.0f} %" for amount in left]
+
+    def test_each_step_tells_what_it_did(self, stack, settle):
+        settle()
+        told = [line.rpartition("\n")[2] for line in self.spoken(stack)]
+        assert told[0] == "zeroes 2,318 of 23,184 (10.0 %)"
+        assert told[2].startswith("zeroes 5,0")
+
+    def test_a_step_that_fails_says_so_itself_and_later_ones_wait(
+        self, stack, workbench, settle, make_step
+    ):
+        workbench.edit(lambda session: session.replace(1, make_step("identity", "nothing")))
+        settle()
+        told = [line.rpartition("\n")[2] for line in self.spoken(stack)]
+        assert told[1] == "no parameter matches nothing. Change the targets of the step."
+        assert told[2] == "waits for step 2"
+        workbench.edit(lambda session: session.switch(2, enabled=False))
+        settle()
+        assert self.spoken(stack)[2].rpartition("\n")[2] == "switched off"
+
+    @staticmethod
+    def spoken(stack):
+        role = Qt.ItemDataRole.AccessibleTextRole
+        return [stack._model.index(i).data(role) for i in range(3)]
+
+    def test_rows_come_and_go_one_by_one(self, stack, workbench, qtmodeltester):
+        qtmodeltester.check(stack._model)
+        removed = []
+        stack._model.rowsRemoved.connect(lambda _, first, last: removed.append((first, last)))
+        workbench.edit(lambda session: session.remove(1))
+        assert removed == [(1, 1)]
+
+    def test_double_click_loads_a_step_into_the_form(self, stack, demo_window):
+        stack.list.activated.emit(stack._model.index(1))
+        assert demo_window.draft.editing
+        kind = demo_window.draft.form._fields["amount"].findChild(QComboBox)
+        assert kind.currentText() == "%"
+        assert demo_window.draft.form.method().amount == 0.2
+
+    def test_a_card_says_what_a_step_could_not_do_and_has_room_for_it(
+        self, stack, workbench, make_step, settle
+    ):
+        step = make_step(amount=0.8, scope="global", max_sparsity=0.6, amount_of="reach")
+        workbench.edit(lambda session: session.add(step))
+        settle()
+        rows = [stack._model.index(row) for row in range(4)]
+        assert [index.data(StepRole.NOTES) for index in rows[:3]] == [[], [], []]
+        assert rows[3].data(StepRole.NOTES)[0].startswith("held at 60 % by max_sparsity")
+        stack.list.executeDelayedItemsLayout()
+        plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
+        assert noted == plain + stack.list.fontMetrics().height()
+
+
+def test_targets_may_say_what_a_parameter_is_and_half_a_condition_says_what_is_missing(
+    draft, qtbot
+):
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
+    assert "after size comes a number" in draft.targets.count.text()
+    assert draft.targets.patterns() == ()
+    qtbot.keyClicks(draft.targets.line, "1k")
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
+
+
+def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
+    line = draft.targets.line
+    line.setText("*.weight , !*conv1*")
+    line.setCursorPosition(len("*.weight "))
+    qtbot.keyClicks(line, "t")
+    words = line.completer()
+    qtbot.waitUntil(lambda: words.model().rowCount() > 0)
+    qtbot.keyClicks(line, "ype:con")
+    assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"

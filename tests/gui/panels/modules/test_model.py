@@ -1,0 +1,146 @@
+"""The tree of modules as a model."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtTest import QAbstractItemModelTester
+
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.gui.panels.modules.model import Column, TreeModel
+from prune_gui.session import ModuleIndex
+
+ROOT = QModelIndex()
+TENSORS = [
+    TensorInfo("embed.weight", (10, 4), "float32", aliases=("head.weight",)),
+    TensorInfo("embed.ids", (1, 10), "int64"),
+    *(
+        TensorInfo(f"layer.{i}.{part}", shape, "float32")
+        for i in (10, 2, 0)
+        for part, shape in {"query.weight": (4, 4), "query.bias": (4,)}.items()
+    ),
+    TensorInfo("layer", (2,), "float32"),
+]
+
+
+@pytest.fixture
+def model(qtbot):
+    made = TreeModel()
+    tester = QAbstractItemModelTester(
+        made, QAbstractItemModelTester.FailureReportingMode.Fatal, made
+    )
+    made.show(ModuleIndex(TENSORS))
+    yield made
+    del tester
+
+
+def names(model, parent=ROOT):
+    """Return the tree as nested dictionaries of names."""
+    rows = (model.index(row, 0, parent) for row in range(model.rowCount(parent)))
+    return {index.data(): names(model, index) for index in rows}
+
+
+def cell(model, path, column, role=Qt.ItemDataRole.DisplayRole):
+    index = model.find(path)
+    assert index.isValid()
+    return index.siblingAtColumn(column).data(role)
+
+
+def share(model, path):
+    return model.row(model.find(path)).share
+
+
+WHOLE = {
+    "embed": {"weight": {}, "ids": {}},
+    "layer": {number: {"query": {"weight": {}, "bias": {}}} for number in ("0", "2", "10")},
+}
+
+
+def test_modules_stand_in_the_order_of_the_file_and_numbers_in_their_own(model):
+    assert names(model) == WHOLE
+    assert list(names(model)["layer"]) == ["0", "2", "10"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "found"),
+    [
+        ("QUERY.w", 3, {"layer": {n: {"query": {"weight": {}}} for n in ("0", "2", "10")}}),
+        ("*.1?.*", 2, {"layer": {"10": {"query": {"weight": {}, "bias": {}}}}}),
+        ("*.bias", 3, {"layer": {n: {"query": {"bias": {}}} for n in ("0", "2", "10")}}),
+        ("bed.w", 1, {"embed": {"weight": {}}}),
+        ("nothing like it", 0, {}),
+        ("", 9, WHOLE),
+    ],
+)
+def test_a_filter_shows_matches_and_the_modules_above_them(model, text, number, found):
+    model.filter("weight")
+    assert model.filter(text) == (number, 9)
+    assert names(model) == found
+
+
+def test_a_module_adds_up_the_parameters_below_that_can_be_pruned(model):
+    counts = {t.name: (0, t.numel) for t in TENSORS if not t.not_prunable}
+    counts |= {"layer.0.query.weight": (8, 16), "layer.2.query.bias": (4, 4)}
+    model.count(counts)
+    assert cell(model, "layer.0", Column.SPARSITY) == "40.0 %"
+    assert share(model, "layer.2.query.bias") == 1.0
+    assert share(model, "layer.10") == 0.0
+    assert cell(model, "layer", Column.PARAMETERS) == "62"
+    assert cell(model, "embed.ids", Column.SPARSITY) == ""
+    assert share(model, "embed") == 0.0
+
+
+def test_new_counts_are_told_of_where_rows_were_made(model, qtbot):
+    names(model)
+    model.count({"embed.weight": (1, 40)})
+    changed = []
+    model.dataChanged.connect(lambda first, last: changed.append((first, last)))
+    model.count({"embed.weight": (40, 40)})
+    assert {(first.column(), last.column()) for first, last in changed} == {(1, 1)}
+    rows = sum(last.row() - first.row() + 1 for first, last in changed)
+    assert rows == 2 + 2 + 3 + 3 + 6
+    assert cell(model, "embed.weight", Column.SPARSITY) == "100.0 %"
+
+
+def test_a_tooltip_says_what_is_tied_and_what_cannot_be_pruned(model):
+    tied = cell(model, "embed.weight", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert tied == "embed.weight\n10 × 4, float32, 40 entries\ntied with head.weight"  # noqa: RUF001
+    whole = cell(model, "embed.ids", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert whole == "embed.ids\n1 × 10, int64, 10 entries\ncannot be pruned: integer"  # noqa: RUF001
+
+
+def test_the_kind_of_a_module_is_shown_as_inferred(model):
+    assert cell(model, "layer.0.query", Column.TYPE) == "Linear?"
+    assert cell(model, "layer.0", Column.TYPE) == ""
+    assert cell(model, "layer.0.query.bias", Column.TYPE) == "float32"
+    tip = cell(model, "layer.0.query", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert tip.splitlines()[-1] == "Linear: inferred from names and shapes"
+
+
+def test_a_tooltip_says_what_a_part_of_a_weight_is_for(qtbot):
+    model = TreeModel()
+    model.show(ModuleIndex([TensorInfo("w_v", (4, 4), "float32", role="direction of w")]))
+    tip = cell(model, "w_v", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert tip.splitlines()[-1] == "direction of w"
+
+
+def test_rows_are_made_when_their_module_is_opened(qtbot):
+    model = TreeModel()
+    model.show(ModuleIndex(TensorInfo(f"block.{i}.weight", (1,), "float32") for i in range(1000)))
+    assert model.hasChildren(model.index(0, 0))
+    made = len(model._rows)
+    assert made == 1
+    model.rowCount(model.index(0, 0))
+    assert len(model._rows) == made + 1000
+
+
+def test_what_is_pruned_looks_so_at_once(model):
+    changed = []
+    model.dataChanged.connect(lambda first, _: changed.append(Column(first.column())))
+    names(model)
+    model.count({"embed.weight": (0, 40)})
+    assert set(changed) == {Column.SPARSITY}
+    whole = model.row(model.find("embed.weight")).icon
+    model.count({"embed.weight": (3, 40)})
+    assert set(changed) == {Column.SPARSITY, Column.NAME}
+    assert model.row(model.find("embed.weight")).icon != whole

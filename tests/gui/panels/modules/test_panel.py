@@ -1,0 +1,120 @@
+"""The tree as the user filters it, and protects what is in it."""
+
+from __future__ import annotations
+
+import threading
+
+import torch
+from PySide6.QtCore import Qt
+from safetensors.torch import save_file
+
+from prune_gui.gui.panels.modules.model import LOCK
+from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import Step, select
+from prune_gui.session import ModuleIndex
+from prune_gui.session import module_index as outline_module
+
+
+def icon_of(tree, path: str) -> str:
+    model = tree._model
+    return model.row(model.find(path)).icon
+
+
+def test_a_filter_may_say_what_a_parameter_is(demo_window, qtbot):
+    tree = demo_window.tree
+    qtbot.keyClicks(tree.filter, "weight type:Linear")
+    assert tree._found.text() == "2 of 22 parameters"
+    assert tree._model.find("classifier.output.weight").isValid()
+    assert not tree._model.find("features.conv1.weight").isValid()
+
+
+def test_in_a_large_file_the_engine_looks_at_what_a_filter_is_about(
+    demo_window, workbench, qtbot, monkeypatch
+):
+    monkeypatch.setattr(outline_module, "LARGE", 0)
+    asked = []
+    monkeypatch.setattr(
+        type(workbench.session.outline),
+        "look",
+        lambda self, text, look=ModuleIndex.look: (
+            asked.append(threading.current_thread()),
+            look(self, text),
+        ),
+    )
+    tree = demo_window.tree
+    tree.filter.setText("weight type:Linear")
+    qtbot.waitUntil(lambda: tree._found.text() == "2 of 22 parameters")
+    assert asked
+    assert threading.main_thread() not in asked
+    assert not tree._model.find("features.conv1.weight").isValid()
+    tree.filter.setText("bias type:Linear")  # known by now
+    assert tree._found.text() == "2 of 22 parameters"
+    assert len(asked) == 1
+
+
+def test_half_a_condition_leaves_the_tree_as_it_is_and_says_what_is_missing(demo_window, qtbot):
+    tree = demo_window.tree
+    tree.filter.setText("conv1 weight")
+    qtbot.keyClicks(tree.filter, " ")
+    tree.filter.insert("sparsity>")
+    assert "after sparsity comes a number" in tree._found.text()
+    assert tree._model.find("features.conv1.weight").isValid()
+    assert not tree._model.find("features.conv2.weight").isValid()
+
+
+def test_what_is_protected_has_a_lock_and_keeps_its_weights_until_that_is_undone(
+    demo_window, workbench, qtbot
+):
+    tree, name = demo_window.tree, "features.conv2.weight"
+    step = Step(method=METHODS["l1_unstructured"](), targets=("*conv*.weight",))
+    with qtbot.waitSignal(workbench.resolved_changed):
+        workbench.edit(lambda session: session.add(step))
+    tree.tree.setCurrentIndex(tree._model.find(name))
+    before = workbench.resolved.resolution.counts[name][0]
+    assert before > 0
+    with qtbot.waitSignal(workbench.resolved_changed):
+        demo_window.acts["protect"].trigger()
+    assert icon_of(tree, name) == LOCK
+    qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == 0)
+    assert demo_window.acts["undo"].text() == f"&Undo: Protect {name}"
+    demo_window.acts["protect"].trigger()
+    assert icon_of(tree, name) != LOCK
+    qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
+
+
+def test_enter_in_the_filter_selects_what_is_found_as_the_targets(demo_window, qtbot):
+    tree, draft = demo_window.tree, demo_window.draft
+    qtbot.keyClicks(tree.filter, "weight type:Linear")
+    qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    found = {"classifier.hidden.weight", "classifier.output.weight"}
+    assert tree.prunable_selection == found
+    names = demo_window.workbench.session.checkpoint.tensors.values()
+    qtbot.waitUntil(lambda: {one.name for one in select(draft.targets.patterns(), names)} == found)
+
+
+def test_enter_in_an_empty_filter_selects_nothing(demo_window, qtbot):
+    qtbot.keyClick(demo_window.tree.filter, Qt.Key.Key_Return)
+    assert not demo_window.tree.prunable_selection
+
+
+def test_what_is_found_leaves_out_biases_norms_and_embeddings_if_there_is_anything_else(
+    window, open_file, tmp_path, qtbot
+):
+    names = ("embeddings.weight", "encoder.norm.bias", "encoder.dense.weight", "encoder.dense.bias")
+    shapes = ((9, 4), (4,), (4, 4), (4,))
+    tensors = {name: torch.ones(shape) for name, shape in zip(names, shapes, strict=True)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    open_file(tmp_path / "model.safetensors")
+    tree, meant = window.tree, []
+    tree.selected.connect(meant.append)
+    for text in ("e", "embeddings", "bias"):
+        tree.filter.setText(text)
+        qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    assert [set(some) for some in meant[-3:]] == [{names[2]}, {names[0]}, {names[1], names[3]}]
+
+
+def test_protecting_a_module_protects_what_the_filter_shows_of_it(demo_window, qtbot):
+    tree = demo_window.tree
+    tree.filter.setText("classifier bias")
+    qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
+    assert tree.prunable_selection == {"classifier.hidden.bias", "classifier.output.bias"}

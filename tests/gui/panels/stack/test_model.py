@@ -1,0 +1,106 @@
+import pytest
+from PySide6.QtCore import QModelIndex, Qt
+from PySide6.QtGui import QColor
+from PySide6.QtWidgets import QListView
+
+from prune_gui.gui.panels.stack.model import StackModel, StepRole
+from prune_gui.gui.panels.stack.step_delegate import StepDelegate
+from prune_gui.gui.widgets.theme import LIGHT, Theme
+from prune_gui.recipe.selector import patterns_in
+
+HELD = {"amount": 0.8, "max_sparsity": 0.6, "scope": "global", "amount_of": "reach"}
+"""What a step cannot do as it is asked to."""
+
+
+@pytest.fixture
+def model(workbench, open_file, demo_checkpoint):
+    open_file(demo_checkpoint)
+    made = StackModel(workbench)
+    yield made
+    made.deleteLater()
+
+
+@pytest.fixture
+def noted(model, workbench, make_step, settle):
+    """Return a stack of three steps, of which the second has a note."""
+    for parameters in ({"amount": 0.1}, HELD, {"amount": 0.2}):
+        step = make_step(**parameters)
+        workbench.edit(lambda session, step=step: session.add(step))
+    settle()
+    assert notes(model) == [False, True, False]
+    return model
+
+
+def notes(model):
+    """Tell of each step whether it has notes."""
+    return [bool(model.index(row).data(StepRole.NOTES)) for row in range(model.rowCount())]
+
+
+def test_a_note_stays_until_it_is_known_what_the_edited_step_comes_to(
+    noted, workbench, make_step, settle
+):
+    workbench.edit(lambda session: session.replace(1, make_step(amount=0.3)))
+    assert not noted.index(1).data(StepRole.KNOWN)
+    assert notes(noted) == [False, True, False]
+    settle()
+    assert noted.index(1).data(StepRole.KNOWN)
+    assert notes(noted) == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("act", "there"),
+    [
+        (lambda session: session.remove(0), [True, False]),
+        (lambda session: session.duplicate(0), [False, False, True, False]),
+        (lambda session: session.move(1, 2), [False, False, True]),
+        (lambda session: session.undo(), [False, True]),
+    ],
+)
+def test_a_note_goes_along_with_its_step(noted, workbench, act, there):
+    workbench.edit(act)
+    assert notes(noted) == there
+
+
+def test_a_dragged_step_takes_its_note_along(noted):
+    assert noted.moveRow(QModelIndex(), 1, QModelIndex(), 0)
+    assert notes(noted) == [True, False, False]
+
+
+def test_the_notes_of_another_file_are_gone_at_once(noted, open_file, demo_checkpoint, tmp_path):
+    seen = []
+    noted.dataChanged.connect(lambda: seen.append(any(notes(noted))))
+    recipe = noted._workbench.session.recipe
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe.to_yaml())
+    open_file(demo_checkpoint, path)
+    assert seen == [False, True]
+
+
+def test_a_note_that_may_not_hold_any_more_is_faint(noted, workbench, make_step, qtbot, qapp):
+    theme = Theme(qapp, "light")
+    view = QListView()
+    qtbot.addWidget(view)
+    view.setModel(noted)
+    view.setItemDelegate(StepDelegate(view))
+    view.resize(300, 400)
+
+    def warns():
+        image = view.grab().toImage()
+        shade = QColor(LIGHT.warning).rgb()
+        pixels = ((x, y) for x in range(image.width()) for y in range(image.height()))
+        return any(image.pixel(*pixel) == shade for pixel in pixels)
+
+    assert warns()
+    workbench.edit(lambda session: session.replace(0, make_step(amount=0.3)))
+    assert not warns()
+    theme.deleteLater()
+
+
+def test_a_tool_tip_has_all_targets_in_lines_that_a_screen_has_room_for(
+    model, workbench, make_step
+):
+    globs = [f"features.conv{number}.weight" for number in range(40)]
+    workbench.edit(lambda session: session.add(make_step("identity", *globs)))
+    tip = model.index(0).data(Qt.ItemDataRole.ToolTipRole).splitlines()
+    assert max(map(len, tip)) <= 80
+    assert patterns_in(" ".join(tip[1:-1])) == tuple(globs)

@@ -1,0 +1,33 @@
+"""Long work in turns of the event loop."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from PySide6.QtCore import QObject, QTimer
+
+from prune_gui.gui.runtime import sliced_work
+from prune_gui.gui.runtime.sliced_work import SlicedWork
+
+
+def test_others_have_their_turn_between_two_parts(qtbot, monkeypatch):
+    monkeypatch.setattr(sliced_work, "SLICE", 0.0)
+    done = []
+    parent, beat = QObject(), QTimer(interval=0)
+    beat.timeout.connect(lambda: done.append("beat"))
+    beat.start()
+    SlicedWork((done.append(part) for part in range(3)), parent, lambda: done.append("end"))
+    qtbot.waitUntil(lambda: "end" in done)
+    beat.stop()
+    parts = [done.index(part) for part in (0, 1, 2, "end")]
+    assert parts == sorted(parts)
+    assert all("beat" in done[a:b] for a, b in pairwise(parts))
+
+
+def test_work_ends_with_whom_it_is_for(qtbot):
+    done = []
+    parent = QObject()
+    SlicedWork((done.append(part) for part in range(3)), parent)
+    parent.deleteLater()
+    qtbot.waitSignal(parent.destroyed).wait()
+    assert done == []

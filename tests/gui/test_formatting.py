@@ -1,0 +1,87 @@
+"""How steps and numbers read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.gui import formatting
+from prune_gui.recipe import Outcome
+
+
+@given(st.integers(1, 10**12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_only_nothing_reads_as_none_and_only_everything_as_all(counts):
+    pruned, total = counts
+    text = formatting.sparsity(pruned, total)
+    assert (text == "0.0 %") == (pruned == 0)
+    assert (text == "100.0 %") == (pruned == total)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (999, "999"), (1_500, "1.5 k"), (22_713_728, "22.7 M"), (8 * 10**9, "8.0 G")],
+)
+def test_large_numbers_are_short(number, text):
+    assert formatting.short_count(number) == text
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "text"),
+    [
+        ("l1_unstructured", {"scope": "global"}, "L1 unstructured, global, 50 %"),
+        ("l1_unstructured", {"amount": 1}, "L1 unstructured, local, 1 entry"),
+        ("l1_unstructured", {"amount": 1200}, "L1 unstructured, local, 1,200 entries"),
+        (
+            "ln_structured",
+            {"amount": 8, "n": "inf", "dim": 1, "amount_of": "reach"},
+            "Ln structured, local, dim 1, 8 channels, reached in all, n inf",
+        ),
+        (
+            "l1_unstructured",
+            {"importance": "/a/b.safetensors"},
+            "L1 unstructured, local, 50 %, b.safetensors",
+        ),
+        ("lamp", {"amount": 0.7, "max_sparsity": 0.9}, "LAMP, 70 %, ≤ 90 %"),
+        ("erk", {}, "ERK, 50 %"),
+        ("threshold", {"value": 0.01}, "Threshold, below 0.01"),
+        (
+            "threshold",
+            {"value": 2, "relative_to": "std"},
+            "Threshold, below 2.0, in standard deviations",
+        ),
+        ("n_m", {}, "n:m, dim 1, 2:4"),
+        ("n_m", {"n": 1, "m": 8, "tail": "keep"}, "n:m, dim 1, 1:8, tail keep"),
+        ("block", {"amount": 1, "n": 1}, "Block, local, 1 block, 4 x 4, n 1"),
+        ("block", {"amount": 7, "width": 32}, "Block, local, 7 blocks, 4 x 32"),
+        ("channels", {"channels": [5]}, "Channels, dim 0, 1 channel: 5"),
+        ("channels", {"channels": [3, 7, 8, 9]}, "Channels, dim 0, 4 channels: 3, 7-9"),
+        ("channels", {"channels": range(0, 4000, 2)}, "Channels, dim 0, 2,000 channels"),
+        (
+            "random_unstructured",
+            {"amount": 1 / 3, "seed": 3},
+            "Random unstructured, local, 33.3333 %, seed 3",
+        ),
+        ("custom_from_mask", {"mask": "masks.pt"}, "Custom mask from a file, masks.pt"),
+        ("identity", {}, "Identity"),
+    ],
+)
+def test_a_step_is_titled_by_what_sets_it_apart(make_step, method, parameters, text):
+    assert formatting.title(make_step(method, **parameters)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (0.2, "1 s"), (90, "90 s"), (91, "2 min"), (9000, "3 h")]
+)
+def test_a_duration_is_rounded_up(seconds, text):
+    assert formatting.duration(seconds) == text
+
+
+def test_equal_remarks_are_made_once_and_many_are_counted():
+    some = Outcome(remarks={"a": "odd", "b": "odd", "c": "even"})
+    assert formatting.notes(some) == ["a and 1 more: odd", "c: even"]
+    many = Outcome(remarks={str(i): f"note {i}" for i in range(10)})
+    assert formatting.notes(many)[-1] == "and 7 more"
+    assert len(formatting.notes(many)) == 4
+    assert formatting.short_notes(some) == ["odd: 2 targets", "even: 1 target"]
+    assert len(formatting.short_notes(many)) == 3

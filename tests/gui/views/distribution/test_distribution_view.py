@@ -1,0 +1,404 @@
+import numpy as np
+import pytest
+import torch
+from PySide6.QtWidgets import QCheckBox, QLabel
+from safetensors.torch import save_file
+
+from prune_gui.gui.panels.draft.panel import DraftPanel
+from prune_gui.gui.views import DistributionView
+
+
+@pytest.fixture
+def distribution(bench, checkpoint, shown):
+    made = shown(DistributionView(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+def _label(view, name):
+    [label] = [
+        label for label in view.findChildren(QLabel) if label.accessibleName().startswith(name)
+    ]
+    return label.text()
+
+
+def _box(view, text):
+    return next(box for box in view.findChildren(QCheckBox) if text in box.text())
+
+
+def choose(view, bench, of=None, how=None):
+    if of is not None:
+        view._of.setCurrentIndex(view._of.findText(of))
+    if how is not None:
+        view._how.setCurrentIndex(view._how.findText(how))
+    bench.until_idle()
+
+
+def linear(view, bench):
+    _box(view, "Log a&xis").setChecked(False)
+    bench.until_idle()
+
+
+def _threshold(bench):
+    subject = bench.found()
+    weights = bench.session.checkpoint.read("fc.weight")
+    return float(weights[~subject.resolution.mask("fc.weight")].abs().max())
+
+
+def test_the_cut_of_the_draft_can_be_dragged(distribution, bench, qtbot, hand):
+    bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
+    at, height = _threshold(bench), 1.0
+    seen = []
+    distribution.cut_dragged.connect(seen.append)
+    hand.drag(
+        distribution._plot,
+        hand.point(distribution._plot, at, height),
+        hand.point(distribution._plot, at + 0.5, height),
+    )
+    assert seen[-1] == pytest.approx(at + 0.5, abs=0.05)
+    assert seen == pytest.approx(sorted(seen))
+
+
+def test_the_negative_line_moves_the_same_cut(distribution, bench, hand):
+    bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
+    at = _threshold(bench)
+    seen = []
+    distribution.cut_dragged.connect(seen.append)
+    hand.drag(
+        distribution._plot,
+        hand.point(distribution._plot, -at, 1),
+        hand.point(distribution._plot, -at - 0.5, 1),
+    )
+    assert seen[-1] == pytest.approx(at + 0.5, abs=0.05)
+
+
+def test_the_cut_of_a_step_stays_where_it_is(distribution, bench, hand):
+    bench.add(bench.step(amount=0.5, targets=["fc.weight"]))
+    at = _threshold(bench)
+    seen = []
+    distribution.cut_dragged.connect(seen.append)
+    hand.drag(
+        distribution._plot,
+        hand.point(distribution._plot, at, 1),
+        hand.point(distribution._plot, at + 0.5, 1),
+    )
+    assert list(distribution._cuts) == [1]
+    assert seen == []
+
+
+@pytest.mark.parametrize("width", [420, 700])
+def test_the_text_at_a_cut_is_all_in_sight_wherever_the_cut_is(distribution, bench, width):
+    distribution.resize(width, 500)
+    for amount in range(10, 100, 5):
+        bench.draft_step(bench.step(amount=amount / 100, targets=["fc.weight"]))
+        text = distribution._cuts[1].label.textItem
+        plot = distribution._plot.plotItem.vb
+        there = text.mapRectToScene(text.boundingRect())
+        seen = plot.mapRectToScene(plot.boundingRect())
+        assert seen.left() <= there.left(), amount
+        assert there.right() <= seen.right() + 1, amount
+
+
+def test_the_text_at_a_cut_changes_sides_when_the_picture_is_moved(distribution, bench):
+    bench.add(bench.step(amount=0.1))
+    cut = distribution._cuts[1]
+    assert cut.label.pos().x() == pytest.approx(cut.at)
+    distribution._plot.setXRange(cut.at - 0.9, cut.at + 0.1, padding=0)
+    assert cut.label.pos().x() < cut.at - 0.1
+    distribution._plot.setXRange(cut.at + 0.1, cut.at + 0.9, padding=0)
+    assert not cut.label.isVisible()
+
+
+def test_a_step_without_a_cut_has_no_line(distribution, bench):
+    bench.add(bench.step("random_unstructured"))
+    assert distribution._cuts == {}
+    bench.draft_step(bench.step(amount=0.5))
+    assert list(distribution._cuts) == [2]
+    bench.draft_step(None)
+    assert distribution._cuts == {}
+
+
+def test_new_figures_do_not_pull_a_line_out_of_the_hand(distribution, bench):
+    bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
+    line = distribution._cuts[1]._positive
+    line.moving = True
+    line.setValue(1.25)
+    bench.draft_step(bench.step(amount=0.25, targets=["fc.weight"]))
+    assert line.value() == 1.25
+    line.moving = False
+    bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
+    assert line.value() == pytest.approx(_threshold(bench))
+
+
+def test_the_cursor_tells_what_a_bin_holds(distribution, bench, hand):
+    bench.add(bench.step(amount=1.0))
+    found = distribution._picture_shown
+    place = int(found.counts.sum(0).argmax())
+    middle = float(found.edges[place : place + 2].mean())
+    hand.hover(distribution._plot, hand.point(distribution._plot, middle, 0.5))
+    count = int(found.counts[:, place].sum())
+    assert f": {count:,} entries; step 1: L1 unstructured {count:,}" in _label(distribution, "Bin")
+
+
+def test_weights_in_no_bin_are_counted(distribution, bench):
+    assert _label(distribution, "Weights that") == ""
+    bench.choose("odd.weight")
+    bench.until_idle()
+    assert _label(distribution, "Weights that") == "⚠ 1 NaN and 1 infinite (in no bin)"
+
+
+def test_bins_are_symmetric_or_reach_from_the_least_to_the_greatest(distribution, bench):
+    weights = bench.session.checkpoint.read("fc.weight")
+    assert distribution._picture_shown.edges[0] == -distribution._picture_shown.edges[-1]
+    _box(distribution, "Symmetric").click()
+    bench.until_idle()
+    edges = distribution._picture_shown.edges
+    assert (edges[0], edges[-1]) == (float(weights.min()), float(weights.max()))
+
+
+def test_logarithmic_counts_change_the_axis(distribution, bench):
+    choose(distribution, bench, how="Log counts")
+    axis = distribution._plot.plotItem.getAxis("left")
+    assert axis.logMode
+    assert "logarithmic" in axis.labelText
+
+
+def test_the_zoom_stays_while_the_draft_changes(distribution, bench):
+    distribution._plot.setXRange(-0.5, 0.5, padding=0)
+    bench.draft_step(bench.step(amount=0.5))
+    assert distribution._plot.view.viewRange()[0] == pytest.approx([-0.5, 0.5])
+
+
+@pytest.fixture
+def scores(bench, tmp_path):
+    path = tmp_path / "scores.safetensors"
+    made = torch.rand(8, 6, generator=torch.Generator().manual_seed(1)) + 1
+    save_file({"fc.weight": made, "other.weight": made * 2}, path)
+    return str(path), made
+
+
+@pytest.fixture
+def draft(distribution, bench, qtbot):
+    made = DraftPanel(bench)
+    qtbot.addWidget(made)
+    distribution.cut_dragged.connect(made.cut_at)
+    distribution.score_cut_dragged.connect(made.cut_at_score)
+
+    def show(method="l1_unstructured", **parameters):
+        made._show_step(bench.step(method, **parameters))
+        made._turn_preview(on=True)
+        bench.until_idle()
+
+    made.show_draft = show
+    return made
+
+
+def numbers_offered(view):
+    return [view._of.itemText(i) for i in range(view._of.count())]
+
+
+def test_scores_of_each_step_that_ranks_by_others_are_offered(distribution, bench, scores):
+    assert numbers_offered(distribution) == ["Weights", "|Weights|"]
+    bench.add(bench.step(amount=0.2), bench.step(amount=0.2, importance=scores[0]))
+    bench.draft_step(bench.step("random_unstructured"))
+    assert numbers_offered(distribution) == [
+        "Weights",
+        "|Weights|",
+        "Scores of step 2",
+        "Scores of the draft",
+    ]
+    choose(distribution, bench, "Scores of the draft")
+    bench.draft_step(None)
+    assert distribution._of.currentText() == "Weights"
+
+
+def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, scores):
+    bench.draft_step(bench.step(amount=0.5, importance=scores[0]))
+    assert distribution._cuts == {}
+    assert "ranks by other scores" in distribution._legend.text()
+    choose(distribution, bench, "Scores of the draft")
+    linear(distribution, bench)
+    picture, pruned = distribution._picture_shown, ~bench.found().resolution.mask("fc.weight")
+    assert picture.cuts[1] == pytest.approx(float(scores[1][pruned].max()))
+    assert picture.counts.sum(1).tolist() == [24, 24]
+    gone = np.histogram(scores[1][pruned].numpy(), picture.edges)[0]
+    assert picture.counts[1].tolist() == gone.tolist()
+    assert not distribution._cuts[1]._negative.isVisible()
+
+
+def test_a_logarithmic_axis_leaves_out_zeros_and_says_so(distribution, bench):
+    bench.choose("fc.bias")
+    choose(distribution, bench, "|Weights|")
+    picture = distribution._picture_shown
+    assert (picture.left_out, int(picture.counts.sum())) == (1, 7)
+    assert "1 (12.5 %) at zero" in _label(distribution, "Weights that")
+    assert distribution._plot.plotItem.getAxis("bottom").logMode
+    linear(distribution, bench)
+    assert distribution._picture_shown.left_out == 0
+    assert not distribution._plot.plotItem.getAxis("bottom").logMode
+
+
+@pytest.mark.parametrize("how", ["Counts", "Log counts", "Cumulative"])
+def test_nothing_but_zeros_is_no_error(distribution, bench, tmp_path, how):
+    save_file({"fc.weight": torch.zeros(8, 6)}, tmp_path / "zeros.safetensors")
+    bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
+    bench.draft_step(bench.step(amount=0.5))
+    choose(distribution, bench, "|Weights|", how)
+    assert distribution._picture_shown.left_out == 48
+
+
+def test_a_global_step_shows_all_targets_with_the_chosen_one_inside(distribution, bench):
+    together = _box(distribution, "All targets")
+    assert not together.isVisible()
+    bench.draft_step(bench.step(amount=0.5, scope="global", targets=["fc.weight", "other.weight"]))
+    assert together.isVisible()
+    together.click()
+    for of in ("Weights", "|Weights|"):
+        choose(distribution, bench, of)
+        picture = distribution._picture_shown
+        assert (int(picture.counts.sum()), int(picture.others.sum())) == (48, 48)
+        assert int((picture.counts + picture.others)[1].sum()) == 48
+        mask = bench.found().resolution.mask("fc.weight")
+        assert int(picture.counts[0].sum()) == int(mask.sum())
+    bench.draft_step(bench.step(amount=0.5))
+    assert not together.isVisible()
+    assert distribution._picture_shown.names == ("fc.weight",)
+
+
+def test_another_amount_looks_at_other_targets_no_more_than_at_the_chosen_one(distribution, bench):
+    targets = ["fc.weight", "other.weight"]
+    bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
+    _box(distribution, "All targets").click()
+    bench.until_idle()
+    before = distribution._picture_shown
+    bench.draft_step(bench.step(amount=0.25, scope="global", targets=targets))
+    after = distribution._picture_shown
+    assert after.same_axis(before)
+    assert int((after.counts + after.others)[1].sum()) == 24
+    assert set(after.histograms) == set(targets)
+
+
+def test_the_curve_tells_the_amount_and_the_energy_of_every_cut(distribution, bench, hand):
+    choose(distribution, bench, how="Cumulative")
+    linear(distribution, bench)
+    weights = bench.session.checkpoint.read("fc.weight").double().abs()
+    at = float(weights.median()) * 1.0005
+    curve = distribution._picture_shown.curve
+    pruned, energy = curve.at(at)
+    assert pruned == pytest.approx(float((weights <= at).double().mean()), abs=0.03)
+    kept = float(weights[weights > at].square().sum() / weights.square().sum())
+    assert energy == pytest.approx(kept, abs=0.03)
+    hand.hover(distribution._plot, hand.point(distribution._plot, at, 50))
+    told = _label(distribution, "Bin")
+    assert told.startswith("a cut at ")
+    assert "of 48 entries and keeps" in told
+
+
+def drag_cut(view, bench, hand, start, stop):
+    hand.drag(view._plot, hand.point(view._plot, start, 1.0), hand.point(view._plot, stop, 1.0))
+    bench.until_idle()
+    bench.until_idle()
+
+
+def test_a_dragged_cut_in_the_curve_sets_the_amount(distribution, bench, draft, hand):
+    draft.show_draft(amount=0.25)
+    choose(distribution, bench, how="Cumulative")
+    linear(distribution, bench)
+    start = distribution._picture_shown.cuts[1]
+    drag_cut(distribution, bench, hand, start, start + 0.4)
+    at = distribution._picture_shown.cuts[1]
+    weights = bench.session.checkpoint.read("fc.weight").abs()
+    assert at == pytest.approx(start + 0.4, abs=0.1)
+    assert bench.draft.step.method.amount == float((weights <= at).double().mean())
+
+
+def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft, scores, hand):
+    draft.show_draft(amount=0.25, importance=scores[0])
+    choose(distribution, bench, "Scores of the draft")
+    linear(distribution, bench)
+    start = distribution._picture_shown.cuts[1]
+    drag_cut(distribution, bench, hand, start, 1.75)
+    amount = bench.draft.step.method.amount
+    assert amount == pytest.approx(float((scores[1] <= 1.75).double().mean()), abs=0.05)
+    assert bench.found().resolution.counts["fc.weight"][0] == round(48 * amount)
+
+
+def test_a_cut_is_dragged_on_a_logarithmic_axis_too(distribution, bench, draft, hand):
+    draft.show_draft(amount=0.25)
+    choose(distribution, bench, "|Weights|")
+    start = distribution._picture_shown.cuts[1]
+    drag_cut(distribution, bench, hand, np.log10(start), 0.0)
+    weights = bench.session.checkpoint.read("fc.weight").abs()
+    amount = bench.draft.step.method.amount
+    assert amount == pytest.approx(float((weights <= 1.0).double().mean()), abs=0.05)
+
+
+def _pruned_up_to(bench, value):
+    weights = bench.session.checkpoint.read("fc.weight").abs()
+    return int((weights <= value).sum()), bench.found().resolution.counts["fc.weight"][0]
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("l1_unstructured", {"amount": 10}),
+        ("l1_unstructured", {"amount": 0.2, "scope": "global"}),
+        ("l1_unstructured", {"amount": 0.2, "amount_of": "reach"}),
+        ("l1_unstructured", {"amount": 0.2, "amount_of": "total"}),
+        ("threshold", {"value": 0.4}),
+        ("threshold", {"value": 0.4, "relative_to": "std"}),
+        ("lamp", {"amount": 0.2}),
+        ("lamp", {"amount": 20}),
+        ("erk", {"amount": 0.2}),
+    ],
+)
+def test_the_cut_of_every_method_that_has_one_can_be_moved(
+    distribution, bench, draft, method, parameters
+):
+    draft.show_draft(method, targets=["fc.weight", "other.weight"], **parameters)
+    assert 1 in distribution._cuts
+    distribution.cut_dragged.emit(0.9)
+    bench.until_idle()
+    bench.until_idle()
+    wanted, pruned = _pruned_up_to(bench, 0.9)
+    assert abs(wanted - pruned) <= 1
+    kind = type(parameters.get("amount", parameters.get("value")))
+    assert isinstance(getattr(bench.draft.step.method, "amount", 0.0), kind)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "why"),
+    [
+        ("l1_unstructured", {"scope": "row"}, "each row by itself"),
+        ("n_m", {"n": 1, "m": 2}, "each group by itself"),
+        ("ln_structured", {}, "see Norms"),
+        ("random_unstructured", {}, "random draws"),
+    ],
+)
+def test_a_draft_without_a_cut_says_why(distribution, bench, method, parameters, why):
+    bench.draft_step(bench.step(method, **parameters))
+    assert distribution._cuts == {}
+    assert why in distribution._legend.text()
+
+
+def test_lamp_scores_are_cut_in_all_targets_at_one_place(distribution, bench, draft):
+    draft.show_draft("lamp", amount=0.5, targets=["fc.weight", "other.weight"])
+    choose(distribution, bench, "Scores of the draft")
+    at = distribution._picture_shown.cuts[1]
+    bench.choose("other.weight")
+    bench.until_idle()
+    other = distribution._picture_shown.cuts[1]
+    # Both are the greatest score that goes in their own parameter.
+    assert at == pytest.approx(other, rel=0.5)
+    distribution.score_cut_dragged.emit(at / 2)
+    bench.until_idle()
+    assert 0 < bench.draft.step.method.amount < 0.5
+
+
+def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(distribution, bench):
+    nothing = bench.step(amount=0, targets=["fc.weight"])
+    bench.draft_step(nothing)
+    assert list(distribution._cuts) == [1]
+    bench.draft_step(None)
+    bench.add(nothing, bench.step(amount=0.5))
+    assert list(distribution._cuts) == [2]

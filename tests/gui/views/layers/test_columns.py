@@ -1,0 +1,135 @@
+"""What the table of all parameters says. The figures are made on the spot."""
+
+import numpy as np
+import pytest
+
+from prune_gui.audit.statistics.layer_rows import Grouping, Rows
+from prune_gui.audit.table import Table
+from prune_gui.checkpoint import TensorInfo, module_tree
+from prune_gui.gui.views.layers.columns import (
+    ENERGY,
+    SPARSITY,
+    WARNINGS,
+    columns_of,
+    describe_node,
+    describe_row,
+    in_order,
+    table_of,
+    warnings,
+)
+from prune_gui.recipe.pruned_by_codes import IN_FILE
+
+
+def rows(**of):
+    """Return the rows of one module and two parameters."""
+    figures = {
+        "size": [2, 1, 1],
+        "total": [200, 50, 10],
+        "counts": [[100, 0, 10], [0, 1, 0]],
+        "energy": [8.0, np.nan, 0.0],
+        "kept": [6.0, np.nan, 0.0],
+        "nan": [0, 0, 0],
+        "infinite": [0, 0, 0],
+        "channels": [10, 5, 0],
+        "dead": [0, 0, 0],
+        "dead_in_file": [0, 0, 0],
+        "nearly_empty": [0, 0, 1],
+        **of,
+    }
+    infos = (
+        TensorInfo("m.w", (10, 10), "float32"),
+        TensorInfo("tied", (5, 10), "float32", aliases=("other",)),
+        TensorInfo("scale", (10,), "float32"),
+    )
+    groups = Grouping(1, ("m", "tied", "scale"), np.array([0, 0, 1, 2]), np.array([0, 2, 3]))
+    arrays = {name: np.array(values) for name, values in figures.items()}
+    shapes, tied = tuple(info.shape for info in infos), np.array([False, True, False])
+    return Rows(groups, infos, shapes, tied, codes=(1, IN_FILE), **arrays)
+
+
+def column(number, made, draft=None):
+    found = columns_of(made, draft)[number]
+    return [found.text(row) for row in range(len(made))]
+
+
+def test_figures_that_are_not_known_are_told_from_those_that_do_not_exist():
+    assert column(ENERGY, rows()) == ["75.00 %", "…", "\N{EN DASH}"]
+    assert column(ENERGY, rows(kept=[8.0, np.nan, 0.0]))[0] == "100 %"
+    assert column(SPARSITY, rows()) == ["50.0 %", "2.0 %", "100.0 %"]
+
+
+@pytest.mark.parametrize(
+    ("of", "row", "expected"),
+    [
+        ({}, 0, []),
+        ({}, 1, ["tied with other"]),
+        ({}, 2, ["nothing is left"]),
+        ({"counts": [[0, 0, 9], [0, 0, 0]]}, 2, ["only 1 of 10 left"]),
+        ({"nearly_empty": [2, 0, 0]}, 0, ["2 parameters nearly empty"]),
+        ({"nan": [3, 0, 0], "infinite": [1, 0, 0]}, 0, ["3 NaN", "1 infinite"]),
+        ({"dead": [4, 0, 0]}, 0, ["4 of 10 channels dead"]),
+        (
+            {"dead": [4, 0, 0], "dead_in_file": [1, 0, 0]},
+            0,
+            ["4 of 10 channels dead (1 in the file)"],
+        ),
+        (
+            {"dead": [4, 0, 0], "dead_in_file": [4, 0, 0]},
+            0,
+            ["4 of 10 channels dead (all in the file)"],
+        ),
+    ],
+)
+def test_each_thing_to_look_at_is_said(of, row, expected):
+    made = rows(**of)
+    assert warnings(made, row) == expected
+    assert column(WARNINGS, made)[row] == "; ".join(expected)
+
+
+def test_the_worst_warnings_come_first():
+    made = rows(nan=[1, 0, 0])
+    order = in_order(columns_of(made, None)[WARNINGS], descending=True)
+    assert order.tolist() == [2, 0, 1]
+
+
+def test_steps_have_a_column_each_and_the_draft_is_called_so():
+    titles = [c.title for c in columns_of(rows(), None)]
+    assert titles[-3:] == ["Pruned", "Step 1", "In the file"]
+    assert "Draft" in [c.title for c in columns_of(rows(), 1)]
+    assert column(-2, rows()) == ["100", "0", "10"]
+
+
+def test_the_cursor_tells_all_of_a_row():
+    title = "step {}: L1".format
+    assert describe_row(rows(), 0, title) == (
+        "m (2 parameters): 100 of 200 pruned (50.0 %); all by step 1: L1; "
+        "keeps 75.00 % of the energy"
+    )
+    assert describe_row(rows(), 1, title) == (
+        "tied (5 \N{MULTIPLICATION SIGN} 10): 1 of 50 pruned (2.0 %); tied with other"
+    )
+
+
+def test_the_cursor_tells_of_a_cell_what_it_is_and_how_much_is_pruned():
+    tree = module_tree([TensorInfo("a.b", (2, 3), "float32"), TensorInfo("a.c", (4,), "float32")])
+
+    class Counted:
+        counts = {"a.b": (3, 6), "a.c": (1, 4)}  # noqa: RUF012
+
+    [module] = tree.children
+    assert describe_node(module, Counted) == "a (2 parameters): 4 of 10 pruned (40.0 %)"
+    assert describe_node(module.children[0], Counted) == (
+        "a.b (2 \N{MULTIPLICATION SIGN} 3): 3 of 6 pruned (50.0 %)"
+    )
+
+
+def test_the_table_for_others_has_the_numbers_themselves_in_the_order_shown():
+    found = table_of(rows(), np.array([2, 0, 1]), "any")
+    assert isinstance(found, Table)
+    lines = [dict(zip(found.headers, row, strict=True)) for row in found.rows]
+    assert [line["name"] for line in lines] == ["scale", "m", "tied"]
+    assert lines[1]["sparsity"] == 0.5
+    assert lines[1]["energy kept"] == 6.0
+    assert [line["kept energy"] for line in lines] == [None, 0.75, None]
+    assert lines[2]["pruned in the file"] == 1
+    assert lines[0]["warnings"] == "nothing is left"

@@ -1,0 +1,119 @@
+"""The bars of all parameters."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.audit.statistics.layer_rows import Grouping, Rows
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.gui.views.layers.layer_bars import MOST_BARS, LayerBars, bars_of
+from prune_gui.gui.widgets.theme import LIGHT
+
+
+def rows_of(total, counts):
+    """Return rows of so many entries, of which so many are pruned, by code; energy is entries."""
+    number = len(total)
+    total, counts = np.array(total), np.array(counts).reshape(-1, number)
+    names = tuple(f"w{i}" for i in range(number))
+    infos = tuple(TensorInfo(name, (1,), "float32") for name in names)
+    every, none = np.arange(number), np.zeros(number, np.int64)
+    energy = total.astype(float)
+    return Rows(
+        Grouping(None, names, every, every),
+        infos,
+        tuple(info.shape for info in infos),
+        none > 0,
+        none + 1,
+        total,
+        tuple(range(1, len(counts) + 1)),
+        counts,
+        energy,
+        energy - counts.sum(0),
+        *[none] * 6,
+    )
+
+
+@given(st.data(), st.integers(1, 40), st.integers(1, 10), st.integers(0, 3))
+def test_a_bar_is_the_sum_of_the_rows_it_stands_for(data, number, most, codes):
+    counts = data.draw(
+        st.lists(st.lists(st.integers(0, 9), min_size=number, max_size=number), max_size=codes)
+    )
+    total = np.array(counts).reshape(-1, number).sum(0) + 1
+    rows = rows_of(total, counts)
+    order = np.array(data.draw(st.permutations(range(number))))
+    first = data.draw(st.integers(0, number - 1))
+    places = range(first, data.draw(st.integers(first + 1, number)))
+    bars = bars_of(rows, order, places, most)
+    assert bars.edges[0] == first
+    assert bars.edges[-1] == places.stop
+    assert len(bars.total) == min(most, len(places))
+    for bar, (start, stop) in enumerate(zip(bars.edges[:-1], bars.edges[1:], strict=True)):
+        here = order[start:stop]
+        assert 1 <= stop - start <= bars.most
+        assert bars.total[bar] == rows.total[here].sum()
+        shares = np.cumsum(rows.counts[:, here].sum(1)) / rows.total[here].sum()
+        np.testing.assert_allclose(bars.tops[:, bar], [0, *shares])
+        assert bars.kept[bar] == pytest.approx(1 - bars.tops[-1, bar])
+
+
+@pytest.fixture
+def bars(qtbot, shown):
+    return shown(LayerBars())
+
+
+def show(bars, rows, order=None):
+    order = np.arange(len(rows)) if order is None else order
+    bars.recolour(LIGHT)
+    bars.show_rows(rows, order, None, LIGHT)
+
+
+def test_thousands_of_rows_are_drawn_as_few_bars_and_it_is_said(bars, share_of):
+    rows = rows_of([100] * 5000, [[40] * 5000])
+    show(bars, rows)
+    drawn = {len(item.opts["x0"]) for _, item in bars._items}
+    assert drawn == {MOST_BARS}
+    axis = bars.plots[-1].plotItem.getAxis("bottom")
+    assert "a bar sums up to 17 rows" in axis.labelText
+    assert share_of(bars, LIGHT.steps[0]) > 0.05
+    bars.plots[-1].setXRange(10, 20, padding=0)
+    bars._settled.timeout.emit()
+    assert "a bar sums" not in axis.labelText
+
+
+def test_a_place_is_pointed_at_clicked_and_marked(bars, hand, qtbot, share_of):
+    show(bars, rows_of([10, 1000, 10], [[5, 0, 0]]))
+    said, clicked = [], []
+    bars.pointed.connect(said.append)
+    bars.clicked.connect(clicked.append)
+    plot = bars.plots[0]
+    at = hand.point(plot, 1, 50)
+    hand.hover(plot, at)
+    assert said[-1] == 1
+    hand.drag(plot, at, at)
+    assert clicked == [1]
+    hand.hover(plot, hand.point(plot, 1, 50) * 0)
+    assert said[-1] == -1
+    before = share_of(bars, LIGHT.background)
+    bars.choose(1)
+    assert share_of(bars, LIGHT.background) < before
+
+
+def test_places_are_counted_from_one_at_round_numbers(bars):
+    show(bars, rows_of([10] * 30, [[5] * 30]))
+    axis = bars.plots[-1].plotItem.getAxis("bottom")
+    (spacing, values), *_ = axis.tickValues(-0.5, 29.5, 400)
+    texts = axis.tickStrings(values, 1, spacing)
+    assert texts
+    assert all(int(text) % round(spacing) == 0 for text in texts if text)
+
+
+def test_the_lowest_plots_are_still_to_be_read(qtbot):
+    bars = LayerBars()
+    qtbot.addWidget(bars)
+    bars.resize(500, 0)
+    bars.show_rows(rows_of([4, 2], [[1, 2]]), np.arange(2), None, LIGHT)
+    bars.show()
+    qtbot.waitUntil(lambda: bars.plots[0].view.height() > 0)
+    heights = [plot.view.height() for plot in bars.plots]
+    assert min(heights) > 20

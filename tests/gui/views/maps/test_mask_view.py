@@ -1,0 +1,464 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
+from safetensors.torch import save_file
+
+from prune_gui.gui.views import MaskView
+from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.maps import map_view, tiles
+from prune_gui.gui.views.maps.tile_render import drawn_by
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.widgets.theme import LIGHT
+from prune_gui.monitor import Monitor
+
+
+@pytest.fixture
+def mask(bench, checkpoint, shown):
+    made = shown(MaskView(bench, Viewport()))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+def _sight(mask):
+    (left, right), (top, bottom) = mask._plot.view.viewRange()
+    return left, right, top, bottom
+
+
+def _entry(mask):
+    [label] = [
+        label for label in mask.findChildren(QLabel) if label.accessibleName().startswith("Entry")
+    ]
+    return label.text()
+
+
+@pytest.fixture
+def large(tmp_path):
+    path = tmp_path / "large.safetensors"
+    weights = torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0))
+    save_file({"fc.weight": weights}, path)
+    return path
+
+
+def _click(mask, hand, qtbot, x, y):
+    at = hand.point(mask._plot, x, y).toPoint()
+    qtbot.mouseClick(mask._plot.viewport(), Qt.MouseButton.LeftButton, pos=at)
+
+
+def _pinned(mask):
+    [label] = [
+        label for label in mask.findChildren(QLabel) if label.accessibleName() == "Pinned entry"
+    ]
+    return label.text() if label.isVisible() else None
+
+
+def test_a_new_parameter_is_shown_whole(mask, bench):
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    bench.choose("conv.weight")
+    bench.until_idle()
+    assert _sight(mask)[1] > 7.5
+    assert _sight(mask)[3] > 22.5
+
+
+def test_the_share_of_each_colour_is_that_of_the_mask(mask, bench, share_of):
+    bench.add(bench.step(amount=24))
+    kept, pruned = share_of(mask, LIGHT.kept), share_of(mask, LIGHT.steps[0])
+    assert kept == pytest.approx(pruned, rel=0.1)
+
+
+def test_the_cursor_tells_index_value_and_fate(mask, bench, hand):
+    bench.add(bench.step(amount=1.0))
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
+    told = f"[2, 3]   {value:.6g}   pruned by step 1   score {abs(value):.4g}, "
+    assert _entry(mask).startswith(told)
+    assert "margin -" in _entry(mask)
+    bench.edit(lambda session: session.undo())
+    bench.until_idle()
+    assert _entry(mask).endswith("kept")
+
+
+def test_outside_the_parameter_the_cursor_tells_nothing(mask, bench, hand):
+    hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
+    bench.until_idle()
+    assert _entry(mask)
+    mask.one_to_one()
+    hand.hover(mask._plot, hand.point(mask._plot, 40, 2))
+    assert _entry(mask) == ""
+
+
+def test_the_index_has_every_dimension(mask, bench, hand):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    hand.hover(mask._plot, hand.point(mask._plot, 4, 21))
+    bench.until_idle()
+    assert _entry(mask).startswith("[3, 1, 3, 1]")
+    hand.hover(mask._plot, hand.point(mask._plot, 5, 21))
+    assert _entry(mask) == ""  # between kernels
+    mask.findChild(QComboBox, "layout").setCurrentText("flattened")
+    bench.until_idle()
+    hand.hover(mask._plot, hand.point(mask._plot, 17, 3))
+    bench.until_idle()
+    assert _entry(mask).startswith("[3, 1, 3, 1]")
+
+
+def test_dragging_moves_the_picture(mask, bench, hand):
+    left, *_ = _sight(mask)
+    hand.drag(mask._plot, hand.point(mask._plot, 1, 1), hand.point(mask._plot, 3, 1))
+    bench.until_idle()
+    assert _sight(mask)[0] == pytest.approx(left - 2, abs=0.1)
+
+
+def test_keys_zoom_move_and_fit(mask, bench, qtbot):
+    mask._plot.setFocus()
+    whole = _sight(mask)
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Plus)
+    zoomed = _sight(mask)
+    assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Right)
+    assert _sight(mask)[0] > zoomed[0]
+    qtbot.keyClick(mask._plot, Qt.Key.Key_1)
+    left, right, _, _ = _sight(mask)
+    assert right - left == pytest.approx(mask._plot.view.width(), rel=0.01)
+    qtbot.keyClick(mask._plot, Qt.Key.Key_F)
+    assert _sight(mask) == pytest.approx(whole)
+    bench.until_idle()
+
+
+def test_buttons_fit_and_show_an_entry_per_pixel(mask, bench, qtbot):
+    whole = _sight(mask)
+    one, fit = (
+        next(b for b in mask.findChildren(QPushButton) if b.text() == text)
+        for text in ("1:1", "Fit")
+    )
+    qtbot.mouseClick(one, Qt.MouseButton.LeftButton)
+    assert _sight(mask) != pytest.approx(whole)
+    qtbot.mouseClick(fit, Qt.MouseButton.LeftButton)
+    assert _sight(mask) == pytest.approx(whole)
+    bench.until_idle()
+
+
+def test_only_tiles_in_sight_are_drawn_and_then_the_whole_beneath(mask, bench, large, shown):
+    bench.open_and_choose(large, "fc.weight")
+    assert mask._whole_of == (mask._drawn.key, mask._layout)
+    assert mask._drawn.mosaic.is_whole
+    for _ in range(12):
+        mask.zoom(0.7)
+    bench.until_idle()
+    mosaic = mask._drawn.mosaic
+    assert mosaic.cell == (1, 1)
+    assert not mosaic.is_whole
+    assert len(mosaic.rows) <= 256
+    assert mask._plot.part.isVisible()
+    assert mask._plot.whole.isVisible()
+
+
+def test_panning_back_takes_nothing_from_the_engine(mask, bench, large, monkeypatch):
+    bench.open_and_choose(large, "fc.weight")
+    for _ in range(12):
+        mask.zoom(0.7)
+    bench.until_idle()
+    first = mask._drawn.mosaic
+    mask.pan(5.0, 0.0)
+    bench.until_idle()
+    assert mask._drawn.mosaic != first
+    lanes = []
+    look = bench.look
+    monkeypatch.setattr(bench, "look", lambda lane, *rest: (lanes.append(lane), look(lane, *rest)))
+    mask.pan(-5.0, 0.0)
+    bench.until_idle()
+    assert mask._drawn.mosaic == first
+    assert "mask" not in lanes
+
+
+@pytest.fixture
+def in_strips(monkeypatch):
+    """Have every row of tiles be a strip, and every strip be shown before the next is begun."""
+    monkeypatch.setattr(tiles, "STRIP", 1)
+    monkeypatch.setattr(map_view, "PIECE", 0.0)
+
+
+@pytest.fixture
+def seen(mask, bench, large, in_strips):
+    """Return what is on the screen whenever there is a new picture, from a large parameter on."""
+    bench.open(large)
+    bench.until_idle()
+    bench.add(bench.step(amount=0.5))
+    seen = _follow(mask)
+    bench.choose("fc.weight")
+    bench.until_idle()
+    return seen
+
+
+def _follow(mask):
+    """Return a list that takes what is on the screen whenever there is a new picture."""
+    seen = []
+
+    def note():
+        if mask._drawn is not None:
+            seen.append((mask._drawn, mask._share.text(), mask._plot._undrawn.isVisible()))
+
+    mask.pictured.connect(note)
+    return seen
+
+
+def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, seen):
+    there = len(seen)
+    waiting = []
+    mask._drawn = None
+    mask._tiles.clear()
+    look, bench.look = bench.look, lambda *job: waiting.append(job) or 0
+    mask.refresh()
+    _, _, then = waiting.pop()
+    whole = drawn_by(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
+    mask.refresh()  # finds all tiles there
+    assert len(seen) == there + 1
+    then(whole)
+    assert len(seen) == there + 1
+    bench.look = look
+
+
+def test_a_large_parameter_is_drawn_strip_by_strip_and_says_how_much(mask, seen):
+    last = seen[-1][0]
+    assert len(seen) == len(last.mosaic.down) > 1
+    for place, (drawn, told, hatched) in enumerate(seen, start=1):
+        share = place / len(seen)
+        assert told == ("" if share == 1 else f"{math.floor(100 * share)} % drawn")
+        assert hatched == (share < 1)
+        high = min(place * tiles.SIDE, last.painted.pixels.shape[0])
+        np.testing.assert_array_equal(drawn.painted.pixels[:high], last.painted.pixels[:high])
+        assert not drawn.painted.pixels[high:].any()
+    assert last.is_complete
+    np.testing.assert_array_equal(mask._plot.whole.image, last.painted.pixels)
+
+
+def test_a_picture_does_not_flicker_while_an_amount_is_changed(mask, bench, large, in_strips):
+    bench.open_and_choose(large, "fc.weight")
+    seen = _follow(mask)
+    bench.draft_step(bench.step(amount=0.3))
+    bench.draft_step(bench.step(amount=0.4))
+    assert [drawn.is_complete for drawn, *_ in seen] == [True, True]
+
+
+def test_the_whole_picture_lies_under_the_strips_of_a_part(mask, bench, large, in_strips):
+    bench.open_and_choose(large, "fc.weight")
+    seen = _follow(mask)
+    mask.zoom(0.5)
+    bench.until_idle()
+    assert [drawn.is_complete for drawn, *_ in seen][-1]
+    assert len(seen) > 1
+    assert not any(hatched for *_, hatched in seen)
+    assert mask._plot.whole.isVisible()
+
+
+def test_no_more_strips_are_made_of_a_part_that_was_left(
+    mask, bench, large, in_strips, monkeypatch
+):
+    bench.open(large)
+    bench.until_idle()
+    held = []
+    look = bench.look
+
+    def hold(lane, work, then):
+        held.append((work, then)) if lane == "mask" else look(lane, work, then)
+
+    monkeypatch.setattr(bench, "look", hold)
+    bench.choose("fc.weight")
+    [(work, then)] = held
+    then(work(Monitor()))
+    bench.until_idle()  # fitted to the window, which is another part
+    mask.zoom(0.3)
+    bench.until_idle()
+    asked = len(held)
+    then(work(Monitor()))
+    assert len(held) == asked
+    work, then = held[-1]
+    first = work(Monitor())
+    assert not first.is_complete
+    then(first)
+    assert len(held) == asked + 1
+
+
+def test_nothing_goes_beside_a_picture_that_a_newer_one_is_to_follow(
+    mask, bench, large, monkeypatch
+):
+    bench.open_and_choose(large, "fc.weight")
+    lanes = []
+    look = bench.look
+
+    def hold(lane, work, then):
+        lanes.append(lane)
+        if lane != "mask":
+            look(lane, work, then)
+
+    monkeypatch.setattr(bench, "look", hold)
+    bench.draft_step(bench.step(amount=0.3))
+    mask._complete_picture()
+    assert lanes == ["mask"]
+
+
+def test_strips_need_no_memory_of_tiles(mask, bench, large, in_strips):
+    mask.limit_memory(0)
+    bench.open_and_choose(large, "fc.weight")
+    assert mask._drawn.is_complete
+    assert mask.held == 0
+
+
+def test_what_comes_late_does_not_take_the_place_of_what_is_wanted(mask, bench, monkeypatch):
+    held = []
+    look = bench.look
+
+    def hold(lane, work, then):
+        held.append((work, then)) if lane == "mask" else look(lane, work, then)
+
+    bench.add(bench.step(amount=12))
+    one = mask._drawn
+    monkeypatch.setattr(bench, "look", hold)
+    bench.draft_step(bench.step(amount=12))
+    bench.draft_step(None)
+    [(work, then)] = held
+    then(work(Monitor()))
+    assert mask._drawn is one
+
+
+def test_a_lone_pruned_entry_has_a_mark_and_so_has_a_lone_kept_one(mask, bench, large):
+    bench.open_and_choose(large, "fc.weight")
+    for amount in (1, 1_000_000 - 2):
+        bench.add(bench.step(amount=amount))
+        [place] = mask._plot._marks.points()
+        pruned = ~bench.shown.mask("fc.weight").numpy()
+        row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
+        high, wide = mask._drawn.mosaic.cell
+        assert abs(place.pos().y() - row) <= high
+        assert abs(place.pos().x() - column) <= wide
+    mask._plot.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
+    bench.until_idle()
+    assert len(mask._plot._marks.points()) == 0  # it is large enough by itself
+
+
+def test_large_entries_carry_their_values(mask, bench):
+    mask._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    bench.until_idle()
+    written = mask._plot._texts._written
+    values = bench.session.checkpoint.read("fc.weight")
+    assert written.texts.shape == (8, 6)
+    assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
+    mask.one_to_one()
+    bench.until_idle()
+    assert mask._plot._texts._written is None
+
+
+def test_a_click_pins_an_entry_and_escape_lets_go(mask, bench, hand, qtbot):
+    bench.add(bench.step(amount=24))
+    _click(mask, hand, qtbot, 3, 2)
+    bench.until_idle()
+    found = bench.shown.explain("fc.weight", (2, 3))
+    rank = found.element_ranks[1].rank
+    assert f"{rank + 1} of 48 in order of score" in _pinned(mask)
+    assert f"the cut at {found.standings[1].cut:.6g}" in _pinned(mask)
+    assert _pinned(mask).startswith("Pinned [2, 3]")
+    bench.choose("other.weight")
+    bench.until_idle()
+    value = float(bench.session.checkpoint.read("other.weight")[2, 3])
+    assert f"{value:.6g}   kept" in _pinned(mask)
+    qtbot.keyClick(mask._plot, Qt.Key.Key_Escape)
+    assert _pinned(mask) is None
+
+
+def test_profiles_stand_at_the_margins(mask, bench):
+    bench.add(bench.step("channels", dim=0, channels=[2]))
+    _, heights = mask._plot.margins._columns.getData()
+    assert heights.max() == pytest.approx(1 / 8)
+    widths, _ = mask._plot.margins._rows.getData()
+    assert sorted(set(widths)) == [0, 1]
+    titles = [title.toPlainText() for title in mask._plot.margins._titles]
+    assert titles == [
+        "Share pruned of each column, from 0 to 100 %",
+        "Share pruned of each row, from 0 to 100 %",
+    ]
+    mask.findChild(QCheckBox).click()
+    bench.until_idle()
+    assert not mask._plot.margins._above.isVisible()
+
+
+def test_all_steps_can_look_alike(mask, bench, share_of):
+    bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
+    assert share_of(mask._plot, LIGHT.steps[1]) > 0.01
+    mask._colour_by.setCurrentIndex(1)
+    bench.until_idle()
+    assert share_of(mask._plot, LIGHT.steps[1]) == 0
+    assert share_of(mask._plot, LIGHT.steps[0]) > 0.01
+
+
+def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
+    mask.zoom(0.5)
+    bench.until_idle()
+    sight = _sight(mask)
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert _sight(mask) == pytest.approx(sight)
+
+
+def test_large_entries_are_told_apart_by_lines_and_small_ones_not(mask, bench):
+    assert len(mask._plot._grid.getData()[0]) == 2 * (7 + 9)
+    mask.one_to_one()
+    bench.until_idle()
+    assert len(mask._plot._grid.getData()[0]) == 0
+
+
+def test_a_section_shows_its_two_dimensions(mask, bench):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    combo = mask.findChild(QComboBox, "layout")
+    combo.setCurrentText(f"dim 1 {TIMES} dim 2")
+    bench.until_idle()
+    assert (mask._layout.rows, mask._layout.columns) == (3, 5)
+    assert mask._plot.plotItem.getAxis("left").labelText == "input channel"
+    assert mask._plot.plotItem.getAxis("bottom").labelText == "kernel row"
+
+
+def test_an_unchanged_view_is_not_drawn_again(mask, bench, monkeypatch):
+    looks = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    mask.refresh()
+    assert looks == []
+
+
+def test_controls_stay_where_they_are_when_there_is_more_to_choose(mask, bench):
+    places = set()
+    for name in ("fc.weight", "conv.weight", "fc.bias"):
+        bench.choose(name)
+        bench.until_idle()
+        buttons = mask.findChildren(QPushButton)
+        places.add(tuple(button.geometry().getCoords() for button in buttons))
+    assert len(buttons) == 2
+    assert len(places) == 1
+
+
+def test_keys_pin_the_entry_in_the_middle_and_those_beside_it(mask, bench, qtbot):
+    def press(key, modifier=Qt.KeyboardModifier.NoModifier):
+        qtbot.keyClick(mask._plot, key, modifier)
+        bench.until_idle()
+
+    shift = Qt.KeyboardModifier.ShiftModifier
+    mask._plot.setRange(xRange=(2.5, 3.5), yRange=(1.5, 2.5), padding=0)
+    bench.until_idle()
+    press(Qt.Key.Key_Right, shift)
+    assert _pinned(mask) is None
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask).startswith("Pinned [2, 3]")
+    press(Qt.Key.Key_Down, shift)
+    press(Qt.Key.Key_Left, shift)
+    assert _pinned(mask).startswith("Pinned [3, 2]")
+    assert mask._plot.sight.contains(2, 3)
+    for _ in range(9):
+        press(Qt.Key.Key_Up, shift)
+    assert _pinned(mask).startswith("Pinned [0, 2]")
+    press(Qt.Key.Key_Space)
+    assert _pinned(mask) is None

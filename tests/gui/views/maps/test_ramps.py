@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.gui.views.maps.ramp_bar import RampBar
+from prune_gui.gui.views.maps.ramps import STEPS, ramp
+from prune_gui.gui.widgets.theme import DARK, LIGHT
+
+THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK])
+NUMBERS = st.floats(-1e6, 1e6)
+
+
+def _lightness(table):
+    return table[:, :3] @ np.array([0.2126, 0.7152, 0.0722])
+
+
+@THEMES
+def test_a_ramp_upwards_changes_its_lightness_all_the_way(theme):
+    change = np.diff(_lightness(ramp(theme, signed=False).table()))
+    assert np.all(change < 1) if theme is LIGHT else np.all(change > -1)
+    assert abs(change.sum()) > 150
+
+
+@THEMES
+def test_both_sides_of_zero_leave_the_background_alike(theme):
+    light = _lightness(ramp(theme, signed=True).table())
+    middle = STEPS // 2
+    assert abs(light[middle] - light[0]) > 90
+    assert abs(light[middle] - light[-1]) > 90
+    table = ramp(theme, signed=True).table().astype(int)
+    assert table[40, 0] > table[40, 2]  # orange below zero
+    assert table[-40, 2] > table[-40, 0]  # blue above
+
+
+@given(NUMBERS, NUMBERS, st.booleans())
+def test_a_greater_number_is_never_further_down_the_ramp(a, b, signed):
+    places = ramp(LIGHT, signed=signed).places(np.array([min(a, b), max(a, b)]), 1e6)
+    assert places[0] <= places[1]
+
+
+def test_the_ends_and_the_middle_are_where_they_should_be():
+    signed, upwards = ramp(LIGHT, signed=True), ramp(LIGHT, signed=False)
+    assert signed.places(np.array([-2.0, 0.0, 2.0]), 2.0).tolist() == [0, 127, 254]
+    assert upwards.places(np.array([0.0, 0.5, 2.0]), 2.0).tolist() == [0, 127, 254]
+    assert upwards.places(np.array([np.nan, np.inf, 0.0]), 0.0).tolist() == [0, 254, 0]
+
+
+def test_the_bar_says_what_its_ends_and_its_middle_stand_for(qtbot):
+    bar = RampBar()
+    qtbot.addWidget(bar)
+    bar.show_ramp(ramp(LIGHT, signed=True), 0.5)
+    assert bar.numbers == ("-0.5", "0", "0.5")
+    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
+    assert bar.numbers == ("0", "0.125", "0.5")
+    bar.show_ramp(ramp(LIGHT, signed=True), 0.0)
+    assert bar.numbers == ("0", "0", "0")
+    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
+    shown = bar.grab().toImage()
+    assert shown.pixelColor(1, 3).lightness() > shown.pixelColor(bar.width() - 2, 3).lightness()

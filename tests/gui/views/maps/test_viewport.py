@@ -1,0 +1,126 @@
+import pytest
+from PySide6.QtCore import QRectF
+from PySide6.QtWidgets import QComboBox, QLabel, QSlider, QTabWidget
+
+from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.maps.viewport import Viewport
+
+SIGHT = QRectF(1, 2, 3, 4)
+
+
+@pytest.fixture
+def tabs(bench, checkpoint, shown):
+    made = shown(ViewTabs(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+@pytest.fixture
+def show(tabs, bench):
+    """Return what brings a view to the front."""
+
+    def bring(view):
+        tabs.findChild(QTabWidget).setCurrentWidget(view)
+        bench.until_idle()
+        return view
+
+    return bring
+
+
+def _corners(rect):
+    return pytest.approx(rect.getCoords())
+
+
+def _pinned(view):
+    [label] = [x for x in view.findChildren(QLabel) if x.accessibleName() == "Pinned entry"]
+    return label.text() if label.isVisible() else None
+
+
+def test_what_is_pinned_stays_in_pictures_of_one_size():
+    where, layout = Viewport(), SliceLayout.flattened((8, 6))
+    where.look(layout, SIGHT)
+    where.pin((2, 3))
+    where.look(SliceLayout.flattened((8, 2, 3)), SIGHT.translated(1, 1))
+    assert where.within(layout).pinned == (2, 3)
+    where.look(SliceLayout.flattened((8, 7)), SIGHT)
+    assert where.within(layout) is None
+    assert where.place.pinned is None
+
+
+def test_all_views_of_a_parameter_look_at_the_same_part(tabs, show, bench):
+    mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
+    mask._plot.setRange(SIGHT, padding=0)
+    bench.until_idle()
+    assert show(weights)._plot.sight.getCoords() == _corners(SIGHT)
+    weights.pan(0.5, 0.0)
+    bench.until_idle()
+    moved = weights._plot.sight
+    assert moved.left() > SIGHT.left()
+    show(compare)
+    for plot in (compare._left, compare._right):
+        assert plot.sight.getCoords() == _corners(moved)
+    assert show(mask)._plot.sight.getCoords() == _corners(moved)
+    compare.fit()  # nobody looks there
+    assert mask._plot.sight.getCoords() == _corners(moved)
+
+
+def test_the_part_stays_with_the_shape_whichever_view_is_in_front(tabs, show, bench):
+    tabs.mask_view._plot.setRange(SIGHT, padding=0)
+    show(tabs.weights_view)
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert tabs.weights_view._plot.sight.getCoords() == _corners(SIGHT)
+    bench.choose("odd.weight")
+    bench.until_idle()
+    mask = show(tabs.mask_view)
+    assert mask._plot.sight.getCoords() == tabs.weights_view._plot.sight.getCoords()
+    assert mask._plot.sight.contains(QRectF(-0.5, -0.5, 2, 3))
+
+
+def test_a_section_and_where_it_lies_are_shared(tabs, show, bench):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
+    mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {TIMES} dim 2")
+    sliders = {slider.accessibleName(): slider for slider in mask.findChildren(QSlider)}
+    sliders["Index along dim 3"].setValue(1)
+    bench.until_idle()
+    for view in (weights, compare):
+        plot = show(view)._plot if view is weights else show(view)._left
+        assert (
+            plot.layout_shown
+            == mask._layout
+            == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
+        )
+    [slider] = [s for s in weights.findChildren(QSlider) if s.accessibleName().endswith("dim 3")]
+    show(weights)
+    slider.setValue(0)
+    bench.until_idle()
+    assert show(mask)._layout == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
+
+
+def test_a_layout_that_a_view_does_not_offer_leaves_it_as_it_is(tabs, show, bench):
+    bench.choose("conv.weight")
+    bench.until_idle()
+    box = tabs.mask_view.findChild(QComboBox, "layout")
+    box.setCurrentIndex(1)
+    box.setCurrentIndex(0)
+    bench.until_idle()
+    sheet = tabs.mask_view._layout
+    assert show(tabs.compare_view)._left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
+    assert show(tabs.mask_view)._layout == sheet
+
+
+def test_an_entry_is_pinned_in_every_view(tabs, show, bench):
+    tabs.mask_view._plot.clicked.emit((2, 3))
+    bench.until_idle()
+    told = _pinned(tabs.mask_view)
+    assert told.startswith("Pinned [2, 3]")
+    weights = show(tabs.weights_view)
+    assert _pinned(weights) == told
+    assert weights._plot._pinned == (2, 3)
+    weights._plot.escaped.emit()
+    assert _pinned(show(tabs.mask_view)) is None
+    assert tabs.mask_view._plot._pinned is None

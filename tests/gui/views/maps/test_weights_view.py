@@ -1,0 +1,182 @@
+import numpy as np
+import pytest
+import torch
+from PySide6.QtWidgets import QLabel
+from safetensors.torch import save_file
+
+from prune_gui.gui.views import WeightsView
+from prune_gui.gui.views.maps.ramps import ramp
+from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.widgets.theme import LIGHT
+
+
+@pytest.fixture
+def weights(bench, checkpoint, shown):
+    made = shown(WeightsView(bench, Viewport()))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+def _pick(weights, bench, quantity):
+    weights._quantity.setCurrentIndex(weights._quantity.findData(quantity))
+    weights._choose()
+    bench.until_idle()
+
+
+def _pixels(weights):
+    return weights._drawn.painted.pixels
+
+
+def _expected(numbers, reach, *, signed):
+    colours = ramp(LIGHT, signed=signed)
+    return colours.table()[colours.places(np.asarray(numbers, np.float64), reach)]
+
+
+def _legend(weights):
+    [label] = [x for x in weights.findChildren(QLabel) if x.accessibleName() == "Legend"]
+    return label.text().replace("&nbsp;", " ")
+
+
+def _values(bench, name="fc.weight"):
+    return bench.session.checkpoint.read(name).double().numpy()
+
+
+def test_single_entries_have_the_colour_of_their_value(weights, bench):
+    values = _values(bench)
+    np.testing.assert_array_equal(
+        _pixels(weights), _expected(values, np.abs(values).max(), signed=True)
+    )
+    assert "Value of each entry" in _legend(weights)
+    assert weights._bar.numbers[2] == f"{np.abs(values).max():.3g}"
+
+
+def test_the_size_is_a_colour_upwards(weights, bench):
+    _pick(weights, bench, "size")
+    sizes = np.abs(_values(bench))
+    np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
+
+
+def test_from_afar_a_cell_says_what_it_shows(weights, bench):
+    weights._plot.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
+    bench.until_idle()
+    values = _values(bench)
+    high, wide = weights._drawn.mosaic.cell
+    assert (high, wide) > (1, 1)
+    first = values[:high, :wide]
+    farthest = first.flat[np.abs(first).argmax()]
+    np.testing.assert_array_equal(
+        _pixels(weights)[0, 0], _expected(farthest, np.abs(values).max(), signed=True)
+    )
+    assert "a cell shows its entry farthest from zero" in _legend(weights)
+    _pick(weights, bench, "size")
+    np.testing.assert_array_equal(
+        _pixels(weights)[0, 0],
+        _expected(np.abs(first).mean(), np.abs(values).max(), signed=False),
+    )
+    assert "a cell shows the mean of its entries" in _legend(weights)
+
+
+def test_a_margin_is_on_the_side_of_zero_that_the_step_says(weights, bench):
+    bench.add(bench.step(amount=20))
+    _pick(weights, bench, "margin")
+    sizes, pruned = np.abs(_values(bench)), ~bench.shown.mask("fc.weight").numpy()
+    margins = sizes - sizes[pruned].max()
+    np.testing.assert_array_equal(
+        _pixels(weights), _expected(margins, np.abs(margins).max(), signed=True)
+    )
+
+
+def test_the_last_step_that_ranks_is_shown_and_another_can_be_chosen(weights, bench):
+    bench.add(bench.step(amount=20), bench.step("channels", dim=0, channels=[1]))
+    bench.add(bench.step("ln_structured", amount=2, n=2, dim=0))
+    _pick(weights, bench, "score")
+    assert weights._step.isVisible()
+    assert weights._step.currentData() == 3
+    gone = (
+        ~bench.shown.mask("fc.weight").numpy() & (bench.shown.pruned_by("fc.weight") != 3).numpy()
+    )
+    blank = [int(LIGHT.grid[i : i + 2], 16) for i in (1, 3, 5)]
+    np.testing.assert_array_equal((_pixels(weights)[..., :3] == blank).all(2), gone)
+    weights._step.setCurrentIndex(weights._step.findData(1))
+    bench.until_idle()
+    sizes = np.abs(_values(bench))
+    np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
+
+
+def test_without_a_step_that_ranks_it_says_so_and_goes_on_when_there_is_one(weights, bench):
+    _pick(weights, bench, "score")
+    assert weights._reason.isVisible()
+    assert "No step ranks fc.weight" in weights._reason.text()
+    bench.draft_step(bench.step(amount=4))
+    assert not weights._reason.isVisible()
+    assert weights._plot.isVisible()
+    bench.draft_step(None)
+    assert weights._reason.isVisible()
+    _pick(weights, bench, "value")
+    assert weights._plot.isVisible()
+
+
+def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
+    values = _values(bench)
+    other = torch.from_numpy(values).float() + torch.eye(8, 6)
+    path = tmp_path / "other.safetensors"
+    save_file({"fc.weight": other, "other.weight": torch.ones(2, 2)}, path)
+    weights.compare_with(path)
+    bench.until_idle()
+    expected = values - other.double().numpy()
+    found = _pixels(weights)
+    neutral = _expected(0.0, 1.0, signed=True)
+    np.testing.assert_array_equal((found == neutral).all(2), np.abs(expected) < 0.5)
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert "has shape [2, 2]" in weights._reason.text()
+    assert weights._quantity.isVisible()
+
+
+def test_numbers_that_are_none_stand_out(weights, bench):
+    bench.choose("odd.weight")
+    bench.until_idle()
+    warning = [int(LIGHT.warning[i : i + 2], 16) for i in (1, 3, 5)]
+    odd = (_pixels(weights)[..., :3] == warning).all(2)
+    assert odd.tolist() == [[False, True], [True, False], [False, False]]
+    assert "NaN or infinite" in _legend(weights)
+    assert weights._bar.numbers[2] == "2"
+
+
+def test_entries_carry_the_number_that_is_shown(weights, bench):
+    bench.add(bench.step(amount=20))
+    _pick(weights, bench, "margin")
+    weights._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
+    bench.until_idle()
+    texts = weights._plot._texts._written.texts
+    pruned = ~bench.shown.mask("fc.weight").numpy()
+    assert [
+        [text.startswith("-") or text == "0" for text in row] for row in texts
+    ] == pruned.tolist()
+
+
+def _bars(weights):
+    """Return the heights of the bars of the columns, and of the rows."""
+    (_, heights), (widths, _) = (
+        item.getData() for item in (weights._plot.margins._columns, weights._plot.margins._rows)
+    )
+    return heights[1:-1:2], widths[1:-1:2]
+
+
+def test_the_mean_size_of_rows_and_columns_stands_at_the_margins(weights, bench):
+    sizes = np.abs(_values(bench))
+    for found, axis in zip(_bars(weights), (0, 1), strict=True):
+        np.testing.assert_allclose(found, sizes.mean(axis))
+    above, beside = (title.toPlainText() for title in weights._plot.margins._titles)
+    assert above == f"Mean |w| of each column, from 0 to {sizes.mean(0).max():.3g}"
+    assert beside == f"Mean |w| of each row, from 0 to {sizes.mean(1).max():.3g}"
+
+
+def test_the_profiles_follow_the_quantity(weights, bench):
+    bench.add(bench.step(amount=20))
+    _pick(weights, bench, "margin")
+    sizes, pruned = np.abs(_values(bench)), ~bench.shown.mask("fc.weight").numpy()
+    margins = sizes - sizes[pruned].max()
+    for found, axis in zip(_bars(weights), (0, 1), strict=True):
+        np.testing.assert_allclose(found, margins.mean(axis), rtol=1e-5)
+    assert weights._plot.margins._titles[0].toPlainText().startswith("Mean margin of each column")

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+from PySide6.QtCore import QLocale, Qt
+from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
+
+from prune_gui import language
+from prune_gui.gui.views import NormsView
+from prune_gui.gui.views.norms import norms_view
+from prune_gui.gui.widgets.theme import LIGHT
+
+
+@pytest.fixture
+def norms(bench, checkpoint, shown):
+    made = shown(NormsView(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+def _label(view, name):
+    [label] = [
+        label for label in view.findChildren(QLabel) if label.accessibleName().startswith(name)
+    ]
+    return label.text()
+
+
+def _combos(view):
+    return view.findChildren(QComboBox)
+
+
+def test_each_dimension_can_be_chosen_by_name(norms, bench):
+    dims, _ = _combos(norms)
+    assert [dims.itemText(i) for i in range(dims.count())] == [
+        "dim 0: output channel (8)",
+        "dim 1: input channel (6)",
+    ]
+    dims.setCurrentIndex(1)
+    bench.until_idle()
+    weights = bench.session.checkpoint.read("fc.weight")
+    expected = weights.norm(dim=0)
+    assert norms._row.measured.norms == pytest.approx(expected.numpy())
+    assert norms._plot.view.viewRange()[0] == pytest.approx([-0.5, 5.5])
+
+
+@pytest.mark.parametrize("typed", ["0", "0.5", "1", "3", "inf", "-inf", "2.5", "-1"])
+def test_any_norm_can_be_typed(norms, bench, typed, qtbot):
+    _, orders = _combos(norms)
+    orders.lineEdit().selectAll()
+    qtbot.keyClicks(orders.lineEdit(), typed)
+    qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
+    bench.until_idle()
+    n = float(typed)
+    weights = bench.session.checkpoint.read("fc.weight")
+    expected = np.linalg.norm(weights.double().numpy(), n, axis=1)
+    assert norms._row.measured.norms == pytest.approx(expected)
+
+
+def test_a_norm_is_typed_and_written_with_the_decimal_sign_of_the_locale(
+    norms, bench, qtbot, monkeypatch
+):
+    monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
+    _, orders = _combos(norms)
+    orders.setLocale(QLocale("de_DE"))
+    orders.lineEdit().selectAll()
+    qtbot.keyClicks(orders.lineEdit(), "2,5")
+    qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
+    assert (orders.order, orders.currentText()) == (2.5, "2,5")
+
+
+def test_the_table_of_what_a_draft_ranks_by_says_so(norms, bench):
+    bench.draft_step(bench.step("ln_structured", amount=2, n=2, dim=0))
+    assert norms.table().headers[:2] == ("channel", "rank")
+
+
+def test_what_is_no_norm_is_not_taken(norms, bench, qtbot):
+    _, orders = _combos(norms)
+    orders.lineEdit().selectAll()
+    qtbot.keyClicks(orders.lineEdit(), "nan")
+    qtbot.keyClick(orders.lineEdit(), Qt.Key.Key_Return)
+    assert orders.currentText().startswith("2:")
+    assert norms._row.measured.n == 2
+
+
+@pytest.mark.parametrize(("index", "n"), [(2, 1), (5, float("inf"))])
+def test_a_usual_norm_can_be_chosen(norms, bench, index, n):
+    _, orders = _combos(norms)
+    orders.setCurrentIndex(index)
+    bench.until_idle()
+    weights = bench.session.checkpoint.read("fc.weight")
+    assert norms._row.measured.norms == pytest.approx(weights.norm(p=n, dim=1).numpy())
+    assert norms._plot.plotItem.getAxis("left").labelText.startswith(f"{n:g}-norm")
+
+
+def test_the_cursor_tells_the_channel_its_norm_and_its_fate(norms, bench, hand):
+    bench.add(bench.step("ln_structured", amount=1))
+    channel = int(norms._row.measured.norms.argmin())
+    hand.hover(norms._plot, hand.point(norms._plot, channel, 0.1))
+    told = _label(norms, "Channel")
+    assert told.startswith(f"channel {channel}: norm ")
+    assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in told
+
+
+def test_sorted_channels_keep_their_names(norms, bench, hand):
+    norms.findChild(QCheckBox).click()
+    bench.until_idle()
+    least = int(norms._row.measured.norms.argmin())
+    hand.hover(norms._plot, hand.point(norms._plot, 0, 0.1))
+    assert _label(norms, "Channel").startswith(f"channel {least}:")
+    assert "least first" in norms._plot.plotItem.getAxis("bottom").labelText
+
+
+def test_dead_channels_are_marked_and_counted(norms, bench, share_of):
+    assert share_of(norms, LIGHT.warning) == 0
+    bench.add(bench.step("ln_structured", amount=3))
+    assert share_of(norms, LIGHT.warning) > 0.001
+    assert "3 dead" in _label(norms, "Dead").replace("&nbsp;", " ")
+
+
+def test_more_channels_than_pixels_share_bars_and_part_up_close(norms, bench, monkeypatch):
+    monkeypatch.setattr(norms_view, "MOST_BARS", 3)
+    bench.add(bench.step(amount=0.5))
+    assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
+    assert "largest of 3 channels" in norms.legend()
+    norms._plot.setXRange(3.6, 6.4, padding=0)
+    bench.until_idle()
+    assert norms._row.bars.edges.tolist() == [4, 5, 6, 7]
+    assert "largest" not in norms.legend()
+
+
+def test_another_parameter_is_shown_whole(norms, bench):
+    norms._plot.setXRange(0, 4, padding=0)
+    bench.until_idle()
+    bench.choose("other.weight")
+    bench.until_idle()
+    assert norms._plot.view.viewRange()[0] == pytest.approx([-0.5, 7.5])
+
+
+def test_norms_that_are_no_number_are_marked_told_and_counted(norms, bench, hand, share_of):
+    assert share_of(norms._plot, LIGHT.warning) == 0
+    bench.choose("odd.weight")
+    bench.until_idle()
+    assert share_of(norms._plot, LIGHT.warning) > 0.3
+    assert "2 NaN or infinite" in _label(norms, "Dead").replace("&nbsp;", " ")
+    hand.hover(norms._plot, hand.point(norms._plot, 0, 0.5))
+    assert "norm nan" in _label(norms, "Channel")
+
+
+def test_a_picture_to_take_away_tells_what_its_marks_stand_for(norms, bench):
+    bench.add(bench.step("ln_structured", amount=3))
+    bench.until_idle()
+    assert "3&nbsp;dead" in norms.legend()
+    assert "step&nbsp;1" in norms.legend()
+
+
+def test_where_it_is_narrow_the_buttons_go_below_and_no_box_is_cut(norms, qtbot):
+    box, strip = norms._dim, norms._strip
+    for width, below in ((1200, False), (460, True)):
+        norms.resize(width, 500)
+        qtbot.waitUntil(lambda below=below: (strip.y() >= box.height()) is below)
+        assert box.width() >= box.sizeHint().width()

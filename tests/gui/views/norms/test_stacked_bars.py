@@ -1,0 +1,67 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from prune_gui.audit.statistics.norms import Channels
+from prune_gui.gui.views.norms.stacked_bars import FLOOR, channel_bars, in_order, stacked
+
+COUNTS = arrays(
+    np.int64, st.tuples(st.integers(1, 4), st.integers(1, 30)), elements=st.integers(0, 10**9)
+)
+
+
+@given(COUNTS)
+def test_parts_are_as_high_as_their_counts(counts):
+    np.testing.assert_array_equal(np.diff(stacked(counts, log=False), axis=0), counts)
+
+
+@given(COUNTS)
+def test_on_a_logarithmic_axis_a_single_entry_has_a_height_and_none_has_not(counts):
+    tops = stacked(counts, log=True)
+    sums = counts.sum(0)
+    assert np.all(np.diff(tops, axis=0) >= 0)
+    assert np.all(tops[-1][sums == 0] == FLOOR)
+    np.testing.assert_allclose(tops[-1][sums > 0], np.log10(sums[sums > 0]))
+    assert np.all(tops[-1][sums == 1] > FLOOR)
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.booleans(), st.data())
+def test_bars_of_channels_are_the_largest_norm_and_the_summed_counts(
+    channels, most, ascending, data
+):
+    counts = data.draw(arrays(np.int64, (3, channels), elements=st.integers(1, 9)))
+    norms = data.draw(
+        arrays(
+            np.float64,
+            channels,
+            elements=st.floats(1e-30, 1e6) | st.just(0.0) | st.just(np.nan) | st.just(np.inf),
+        )
+    )
+    remaining_mask = data.draw(arrays(np.bool_, channels))
+    start = data.draw(st.integers(0, channels - 1))
+    places = range(start, data.draw(st.integers(start + 1, channels)))
+    order = in_order(norms, ascending=ascending)
+    bars = channel_bars(norms, Channels((0, 1, 2), counts, remaining_mask), order, places, most)
+    assert bars.edges[0] == places.start
+    assert bars.edges[-1] == places.stop
+    assert len(bars.dead) == min(most, len(places))
+    for i, dead in enumerate(bars.dead):
+        group = order[bars.edges[i] : bars.edges[i + 1]]
+        finite = norms[group][np.isfinite(norms[group])]
+        height = finite.max(initial=0.0)
+        np.testing.assert_allclose(bars.tops[-1, i], height)
+        share = counts[:, group].sum(1) / counts[:, group].sum()
+        np.testing.assert_allclose(np.diff(bars.tops[:, i]), height * share, atol=1e-9 * height)
+        assert dead == (not remaining_mask[group].all())
+        assert bars.odd[i] == (len(finite) < len(group))
+        assert bars.least[i] == finite.min(initial=height)
+    marked = data.draw(arrays(np.bool_, channels))
+    groups = zip(bars.edges[:-1], bars.edges[1:], strict=True)
+    assert bars.any_of(marked).tolist() == [marked[slice(*ends)].any() for ends in groups]
+
+
+def test_order_by_norm_puts_the_least_first_and_nan_last():
+    norms = np.array([3.0, np.nan, 1.0, 2.0])
+    assert in_order(norms, ascending=True).tolist() == [2, 3, 0, 1]
+    assert in_order(norms, ascending=False).tolist() == [0, 1, 2, 3]

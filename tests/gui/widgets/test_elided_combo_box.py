@@ -1,0 +1,35 @@
+import pytest
+from PySide6.QtWidgets import QComboBox
+
+from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
+
+TEXT = "step 3: L1 unstructured"
+
+
+@pytest.fixture
+def boxes(qtbot):
+    """Return a box that has little room, and a plain one as large."""
+    made = ElidedComboBox(), QComboBox()
+    for box in made:
+        qtbot.addWidget(box)
+        box.addItem(TEXT)
+        box.resize(100, 24)
+    return made
+
+
+def test_a_text_that_does_not_fit_ends_in_an_ellipsis(boxes):
+    narrow, plain = boxes
+    start, end = narrow.shown().split("…")
+    assert TEXT.startswith(start)
+    assert start
+    assert not end
+    plain.setItemText(0, narrow.shown())
+    assert narrow.grab().toImage() == plain.grab().toImage()
+
+
+def test_with_room_it_looks_like_any_box(boxes):
+    narrow, plain = boxes
+    for box in boxes:
+        box.resize(narrow.sizeHint())
+    assert narrow.shown() == TEXT
+    assert narrow.grab().toImage() == plain.grab().toImage()

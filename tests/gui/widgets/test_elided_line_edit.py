@@ -1,0 +1,83 @@
+import pytest
+from PySide6.QtCore import QEvent, QPoint
+from PySide6.QtGui import QHelpEvent
+from PySide6.QtWidgets import QApplication, QLineEdit, QToolTip, QVBoxLayout, QWidget
+
+from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
+
+GLOBS = "features.conv*.weight, classifier.*.weight, !*.bias, !*.bn1.*, !*.bn2.*"
+
+
+@pytest.fixture
+def window(qtbot):
+    made = QWidget()
+    qtbot.addWidget(made)
+    return made
+
+
+@pytest.fixture
+def lines(window, qtbot):
+    """Return a line, a plain one of the same size, and one that has the focus."""
+    layout = QVBoxLayout(window)
+    long, plain, other = ElidedLineEdit(), QLineEdit(), QLineEdit()
+    for line in (long, plain, other):
+        layout.addWidget(line)
+    window.resize(200, 120)
+    with qtbot.waitExposed(window):
+        window.show()
+    window.activateWindow()
+    other.setFocus()
+    qtbot.waitUntil(other.hasFocus)
+    return long, plain, other
+
+
+def tip(line):
+    at = QPoint(5, 5)
+    event = QHelpEvent(QEvent.Type.ToolTip, at, line.mapToGlobal(at))
+    QApplication.sendEvent(line, event)
+    return QToolTip.text()
+
+
+def test_a_text_that_does_not_fit_ends_in_an_ellipsis(lines):
+    long, plain, _ = lines
+    long.setText(GLOBS)
+    start, rest = long.shown().split("…")
+    assert GLOBS.startswith(start)
+    assert start
+    assert not rest
+    plain.setText(long.shown())
+    assert long.grab().toImage() == plain.grab().toImage()
+
+
+def test_who_types_sees_what_is_typed(lines):
+    long, _, other = lines
+    long.setText(GLOBS)
+    shortened = long.grab().toImage()
+    long.setFocus()
+    assert long.grab().toImage() != shortened
+    other.setFocus()
+    assert long.grab().toImage() == shortened
+
+
+def test_a_text_that_fits_is_drawn_as_in_any_line(lines):
+    long, plain, _ = lines
+    for line in (long, plain):
+        line.setText("*.weight")
+    assert long.grab().toImage() == plain.grab().toImage()
+
+
+def test_the_tool_tip_has_all_of_a_text_that_does_not_fit(lines):
+    long, _, _ = lines
+    long.setToolTip("Globs")
+    long.setText(GLOBS)
+    assert tip(long).replace("\n", " ") == f"{GLOBS}  Globs"
+    long.setText("*.weight")
+    assert tip(long) == "Globs"
+
+
+def test_the_button_that_clears_covers_nothing(lines, qtbot):
+    long, _, _ = lines
+    long.setText(GLOBS)
+    before = len(long.shown())
+    long.setClearButtonEnabled(True)
+    qtbot.waitUntil(lambda: len(long.shown()) < before)

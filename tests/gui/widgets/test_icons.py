@@ -1,0 +1,50 @@
+"""The shipped icons."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QColor, QIcon, QPalette
+from PySide6.QtWidgets import QApplication
+
+from prune_gui.gui.actions.table import TABLE
+from prune_gui.gui.widgets.icons import app_icon, icon
+from prune_gui.resources import resource
+
+NAMES = sorted(path.stem for path in resource("icons").glob("*.svg"))
+
+
+def inks(made: QIcon, mode: QIcon.Mode) -> list[QColor]:
+    """Return the colours of the pixels that are painted through."""
+    image = made.pixmap(24, mode).toImage()
+    points = [(x, y) for x in range(image.width()) for y in range(image.height())]
+    painted = [image.pixelColor(*point) for point in points]
+    return [colour for colour in painted if colour.alpha() == 255]
+
+
+def far(a: QColor, b: QColor) -> int:
+    """Return the largest difference of a channel; blending at edges rounds by one or two."""
+    return max(abs(x - y) for x, y in zip(a.getRgb(), b.getRgb(), strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_icon_is_drawn_in_the_colour_of_text(qtbot, name):
+    if name == "app":
+        pytest.skip("has colours of its own")
+    palette = QApplication.palette()
+    for mode, group in (
+        (QIcon.Mode.Normal, QPalette.ColorGroup.Active),
+        (QIcon.Mode.Disabled, QPalette.ColorGroup.Disabled),
+    ):
+        ink = palette.color(group, QPalette.ColorRole.WindowText)
+        painted = inks(icon(name), mode)
+        assert painted
+        assert max(far(colour, ink) for colour in painted) <= 2
+
+
+def test_every_icon_of_an_action_is_shipped():
+    assert {act.icon for act in TABLE if act.icon} <= set(NAMES)
+
+
+def test_the_program_has_an_icon_of_several_colours(qtbot):
+    first, *others = inks(app_icon(), QIcon.Mode.Normal)
+    assert max(far(first, colour) for colour in others) > 50

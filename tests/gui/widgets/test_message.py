@@ -1,0 +1,60 @@
+"""A line of text that tells of a problem."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QColor, QPalette
+from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
+
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import LIGHT, Theme
+
+
+@pytest.fixture
+def message(qtbot, qapp):
+    theme = Theme(qapp, "light")
+    made = Message()
+    qtbot.addWidget(made)
+    yield made
+    theme.deleteLater()
+
+
+def shade(message):
+    return message.palette().color(QPalette.ColorRole.WindowText)
+
+
+def faint(message):
+    return shade(message) == message.palette().color(QPalette.ColorRole.PlaceholderText)
+
+
+def test_a_text_that_may_not_hold_any_more_becomes_faint_and_stays(message, qtbot):
+    message.say("held at 60 %")
+    message.fade()
+    assert shade(message) == QColor(LIGHT.warning)
+    qtbot.waitUntil(lambda: faint(message))
+    assert message.text() == "held at 60 %"
+    message.say("held at 70 %")
+    assert shade(message) == QColor(LIGHT.warning)
+
+
+def test_a_text_that_is_soon_followed_by_another_does_not_flicker(message, qtbot):
+    message.say("held at 60 %")
+    message.fade()
+    message.say("held at 61 %")
+    assert not message._fading.isActive()
+    assert shade(message) == QColor(LIGHT.warning)
+
+
+def test_where_there_is_little_room_no_line_of_it_is_cut(qtbot):
+    around = QWidget()
+    qtbot.addWidget(around)
+    message, below = Message(), QTextEdit()
+    below.setMinimumHeight(200)
+    column = QVBoxLayout(around)
+    column.addWidget(message)
+    column.addWidget(below)
+    message.say("Many words that need more than the one line that there is. " * 3)
+    around.resize(300, 100)
+    around.show()
+    assert message.height() >= message.heightForWidth(message.width())
+    assert message.heightForWidth(message.width()) > 2 * message.fontMetrics().height()

@@ -1,0 +1,123 @@
+"""Where compiled loops are kept, and what happens where they cannot be."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder, compiled
+from prune_gui.pruning.kernels.numba_config import _Loader
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
+
+
+def square(number):
+    return number * number
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    """Have the user's cache folder below `tmp_path` be the only one that can be written."""
+
+    def refuse(_: object) -> None:
+        raise PermissionError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("numba.core.caching.InTreeCacheLocator.ensure_cache_path", refuse)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    _log_once.cache_clear()
+    return tmp_path / "cache"
+
+
+def kept(cache: Path) -> list[Path]:
+    return sorted(cache.rglob("*.nb?"))
+
+
+@posix
+def test_a_read_only_installation_keeps_loops_in_a_private_folder_of_the_user(cache):
+    assert compiled(square)(3) == 9
+    index, code = kept(cache)
+    assert {index.suffix, code.suffix} == {".nbi", ".nbc"}
+    assert stat.S_IMODE(index.parent.stat().st_mode) == 0o700
+
+
+@posix
+def test_a_read_only_installation_and_home_compile_without_keeping(cache, caplog):
+    cache.write_text("no folder")
+    assert compiled(square)(3) == 9
+    assert "Compiled loops are not kept" in caplog.text
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_a_cache_folder_that_others_can_write_to_is_not_used(cache, mode):
+    folder = Path(_PrivateFolder.from_function(square, __file__).get_cache_path())
+    folder.chmod(mode)
+    assert _PrivateFolder.from_function(square, __file__) is None
+
+
+@posix
+def test_a_cache_folder_of_another_user_is_not_used(cache, monkeypatch):
+    assert _PrivateFolder.from_function(square, __file__) is not None
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert _PrivateFolder.from_function(square, __file__) is None
+
+
+@posix
+@pytest.mark.parametrize("cache_home", ["", ".", "here"])
+def test_no_cache_folder_depends_on_the_working_folder(cache, tmp_path, monkeypatch, cache_home):
+    (tmp_path / "downloaded").mkdir()
+    monkeypatch.chdir(tmp_path / "downloaded")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
+    assert compiled(square)(3) == 9
+    assert not any(Path.cwd().iterdir())
+
+
+@posix
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_a_damaged_cache_is_written_again(cache, caplog, suffix):
+    compiled(square)(3)
+    whole = [path.stat().st_size for path in kept(cache)]
+    [damaged] = [path for path in kept(cache) if path.suffix == suffix]
+    os.truncate(damaged, 3)
+    assert compiled(square)(3) == 9
+    assert "cannot be read" in caplog.text
+    assert [path.stat().st_size for path in kept(cache)] == whole
+
+
+@posix
+def test_a_full_disk_costs_the_cache_and_not_the_result(cache, monkeypatch, caplog):
+    def save(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", save)
+    assert compiled(square)(3) == 9
+    assert "No space left on device" in caplog.text
+
+
+def test_numba_reads_no_file_of_the_working_folder_however_often_it_compiles(tmp_path):
+    (tmp_path / ".numba_config.yaml").write_text("debug: 1\nopt: 0\n")
+    program = """
+from prune_gui.pruning.kernels.compilation import compiled_within, numba
+compiled_within(lambda number: number)(1)
+print(numba.config.DEBUG, int(numba.config.OPT), numba.config.FUNCTION_CACHE_SIZE)
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path, env={**os.environ, "NUMBA_FUNCTION_CACHE_SIZE": "77"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "0 3 77\n"), done.stderr
+
+
+def test_a_numba_that_names_its_file_elsewhere_is_refused(tmp_path):
+    (tmp_path / "config.py").write_text("name = '.other.yaml'\n")
+    loader = _Loader("numba.core.config", str(tmp_path / "config.py"))
+    with pytest.raises(ImportError, match="Install another version of numba"):
+        loader.get_code("numba.core.config")

@@ -1,0 +1,266 @@
+"""Exact selection by counting, against a stable sort."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from floats import ORDERED
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.predicates import ElementCut, RowCut
+from prune_gui.pruning.selection.histogram_cache import HistogramCache
+from prune_gui.pruning.selection.keys import (
+    KeySource,
+    RandomKeys,
+    ScoreKeys,
+    ranking_dtype,
+    raw_bits,
+)
+from prune_gui.pruning.selection.radix_select import (
+    SMALL,
+    Ranking,
+    count_below,
+    find_cuts,
+    mark,
+    smallest,
+)
+from prune_gui.pruning.selection.rows import find_row_cuts
+from prune_gui.pruning.selection.scores import TensorScores
+
+DTYPES = [*ORDERED, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+dtypes = st.sampled_from(DTYPES)
+# Few distinct values, so that ties are common; both zeros, infinities and NaN among them.
+values = st.lists(
+    st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, 1.25, -3.0, 1e-3, np.inf, -np.inf, np.nan])
+    | st.floats(-4, 4, width=32),
+    min_size=1,
+    max_size=60,
+)
+
+
+def k_smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
+    """The definition: a stable sort of the absolute values, NaN above infinity."""
+    exact = scores.reshape(-1).double().abs().numpy()
+    chosen = torch.zeros(exact.size, dtype=torch.bool)
+    chosen[np.argsort(exact, stable=True)[:k].copy()] = True
+    return chosen.view(scores.shape)
+
+
+def keys_of(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> ScoreKeys:
+    return ScoreKeys(TensorScores.of(tensor), dtype or ranking_dtype({tensor.dtype}))
+
+
+def marked(keys: list[KeySource], k: int) -> list[np.ndarray]:
+    cuts = find_cuts([Ranking(key) for key in keys], k, Monitor())
+    found = [mark(key, cut, 0, key.size) for key, cut in zip(keys, cuts, strict=True)]
+    assert [int(m.sum()) for m in found] == [cut.pruned for cut in cuts]
+    return found
+
+
+@given(values, dtypes, st.data())
+def test_the_k_smallest_are_those_of_a_stable_sort_in_every_float_type(numbers, dtype, data):
+    scores = torch.tensor(numbers, dtype=torch.float64).to(dtype)
+    k = data.draw(st.integers(0, len(numbers)))
+    assert torch.equal(smallest(scores, k), k_smallest(scores, k))
+
+
+@given(st.lists(st.tuples(values, dtypes), min_size=1, max_size=4), st.data())
+def test_tensors_of_mixed_types_are_cut_as_if_they_were_one(parts, data):
+    tensors = [torch.tensor(v, dtype=torch.float64).to(d) for v, d in parts]
+    shared = ranking_dtype({tensor.dtype for tensor in tensors})
+    k = data.draw(st.integers(0, sum(map(torch.numel, tensors))))
+    found = marked([keys_of(tensor, shared) for tensor in tensors], k)
+    expected = k_smallest(torch.cat([tensor.double() for tensor in tensors]), k)
+    assert np.array_equal(np.concatenate(found), expected.numpy())
+
+
+@given(values, st.data())
+def test_entries_already_pruned_are_neither_counted_nor_cut(numbers, data):
+    scores = torch.tensor(numbers)
+    remaining_mask = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(numbers), max_size=len(numbers)))
+    )
+    k = data.draw(st.integers(0, int(remaining_mask.sum())))
+    keys = keys_of(scores)
+    [cut] = find_cuts([Ranking(keys, lambda start, stop: remaining_mask[start:stop])], k, Monitor())
+    expected = np.zeros(len(numbers), bool)
+    expected[np.flatnonzero(remaining_mask)] = k_smallest(
+        scores[torch.from_numpy(remaining_mask)], k
+    ).numpy()
+    assert cut.pruned == k
+    assert np.array_equal(mark(keys, cut, 0, keys.size) & remaining_mask, expected)
+
+
+@given(st.permutations(range(24)), st.integers(0, 24))
+def test_strides_do_not_matter(order, k):
+    scores = torch.tensor(order, dtype=torch.float32).view(2, 3, 4)
+    for seen in (scores.transpose(0, 2), scores[:, :, ::2], scores.permute(1, 2, 0)):
+        count = min(k, seen.numel())
+        assert torch.equal(smallest(seen, count), k_smallest(seen.contiguous(), count))
+
+
+def test_no_dimensions_and_no_entries_are_fine():
+    assert smallest(torch.tensor(3.0), 1).item() is True
+    assert smallest(torch.zeros(0, 3), 0).shape == (0, 3)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("chunk", [1, 7, 1000, 1 << 21])
+def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randint(-9, 9, (n,), generator=generator).float() for n in (500, 1, 321)]
+    expected = marked([keys_of(tensor) for tensor in tensors], 400)
+    before = torch.get_num_threads()
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+    torch.set_num_threads(threads)
+    try:
+        found = marked([keys_of(tensor) for tensor in tensors], 400)
+    finally:
+        torch.set_num_threads(before)
+    for a, b in zip(found, expected, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_a_stretch_of_a_mask_is_that_stretch_of_the_whole():
+    keys = keys_of(torch.randint(-3, 3, (100,), generator=torch.Generator().manual_seed(1)).float())
+    [cut] = find_cuts([Ranking(keys)], 50, Monitor())
+    whole = mark(keys, cut, 0, 100)
+    for start, stop in ((0, 1), (13, 57), (57, 100), (99, 100)):
+        assert np.array_equal(mark(keys, cut, start, stop), whole[start:stop])
+
+
+def test_nan_and_infinity_are_counted_and_go_last():
+    scores = torch.tensor([np.nan, 1.0, np.inf, -2.0, -np.inf])
+    [cut] = find_cuts([Ranking(keys_of(scores))], 2, Monitor())
+    assert cut.non_finite == 3
+    assert smallest(scores, 4).tolist() == [False, True, True, True, True]
+
+
+def nans(dtype: torch.dtype) -> torch.Tensor:
+    """Four NaNs of different bits, and two numbers."""
+    tensor = torch.zeros(6, dtype=dtype)
+    bits = raw_bits(tensor)
+    infinity = int(raw_bits(torch.tensor([np.inf], dtype=dtype))[0])
+    sign = 1 << (8 * dtype.itemsize - 1)
+    bits[:4] = [infinity + 3, infinity + 1, infinity + 2 | sign, infinity + 1]
+    bits[4:] = [infinity, infinity - 1]
+    return tensor
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e5m2]
+)
+@pytest.mark.parametrize("k", range(7))
+def test_nans_of_different_bits_are_equal(dtype, k):
+    first = nans(dtype)
+    assert smallest(first, k).tolist() == [i in ([5, 4, 0, 1, 2, 3][:k]) for i in range(6)]
+    [cut] = find_cuts([Ranking(keys_of(first))], k, Monitor())
+    predicate = ElementCut(Ranking(keys_of(first)), Lazy.known(cut))
+    element_ranks = [predicate.element_rank(i) for i in range(6)]
+    assert [element_rank.rank for element_rank in element_ranks] == [2, 3, 4, 5, 1, 0]
+    assert [element_rank.pruned for element_rank in element_ranks] == smallest(first, k).tolist()
+    rows = find_row_cuts(Ranking(keys_of(first)), np.array([k]))
+    assert np.array_equal(
+        RowCut(Ranking(keys_of(first)), 6, Lazy.known(rows)).prunes(0, 6), smallest(first, k)
+    )
+
+
+def test_random_keys_are_the_same_for_any_stretch_and_differ_by_seed_and_label():
+    keys = RandomKeys(seed=3, label="layer.weight", size=1000)
+    whole = keys.bits(0, 1000)
+    assert np.array_equal(keys.bits(321, 654), whole[321:654])
+    for other in (RandomKeys(4, "layer.weight", 1000), RandomKeys(3, "layer.bias", 1000)):
+        assert np.mean(other.bits(0, 1000) == whole) < 0.01
+
+
+def test_random_keys_prune_every_place_alike():
+    times = np.zeros(64)
+    for seed in range(400):
+        [found] = marked([RandomKeys(seed, "w", 64)], 16)
+        times += found
+    # 400 draws with chance 1/4: mean 100, standard deviation about 8.7; five of them is never.
+    assert times.sum() == 400 * 16
+    assert np.abs(times - 100).max() < 44
+
+
+@given(st.floats(0, 5) | st.floats(0, 1e300), dtypes)
+def test_the_first_key_of_a_number_is_the_least_that_stands_for_no_less(value, dtype):
+    keys = keys_of(torch.zeros(1, dtype=dtype))
+    first = keys.first_key(value)
+    assert first == keys.first_non_finite or keys.value(first) >= value
+    assert first == 0 or keys.value(first - 1) < value
+
+
+@given(st.lists(values, min_size=1, max_size=3), dtypes, st.floats(0, 5), st.booleans())
+def test_what_lies_below_a_key_is_counted_exactly(parts, dtype, value, some):
+    tensors = [torch.tensor(part, dtype=torch.float64).to(dtype) for part in parts]
+    remaining_mask = [
+        np.arange(len(part)) % 3 > 0 if some else np.ones(len(part), bool) for part in parts
+    ]
+    keys = [keys_of(tensor) for tensor in tensors]
+    rankings = [
+        Ranking(key, (lambda start, stop, there=there: there[start:stop]) if some else None)
+        for key, there in zip(keys, remaining_mask, strict=True)
+    ]
+    found = count_below(rankings, keys[0].first_key(value), Monitor())
+    for tensor, there, one in zip(tensors, remaining_mask, found, strict=True):
+        exact = tensor.double().abs().numpy()[there]
+        assert one.below == np.count_nonzero(exact < value)
+        assert one.there == len(exact)
+        assert one.non_finite == np.count_nonzero(~np.isfinite(exact))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_cut_where_entries_were_counted_costs_no_other_look_at_them(dtype):
+    size = SMALL + 1
+    tensor = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype)
+    looks = []
+
+    def read() -> torch.Tensor:
+        looks.append(1)
+        return tensor
+
+    keys = ScoreKeys.of(TensorScores(read, (size,), dtype))
+    ranking, at = Ranking(keys, remembered=HistogramCache()), float(tensor.double().abs()[7])
+    beyond = keys.first_key(math.nextafter(at, math.inf))
+    [found] = count_below([ranking], beyond, Monitor())
+    seen = len(looks)
+    [cut] = find_cuts([ranking], found.below, Monitor())
+    assert len(looks) == seen
+    assert keys.value(cut.threshold) == at
+    assert (cut.pruned, cut.last_tie) == (found.below, size - 1)
+    count_below([ranking], keys.first_key(at / 2), Monitor())
+    assert len(looks) > seen or dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("key", [0, 1 << 16, 12345, (1 << 16) - 1])
+def test_counting_below_a_key_tells_of_all_its_progress(key):
+    seen: list[tuple[int, int]] = []
+    monitor = Monitor(lambda *amounts: seen.append(amounts))
+    count_below([Ranking(keys_of(torch.rand(1000)))], key, monitor)
+    assert seen[-1] == (8000, 8000)
+
+
+def test_cancelling_ends_the_count():
+    class Stop:
+        def is_set(self) -> bool:
+            return True
+
+    with pytest.raises(Cancelled):
+        find_cuts([Ranking(keys_of(torch.rand(10)))], 5, Monitor(cancel=Stop()))
+
+
+def test_progress_ends_at_its_total():
+    seen: list[tuple[int, int]] = []
+    find_cuts(
+        [Ranking(keys_of(torch.rand(1000)))], 5, Monitor(lambda *amounts: seen.append(amounts))
+    )
+    assert seen[-1] == (8000, 8000)

@@ -1,0 +1,24 @@
+import torch
+from safetensors.torch import save_file
+
+from prune_gui.audit.statistics.scores import weights_of
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Recipe, resolve
+from prune_gui.session import score_histogram_cache
+from prune_gui.session.score_histogram_cache import ScoreHistogramCache
+
+
+def test_what_is_counted_is_forgotten_when_there_is_no_room(tmp_path, monkeypatch):
+    save_file({name: torch.randn(40, 30) for name in "abc"}, tmp_path / "m.safetensors")
+    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
+        resolution = resolve(Recipe(), checkpoint)
+        kept = ScoreHistogramCache(checkpoint)
+        scored = {name: weights_of(resolution, name) for name in "abc"}
+        first = kept.found("a", scored["a"], Monitor())
+        assert kept.found("a", scored["a"], Monitor()) is first
+        monkeypatch.setattr(score_histogram_cache, "KEPT_AT_MOST", first.nbytes)
+        kept.found("b", scored["b"], Monitor())
+        again = kept.found("a", scored["a"], Monitor())
+        assert again is not first
+        assert again.counts.tolist() == first.counts.tolist()

@@ -1,10 +1,9 @@
-"""What the engine promises, measured beside torch.nn.utils.prune in the same run.
+"""The promises of the engine, measured beside torch.nn.utils.prune in the same run.
 
-Run it as ``python benchmarks/engine.py [--large] [PART ...]``; all parts unless told, which takes
-some minutes and 5 GB of memory. With ``--large`` the checkpoint that shows how work grows reaches
-1,000 million weights, and the largest parameter to be drawn has 872 million; either takes 2 GB in a
-temporary folder. ``--table README.md`` writes the promises into it. Memory is measured on Linux
-alone.
+Usage: ``python benchmarks/engine.py [--large] [PART ...]``. The default is all parts, which takes
+some minutes and 5 GB of memory. With ``--large`` the part `growth` goes up to 1,000 million weights
+and the part `slider` draws a parameter of 872 million; each needs 2 GB in a temporary folder.
+``--table README.md`` writes the promises into README.md. Memory is measured on Linux only.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from measuring import (
     anonymous_memory,
     compare,
     fastest,
-    in_a_new_process,
-    laid_out,
     peak_memory,
+    run_in_new_process,
     seconds,
-    write_in_parts,
+    table_row,
+    write_in_chunks,
     write_table,
 )
 from safetensors.torch import save_file
@@ -59,7 +58,7 @@ DTYPES = {
 }
 MILLION = 1_000_000
 NOISE = 0.1
-"""By which times of a few milliseconds differ from one run to the next."""
+"""Relative difference between runs of times of a few milliseconds."""
 Part = Callable[[Path], Iterator[Figure]]
 
 
@@ -69,7 +68,7 @@ def step(method: str = "l1_unstructured", **parameters: object) -> Step:
 
 
 def random_weights(shape: tuple[int, ...], dtype: str) -> Tensor:
-    """Return weights of a normal distribution, the same in every run."""
+    """Return normally distributed weights, the same in every run."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(DTYPES[dtype])
 
 
@@ -80,7 +79,7 @@ def saved(folder: Path, **tensors: Tensor) -> Checkpoint:
 
 
 def layer(weights: Tensor) -> nn.Module:
-    """Return a module with these weights, not copied."""
+    """Return a module with these weights, without a copy."""
     module = nn.Module()
     module.weight = nn.Parameter(weights)
     return module
@@ -97,7 +96,7 @@ def file_masks(folder: Path) -> Iterator[Figure]:
                 return lambda: prune_gui.resolve(recipe, checkpoint).mask("w")
 
             work = f"L1 mask, {dtype} of a file, 4096 x 11008"
-            if dtype == "float8":  # torch ranks none
+            if dtype == "float8":  # torch cannot sort float8
                 yield Figure(work, seconds(fastest(9, here)[0]))
             else:
                 yield compare(work, partial(module_work, reference, weights), here, times)
@@ -106,20 +105,20 @@ def file_masks(folder: Path) -> Iterator[Figure]:
 def module_work(
     api: object, weights: Tensor, name: str = "l1_unstructured", *arguments: object
 ) -> Callable[[], object]:
-    """Get a call of the module API ready, of torch or ours."""
+    """Prepare a call of the module API, of torch or of this program."""
     module = layer(weights)
     return lambda: getattr(api, name)(module, "weight", 0.5, *arguments)
 
 
 def stacked_work(api: object, weights: Tensor, *call: object) -> Callable[[], object]:
-    """Get a call ready that prunes what an L1 step left."""
+    """Prepare a call that prunes a module after an L1 step."""
     module = layer(weights)
     pruning.l1_unstructured(module, "weight", 0.3)
     return lambda: getattr(api, str(call[0]))(module, "weight", 0.5, *call[1:])
 
 
 def modules(folder: Path) -> Iterator[Figure]:
-    """The module API, which writes a float mask and the product too."""
+    """The module API, which also writes a float mask and the product."""
     for dtype in ("float32", "bfloat16"):
         weights = random_weights(SHAPE, dtype)
         for call, times in (
@@ -145,17 +144,17 @@ def modules(folder: Path) -> Iterator[Figure]:
 
 
 def global_step(folder: Path) -> Iterator[Figure]:
-    """Global L1 over six tensors: time, and memory beside the weights."""
+    """Global L1 over six tensors: time, and memory in addition to the weights."""
     weights = [random_weights(SQUARE, "float32") + i for i in range(6)]
     recipe = Recipe(steps=[step(amount=0.5, scope="global")])
 
     def torch_globally() -> Callable[[], object]:
-        parameters = [(layer(one), "weight") for one in weights]
+        parameters = [(layer(tensor), "weight") for tensor in weights]
         return lambda: reference.global_unstructured(
             parameters, pruning_method=reference.L1Unstructured, amount=0.5
         )
 
-    with saved(folder, **{f"w{i}": one for i, one in enumerate(weights)}) as checkpoint:
+    with saved(folder, **{f"w{i}": tensor for i, tensor in enumerate(weights)}) as checkpoint:
 
         def here() -> Callable[[], object]:
             return lambda: prune_gui.resolve(recipe, checkpoint)
@@ -163,12 +162,12 @@ def global_step(folder: Path) -> Iterator[Figure]:
         yield compare("global L1, six float32 4096 x 4096 of a file", torch_globally, here, 60, 2)
         path = checkpoint.path
     weights.clear()
-    there = peak_of("torch", path)["extra"] / 6 / SQUARE[0] / SQUARE[1]
+    theirs = peak_of("torch", path)["extra"] / 6 / SQUARE[0] / SQUARE[1]
     ours = peak_of("here", path)["extra"] / SQUARE[0] / SQUARE[1]
     yield Figure(
         "  memory per weight (torch: of all; here: of the largest)",
         f"{ours:.2f} bytes",
-        f"{there:.0f} bytes",
+        f"{theirs:.0f} bytes",
         wanted="<= 2 bytes",
         held=ours <= 2,
     )
@@ -176,14 +175,14 @@ def global_step(folder: Path) -> Iterator[Figure]:
 
 def peak_of(side: str, path: Path) -> dict[str, float]:
     """Prune a checkpoint in one global step, in a process of its own; see `prune_alone`."""
-    return in_a_new_process(__file__, "--alone", side, str(path))
+    return run_in_new_process(__file__, "--alone", side, str(path))
 
 
 def prune_alone(side: str, path: Path) -> None:
-    """Prune half of a checkpoint in one global step; print what it took.
+    """Prune half of a checkpoint in one global step; print the figures as JSON.
 
-    That is the seconds of the second of two runs, `most` memory that no file backs, and how much
-    of it, `extra`, was not there before the first.
+    `seconds` is the shorter time of two runs (torch: of one run). `most` is the peak of anonymous
+    memory in bytes during the first run, and `extra` is its growth in that run.
     """
     recipe = Recipe(steps=[step(amount=0.5, scope="global")])
     with prune_gui.open_checkpoint(path) as checkpoint:
@@ -200,19 +199,19 @@ def prune_alone(side: str, path: Path) -> None:
         if side == "here":
             warm_up(next(iter(checkpoint.tensors.values())).dtype)
         before = anonymous_memory()
-        with peak_memory() as most:
-            began = time.perf_counter()
+        with peak_memory() as peak:
+            start = time.perf_counter()
             run()
-            took = time.perf_counter() - began
+            duration = time.perf_counter() - start
         if side == "here":
-            again = time.perf_counter()
+            start = time.perf_counter()
             run()
-            took = min(took, time.perf_counter() - again)
-    print(json.dumps({"seconds": took, "most": most[0], "extra": most[0] - before}))
+            duration = min(duration, time.perf_counter() - start)
+    print(json.dumps({"seconds": duration, "most": peak[0], "extra": peak[0] - before}))
 
 
 def warm_up(dtype: str) -> None:
-    """Compile what a global step needs."""
+    """Compile the kernels of a global step."""
     with tempfile.TemporaryDirectory() as folder:
         weights = torch.ones(4, dtype=getattr(torch, dtype))
         with saved(Path(folder), w=weights) as checkpoint:
@@ -220,7 +219,7 @@ def warm_up(dtype: str) -> None:
 
 
 def norms(folder: Path) -> Iterator[Figure]:
-    """Norms of channels, against torch's and against one pass over the same memory."""
+    """Norms of channels, beside those of torch and one pass over the same memory."""
     for dtype in ("float32", "bfloat16"):
         weights = random_weights(SHAPE, dtype)
         for n, dim in product((2, 1, "inf", "-inf", 0, 0.5, 3), (0, 1)):
@@ -232,9 +231,9 @@ def norms(folder: Path) -> Iterator[Figure]:
 def norms_of_order(weights: Tensor, n: float, dim: int, work: str) -> Iterator[Figure]:
     """Time one norm beside torch's, and beside the fastest way to read all of the memory.
 
-    Where torch is as fast as memory it is asked itself, so that no ratio but noise is to be seen.
-    Both answers are float32. What torch gives for bfloat16 unasked has the 8 bits of that type, in
-    which most channels of a layer have the same norm: its time stands below, for what it is worth.
+    Both results are float32. Where torch is as fast as memory, this program calls torch, so the
+    ratio differs from 1 only by noise. By default torch returns bfloat16 norms of bfloat16 weights,
+    in whose 8 bits most channels of a layer have the same norm; that time is a row of its own.
     """
     words = weights.view(torch.int32)
     there, unasked, one_pass, here = fastest(
@@ -266,98 +265,98 @@ def norms_of_order(weights: Tensor, n: float, dim: int, work: str) -> Iterator[F
 
 
 def growth(folder: Path, *, large: bool = False) -> Iterator[Figure]:
-    """One global step on ever larger checkpoints."""
+    """One global step on checkpoints of increasing size."""
     for size in (1, 10, 100, *([1000] if large else [])):
         path = folder / f"{size}.safetensors"
         write_random(path, size * MILLION)
-        found = peak_of("here", path)
+        figures = peak_of("here", path)
         path.unlink()
         yield Figure(
             f"global L1, {size:,} million bfloat16 weights of a file",
-            seconds(found["seconds"]),
-            ratio=f"{1000 * found['seconds'] / size:.2f} ns",
+            seconds(figures["seconds"]),
+            ratio=f"{1000 * figures['seconds'] / size:.2f} ns",
         )
         yield Figure(
             "  memory beyond mapped pages, all of the process",
-            f"{found['most'] / 1e6:.0f} MB",
+            f"{figures['most'] / 1e6:.0f} MB",
             wanted="< 600 MB",
-            held=found["most"] < 600e6,
+            held=figures["most"] < 600e6,
         )
 
 
 def write_random(path: Path, size: int) -> None:
-    """Write a checkpoint of random bfloat16 weights, 4 million to a tensor, one after another."""
+    """Write a checkpoint of random bfloat16 weights, 4 million per tensor, tensor by tensor."""
     generator = torch.Generator().manual_seed(0)
     per_tensor = min(size, 4 * MILLION)
     count = size // per_tensor
     shape = (per_tensor // 1000, 1000)
-    parts = (
+    chunks = (
         torch.randn(per_tensor, generator=generator).to(torch.bfloat16).view(torch.int16).numpy()
         for _ in range(count)
     )
-    write_in_parts(path, {f"layer.{i}.weight": ("BF16", shape) for i in range(count)}, parts)
+    write_in_chunks(path, {f"layer.{i}.weight": ("BF16", shape) for i in range(count)}, chunks)
 
 
 def slider(folder: Path, *, large: bool = False) -> Iterator[Figure]:
-    """A new amount, and what the window then draws: over and over, and for the first time."""
+    """Updates after a new amount, and the first picture, as the window draws them."""
     for dtype in ("float32", "bfloat16"):
         with saved(folder, w=random_weights(SHAPE, dtype)) as checkpoint:
             yield slide(checkpoint, dtype)
             yield first_picture(checkpoint, dtype, wanted=0.15)
     if large:
         rows, columns = LARGE
-        few = random_weights((rows // 16, columns), "bfloat16")
-        with saved(folder, w=few.repeat(16, 1)) as checkpoint:
+        weights = random_weights((rows // 16, columns), "bfloat16")
+        with saved(folder, w=weights.repeat(16, 1)) as checkpoint:
             yield first_picture(checkpoint, "bfloat16", wanted=0.4)
 
 
 def slide(checkpoint: Checkpoint, dtype: str) -> Figure:
-    """Return how often a second the one parameter of a checkpoint is pruned and drawn anew."""
+    """Measure how many times per second the only parameter can be pruned and drawn anew."""
     [(name, info)] = checkpoint.tensors.items()
     start = prune_gui.resolve(Recipe(), checkpoint)
     edges = bin_edges(*value_range(checkpoint, name, Monitor()), 1024, symmetric=True)
     amounts = iter(i % 997 / 997 for i in range(1, MILLION, 13))
-    before: list[Histogram | None] = [None]
+    latest: list[Histogram | None] = [None]
 
     def update() -> object:
-        resolution = start.then(step(amount=next(amounts)), Monitor())
-        before[0] = histogram(resolution, name, edges, Monitor(), before[0])
-        return picture(resolution, info), before[0]
+        resolution = start.with_step(step(amount=next(amounts)), Monitor())
+        latest[0] = histogram(resolution, name, edges, Monitor(), latest[0])
+        return picture(resolution, info), latest[0]
 
     update()
-    many = 20
-    took = fastest(3, lambda: lambda: [update() for _ in range(many)])[0] / many
+    count = 20
+    duration = fastest(3, lambda: lambda: [update() for _ in range(count)])[0] / count
     return Figure(
-        f"new amount, mask and histogram of {dtype} {in_words(info)}",
-        seconds(took),
-        ratio=f"{1 / took:.1f}/s",
+        f"new amount, mask and histogram of {dtype} {shape_text(info)}",
+        seconds(duration),
+        ratio=f"{1 / duration:.1f}/s",
         wanted=">= 15 updates a second",
-        held=1 / took >= 15,
+        held=1 / duration >= 15,
     )
 
 
 def first_picture(checkpoint: Checkpoint, dtype: str, *, wanted: float) -> Figure:
-    """Return how long a new step on a checkpoint's one parameter takes to find its cut and draw."""
+    """Measure the time to resolve a step on the only parameter and draw its mask."""
     [info] = checkpoint.tensors.values()
     recipe = Recipe(steps=[step(amount=0.5)])
-    took = fastest(3, lambda: lambda: picture(prune_gui.resolve(recipe, checkpoint), info))[0]
+    duration = fastest(3, lambda: lambda: picture(prune_gui.resolve(recipe, checkpoint), info))[0]
     return Figure(
-        f"step and first picture of {dtype} {in_words(info)}",
-        seconds(took),
+        f"step and first picture of {dtype} {shape_text(info)}",
+        seconds(duration),
         wanted=f"<= {1000 * wanted:.0f} ms",
-        held=took <= wanted,
+        held=duration <= wanted,
     )
 
 
 def picture(resolution: Resolution, info: TensorInfo) -> object:
-    """Draw the mask of a whole parameter, as large as the window shows it."""
-    plane = SliceLayout.flattened(info.shape)
-    whole = range(plane.rows), range(plane.columns)
-    return density(resolution, info.name, plane, *whole, (600, 800), Monitor())
+    """Compute the density picture of a whole parameter at the size of the window."""
+    layout = SliceLayout.flattened(info.shape)
+    everything = range(layout.rows), range(layout.columns)
+    return density(resolution, info.name, layout, *everything, (600, 800), Monitor())
 
 
-def in_words(info: TensorInfo) -> str:
-    """Return the shape of a parameter as people write it."""
+def shape_text(info: TensorInfo) -> str:
+    """Return the shape of a parameter as "4096 x 11008"."""
     return " x ".join(map(str, info.shape))
 
 
@@ -372,11 +371,11 @@ PARTS: dict[str, Part] = {
 
 
 def main() -> int:
-    """Measure, print, and return whether a promise is broken."""
+    """Measure and print; return 1 if a promise is broken, else 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--table", type=Path, help="a Markdown file to write what is promised to")
+    parser.add_argument("--table", type=Path, help="a Markdown file to write the promises to")
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.alone:
@@ -384,7 +383,7 @@ def main() -> int:
         return 0
     larger = {part.__name__: partial(part, large=options.large) for part in (growth, slider)}
     parts = {**PARTS, **larger}
-    print(laid_out(HEADINGS))
+    print(table_row(HEADINGS))
     figures: list[Figure] = []
     for name in options.parts or parts:
         with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
-"""How long the window ever stands still while it opens, prunes and saves a large checkpoint.
+"""Longest pause of the window while it opens, prunes and saves a large checkpoint.
 
-Run it as ``python benchmarks/heartbeat.py [MEGABYTES]``; 300 unless told. A timer of 1 ms beats
-in the real window, and the longest time between two beats is printed for every job, as well as how
-long Cancel takes during a save and whether it leaves anything behind.
+Usage: ``python benchmarks/heartbeat.py [MEGABYTES]``; the default is 300. A timer of 1 ms beats in
+the real window. The longest time between two beats is printed for every job, and also how long
+Cancel takes during a save and which files it leaves behind.
 """
 
 from __future__ import annotations
@@ -16,41 +16,46 @@ from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
-from window import Heart, opened_window
+from window import PauseMeter, opened_window
 
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
-from prune_gui.worker import Dropped as DroppedEvent
-from prune_gui.worker import Event
+from prune_gui.worker import Dropped, Event
 
 TENSORS = 24
 
 
-class Dropped(QObject):
-    """Tells when a job was dropped."""
+class SaveCancelled(QObject):
+    """Emits `happened` when a save job is dropped, and records the time.
+
+    Attributes:
+        at: time of the event by `time.perf_counter`, in seconds.
+    """
 
     happened = Signal()
 
     def __init__(self, bench: Workbench) -> None:
         super().__init__()
         self.at = 0.0
-        bench.bridge.happened.connect(self._look)
+        bench.bridge.happened.connect(self._on_event)
 
-    def _look(self, event: Event) -> None:
-        if isinstance(event, DroppedEvent) and event.job.title.startswith("Saving"):
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, Dropped) and event.job.title.startswith("Saving"):
             self.at = time.perf_counter()
             self.happened.emit()
 
 
-def report(heart: Heart, job: str, start: Callable[[], object], until: SignalInstance) -> None:
-    """Run a job, and print how long it took and for how long the window stood still."""
-    beats = heart.during(start, until)
-    print(f"{job:<28} {beats.seconds:7.2f} s   longest pause {1000 * beats.longest:6.1f} ms")
+def report(
+    pause_meter: PauseMeter, job: str, start: Callable[[], object], until: SignalInstance
+) -> None:
+    """Run a job, and print its duration and the longest pause of the window."""
+    timing = pause_meter.measure(start, until)
+    print(f"{job:<28} {timing.seconds:7.2f} s   longest pause {1000 * timing.longest:6.1f} ms")
 
 
 def make_checkpoint(path: Path, megabytes: int) -> None:
-    """Write a checkpoint of random float32 weights, without torch: that comes later."""
+    """Write a checkpoint of random float32 weights; torch is not loaded for it."""
     from safetensors.numpy import save_file
 
     generator = np.random.default_rng(0)
@@ -71,7 +76,7 @@ def main(megabytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder, opened_window() as window:
         checkpoint, out = Path(folder) / "model.safetensors", Path(folder) / "out.safetensors"
         make_checkpoint(checkpoint, megabytes)
-        bench, during = window.workbench, partial(report, Heart())
+        bench, during = window.workbench, partial(report, PauseMeter())
         step = Step(
             method=METHODS["l1_unstructured"].model_validate({"scope": "global"}), targets=("*",)
         )
@@ -85,23 +90,23 @@ def main(megabytes: int) -> None:
         during("preview L1 global", lambda: bench.set_draft(step), bench.resolved_changed)
         during("add the step", bench.commit_draft, bench.resolved_changed)
         during("save finalized", lambda: bench.save(out, "finalized", overwrite=False), bench.saved)
-        left = Path(folder) / "cancelled.safetensors"
+        target = Path(folder) / "cancelled.safetensors"
         ticket: list[int | None] = []
-        dropped = Dropped(bench)
-        cancelled = 0.0
+        cancelled = SaveCancelled(bench)
+        cancel_time = 0.0
 
         def cancel() -> None:
-            nonlocal cancelled
-            cancelled = time.perf_counter()
+            nonlocal cancel_time
+            cancel_time = time.perf_counter()
             assert ticket[0] is not None
             bench.bridge.cancel(ticket[0])
 
         def save_and_cancel() -> None:
-            ticket.append(bench.save(left, "finalized", overwrite=False))
+            ticket.append(bench.save(target, "finalized", overwrite=False))
             QTimer.singleShot(200, cancel)
 
-        during("save and cancel", save_and_cancel, dropped.happened)
-        print(f"Cancel took {1000 * (dropped.at - cancelled):.0f} ms")
+        during("save and cancel", save_and_cancel, cancelled.happened)
+        print(f"Cancel took {1000 * (cancelled.at - cancel_time):.0f} ms")
         print(
             "left behind:", [p.name for p in Path(folder).iterdir() if p not in (checkpoint, out)]
         )

@@ -1,8 +1,8 @@
-"""How the view of all parameters fares with a checkpoint of 100,000 small tensors.
+"""The view *Layers* on a checkpoint of 100,000 small tensors.
 
-Run it as ``python benchmarks/layers.py [TENSORS]``. A timer of 1 ms beats in a real view, and the
-longest time between two beats is printed while energies are read: of the file as it is, and after
-a global step, with modules as rows and with a row for every parameter.
+Usage: ``python benchmarks/layers.py [TENSORS]``. A timer of 1 ms beats in a real view. The longest
+time between two beats is printed while the view computes its statistics: of the unpruned file and
+after a global step, with modules as rows and with a row for every parameter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from heartbeat import report
 from opening import experts
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QComboBox
-from window import Heart
+from window import PauseMeter
 
 from prune_gui.gui import app as application
 from prune_gui.gui.runtime.gc_timer import GcTimer
@@ -27,11 +27,11 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
 
-ENTRIES = 64
+ELEMENTS = 64
 
 
 class Complete(QObject):
-    """Tells when everything has been read, and how often the view was brought up to date."""
+    """Emits `happened` when the statistics are complete, and counts updates of the view."""
 
     happened = Signal()
 
@@ -39,9 +39,9 @@ class Complete(QObject):
         super().__init__()
         self.updates = 0
         self._view = view
-        view.pictured.connect(self._look)
+        view.pictured.connect(self._on_picture)
 
-    def _look(self) -> None:
+    def _on_picture(self) -> None:
         found = self._view._found
         self.updates += 1
         if found is not None and self._view.picture() is not None and found.statistics.is_complete:
@@ -49,10 +49,10 @@ class Complete(QObject):
 
 
 def make_checkpoint(path: Path, number: int) -> None:
-    """Write random float32 tensors of `ENTRIES` entries."""
+    """Write `number` random float32 tensors of `ELEMENTS` elements."""
     from safetensors.numpy import save_file
 
-    weights = np.random.default_rng(0).standard_normal((number, ENTRIES), dtype=np.float32)
+    weights = np.random.default_rng(0).standard_normal((number, ELEMENTS), dtype=np.float32)
     save_file(dict(zip(experts(number), weights, strict=True)), path)
 
 
@@ -63,12 +63,12 @@ def main() -> None:
     sys.setswitchinterval(application.SWITCH_INTERVAL)
     qt = QApplication(sys.argv[:1])
     theme = Theme(qt, "light")
-    bench, collector = Workbench(), GcTimer(qt)
-    bench.ready.connect(collector.settle)
+    bench, gc_timer = Workbench(), GcTimer(qt)
+    bench.ready.connect(gc_timer.settle)
     view = LayersView(bench)
     view.resize(1000, 700)
     view.show()
-    heart, complete = Heart(), Complete(view)
+    pause_meter, complete = PauseMeter(), Complete(view)
     resolved = bench.resolved_changed
     step = Step(
         method=METHODS["l1_unstructured"].model_validate({"scope": "global"}), targets=("*",)
@@ -77,21 +77,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "small.safetensors"
         make_checkpoint(path, number)
-        report(heart, "load torch and compile", bench.warm_up, bench.ready)
-        for what, prepare, act in (
+        report(pause_meter, "load torch and compile", bench.warm_up, bench.ready)
+        for title, prepare, act in (
             ("read them all", lambda: bench.open(path), view.show),
             ("a row for each", None, lambda: rows.setCurrentIndex(0)),
             ("read them after a step", lambda: bench.set_draft(step), view.show),
         ):
             if prepare is not None:
                 view.hide()
-                report(heart, "  open, or prune", prepare, resolved)
+                report(pause_meter, "  open, or prune", prepare, resolved)
             complete.updates = 0
-            report(heart, what, act, complete.happened)
+            report(pause_meter, title, act, complete.happened)
             print(f"{'':<28} {complete.updates} updates")
         view.hide()
         bench.close()
-    collector.stop()
+    gc_timer.stop()
     del theme
 
 

@@ -1,4 +1,4 @@
-"""The real window for a benchmark, and how long it stands still."""
+"""The real window for a benchmark, and the measurement of its longest pause."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Settings
 
-AFTERWARDS = 500
-"""Milliseconds after a job in which what follows from it is still a part of it."""
+SETTLE_MS = 500
+"""Time after a job that still counts as a part of it, for its follow-up work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Beats:
-    """How a job went.
+class Timing:
+    """Measurements of a job.
 
     Attributes:
-        seconds: it took.
-        longest: seconds between two beats of the heart, until a while after it.
+        seconds: duration of the job.
+        longest: longest time between two beats in seconds, until `SETTLE_MS` after the job.
     """
 
     seconds: float
     longest: float
 
 
-class Heart(QObject):
-    """Beats every millisecond.
+class PauseMeter(QObject):
+    """Measures pauses of the event loop with a timer of 1 ms.
 
     Attributes:
-        longest: seconds that it ever did not.
+        longest: longest time between two beats in seconds.
     """
 
     def __init__(self) -> None:
@@ -59,28 +59,28 @@ class Heart(QObject):
         self.longest = max(self.longest, now - self._last)
         self._last = now
 
-    def during(self, start: Callable[[], object], until: SignalInstance) -> Beats:
-        """Run a job."""
+    def measure(self, start: Callable[[], object], until: SignalInstance) -> Timing:
+        """Run a job until a signal, and return its measurements."""
         self._beat()
         self.longest = 0.0
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         wait_for(until, start)
-        seconds = time.perf_counter() - began
-        wait(AFTERWARDS)
-        return Beats(seconds, self.longest)
+        seconds = time.perf_counter() - start_time
+        wait(SETTLE_MS)
+        return Timing(seconds, self.longest)
 
 
-def wait_for(happened: SignalInstance, start: Callable[[], object]) -> None:
-    """Start something, and let the window live until a signal tells of its end."""
+def wait_for(signal: SignalInstance, start: Callable[[], object]) -> None:
+    """Call `start`, and run the event loop until the signal is emitted."""
     loop = QEventLoop()
-    happened.connect(loop.quit)
+    signal.connect(loop.quit)
     QTimer.singleShot(0, start)
     loop.exec()
-    happened.disconnect(loop.quit)
+    signal.disconnect(loop.quit)
 
 
 def wait(milliseconds: int) -> None:
-    """Let the window live for a while."""
+    """Run the event loop for a time."""
     loop = QEventLoop()
     QTimer.singleShot(milliseconds, loop.quit)
     loop.exec()
@@ -88,12 +88,12 @@ def wait(milliseconds: int) -> None:
 
 @contextmanager
 def opened_window() -> Iterator[MainWindow]:
-    """Show the window of the program, nothing open and no library of the engine loaded yet."""
+    """Show the main window without a checkpoint and before the engine loads its libraries."""
     sys.setswitchinterval(application.SWITCH_INTERVAL)
     qt = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory() as folder:
-        bench, collector = Workbench(), GcTimer(qt)
-        bench.ready.connect(collector.settle)
+        bench, gc_timer = Workbench(), GcTimer(qt)
+        bench.ready.connect(gc_timer.settle)
         Theme(qt, "light")
         window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")
         window.show()
@@ -105,4 +105,4 @@ def opened_window() -> Iterator[MainWindow]:
         finally:
             window.close()
             bench.close()
-            collector.stop()
+            gc_timer.stop()

@@ -1,9 +1,9 @@
-"""Bring the translations up to date with the program: ``python packaging/translate.py``.
+"""Update the translations from the source code: ``python packaging/translate.py``.
 
-Finds every message of the program (the calls of `tr`, `trn` and `later`, and what the methods say
-of themselves), puts new ones into each catalogue in `resources/translations` for somebody to
-translate, drops those that are gone, and compiles the catalogue. What is left to
-translate is printed. A `.po` file can be edited with any editor of such files.
+Extracts every message of the program: the literals in calls of `tr`, `trn` and `later`, and the
+first paragraph of the docstring of each built-in method. Adds new messages to each catalogue
+`resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
+the untranslated messages. A `.po` file can be edited with any gettext editor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEYWORDS: Final = {"tr": None, "trn": (1, 2), "later": None}
 
 
 def found() -> Catalog:
-    """Return every message that the program can say."""
+    """Return a catalogue of all messages of the program, without translations."""
     template = Catalog(project="Prune GUI", charset="utf-8")
     for path, _, message, _, _ in extract_from_dir(
         ROOT / "prune_gui", method_map=[("**.py", "python")], keywords=KEYWORDS
@@ -38,13 +38,13 @@ def found() -> Catalog:
 
 
 def read(path: Path) -> Catalog:
-    """Read a catalogue."""
+    """Read a catalogue from a `.po` file."""
     with path.open("rb") as file:
         return read_po(file, locale=path.stem)
 
 
 def main() -> None:
-    """Update and compile every catalogue."""
+    """Update and compile every catalogue, and print the untranslated messages."""
     template = found()
     for path in sorted(TRANSLATIONS.glob("*.po")):
         catalogue = read(path)

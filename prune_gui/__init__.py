@@ -1,8 +1,8 @@
 """Prune neural networks: a checkpoint and a recipe in, masks and a pruned checkpoint out.
 
-The names of `__init__.pyi` load their modules on first use, so that importing the package costs
-nothing. Not even `lazy_loader` is imported earlier: `__main__` must first take the working folder
-off the import path.
+The names of `__init__.pyi` load their modules on first use, so that importing the package is
+fast. `lazy_loader` is also imported on first use, because `__main__` must first remove the working
+folder from the import path.
 """
 
 

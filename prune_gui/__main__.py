@@ -1,24 +1,24 @@
-"""``python -m prune_gui`` is ``prune-gui``.
+"""Entry point of ``python -m prune_gui``; does the same as ``prune-gui``.
 
-``python -m`` puts the working folder first on the import path; a ``yaml.py`` or ``torch.py`` of a
-downloaded folder would run. ``python -P -m prune_gui`` never has it there.
+``python -m`` puts the working folder first on the import path. A ``yaml.py`` or ``torch.py`` in a
+downloaded folder would then run. With ``python -P -m prune_gui`` the folder is never on the path.
 """
 
 import os
 import sys
 
 
-def _leave_out_the_working_folder() -> None:
+def _remove_working_folder_from_path() -> None:
     try:
-        folder = os.getcwd()  # noqa: PTH109 - pathlib would be imported from there
-    except OSError:  # deleted: Python leaves it out itself
+        folder = os.getcwd()  # noqa: PTH109 - pathlib would be imported from that folder
+    except OSError:  # the folder is deleted; Python does not add it then
         return
     if not sys.flags.safe_path and sys.path[0] == folder:
         del sys.path[0]
 
 
 if __name__ == "__main__":
-    _leave_out_the_working_folder()
+    _remove_working_folder_from_path()
 
     from prune_gui.cli import main
 

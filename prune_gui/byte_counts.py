@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write and read them."""
+"""Byte counts as text: parsing and formatting."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Final
 
 from prune_gui.language import number, tr, trn
 
-PATTERN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", re.IGNORECASE)
+SIZE_PATTERN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:
-    """Return how many bytes a text such as 500MB, 5GB or 2GiB means.
+    """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes.
 
     Raises:
-        ValueError: it means none; says so in a sentence.
+        ValueError: the text is not a positive size; the message is a sentence for the user.
     """
-    found = PATTERN.fullmatch(text)
+    match = SIZE_PATTERN.fullmatch(text)
     size = 0
-    if found is not None:
-        digits, power, binary = found.groups()
-        base = 1024 if binary else 1000
+    if match is not None:
+        digits, power, is_binary = match.groups()
+        base = 1024 if is_binary else 1000
         size = int(Decimal(digits) * base ** " KMGT".index(power.upper() or " "))
     if not size:
         raise ValueError(tr("{text!r} is not a size such as 500MB, 5GB or 2GiB.", text=text))
@@ -29,7 +29,7 @@ def parse_bytes(text: str) -> int:
 
 
 def short_bytes(count: int) -> str:
-    """Return a number of bytes with three digits or so: 7,642,181,920 is "7.64 GB"."""
+    """Return a byte count with about three significant digits: 7,642,181,920 is "7.64 GB"."""
     for power, unit in ((15, "PB"), (12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
         if count >= 999.5 * 10 ** (power - 3):
             return f"{number(count / 10**power, '.3g')} {unit}"

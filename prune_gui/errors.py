@@ -1,4 +1,4 @@
-"""Every error that input can cause, as a person should read it."""
+"""Every error that input can cause, with a message for the user."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 from prune_gui.language import tr
 
 LONGEST: Final = 590
-"""Characters of a message, whatever the names in it."""
+"""Maximum number of characters of a message, including names from files."""
 INDENT: Final = "    "
 BLANKS: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
-"""Are shown as they are: some languages have them between the digits of a number."""
+"""Shown unchanged, because some languages put them between the digits of a number."""
 INVISIBLE: Final = frozenset(
     map(
         chr,
@@ -24,21 +24,21 @@ INVISIBLE: Final = frozenset(
         ],
     )
 )
-"""Letters and marks that Unicode counts as printable, though nothing is to be seen of them."""
+"""Characters that Unicode classifies as printable although they are invisible."""
 MAX_MARKS: Final = 4
-"""Combining marks on one letter. No writing needs more; hundreds cover the lines around them."""
+"""Maximum combining marks per letter. No script needs more; hundreds cover adjacent lines."""
 
 
 class PruneGuiError(Exception):
     """Base of every error that input can cause.
 
-    The message is one sentence or two for a person: what happened, to which file or parameter,
-    and what to do about it. The window and the command line show it as it stands: one line of
-    bounded length, though names in it may hold anything.
+    The message is one or two sentences for the user: what happened, to which file or parameter,
+    and what to do about it. The window and the command line show it unchanged. It is one line of
+    bounded length even if names in it contain arbitrary characters.
 
     Args:
-        message: in the language in use.
-        code: lines of Python for the person to run elsewhere, which follow the message.
+        message: in the current language.
+        code: lines of Python that the user can run elsewhere; appended after the message.
     """
 
     def __init__(self, message: str, code: Sequence[str] = ()) -> None:
@@ -51,18 +51,18 @@ class CheckpointError(PruneGuiError):
 
 
 class RecipeError(PruneGuiError):
-    """A recipe cannot be read, or cannot be carried out on this checkpoint; one bounded line."""
+    """A recipe cannot be read or cannot be applied to this checkpoint."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
 
 class StepError(RecipeError):
-    """One step of a recipe cannot be carried out.
+    """One step of a recipe cannot be applied.
 
     Attributes:
-        step: its number, from 1.
-        reason: why, without the number.
+        step: number of the step, from 1.
+        reason: the message without the step number.
     """
 
     def __init__(self, step: int, reason: str) -> None:
@@ -72,46 +72,49 @@ class StepError(RecipeError):
 
 
 class PluginError(PruneGuiError):
-    """A plug-in cannot be loaded, or what it holds is no pruning method."""
+    """A plug-in cannot be loaded or defines no pruning method."""
 
 
-class Cancelled(PruneGuiError):  # noqa: N818 - what happened, and no mistake
-    """The user stopped the work; everything is as it was before it began."""
+class Cancelled(PruneGuiError):  # noqa: N818 - an outcome, not an error
+    """The user cancelled the work; nothing was changed."""
 
     def __init__(self) -> None:
         super().__init__(tr("Cancelled; nothing was changed."))
 
 
-def one_line(text: str, most: int = LONGEST) -> str:
-    r"""Return a text from anywhere as it can be shown in one line without being misread.
+def one_line(text: str, limit: int = LONGEST) -> str:
+    r"""Return an untrusted text as one line that cannot be misread.
 
-    Plain text is returned as it is. What does not print (control and format characters, as of
-    colours, line ends and the direction of writing; lone surrogates; blanks other than the usual
-    ones), what cannot be seen, and marks that pile up are spelled out: "\x1b", "\n", "\u202e".
+    Plain text is returned unchanged. These are escaped, as in "\x1b", "\n", "\u202e":
+
+    - unprintable characters: control and format characters (colours, line ends, writing
+      direction), lone surrogates, and white space other than the space and `BLANKS`;
+    - invisible characters (`INVISIBLE`);
+    - combining marks beyond `MAX_MARKS` on one letter.
 
     Args:
-        text: of a file, a person or a library.
-        most: how many characters to return; the middle of a longer text is left out.
+        text: from a file, a user or a library.
+        limit: maximum number of characters to return; the middle of a longer text is omitted.
     """
-    text = _shortened(text, most)
+    text = _elide_middle(text, limit)
     if text.isascii() and text.isprintable():
         return text
-    return _shortened("".join(_spelled_out(text)), most)
+    return _elide_middle("".join(_escape(text)), limit)
 
 
-def _shortened(text: str, most: int) -> str:
-    if len(text) <= most:
+def _elide_middle(text: str, limit: int) -> str:
+    if len(text) <= limit:
         return text
-    end = most // 3
-    return f"{text[: most - end - 3]}...{text[-end:]}"
+    end = limit // 3
+    return f"{text[: limit - end - 3]}...{text[-end:]}"
 
 
-def _spelled_out(text: str) -> Iterator[str]:
+def _escape(text: str) -> Iterator[str]:
     marks = 0
-    for sign in text:
-        marks = marks + 1 if unicodedata.category(sign) in ("Mn", "Me") else 0
-        prints = sign.isprintable() or sign in BLANKS
-        if prints and sign not in INVISIBLE and marks <= MAX_MARKS:
-            yield sign
+    for character in text:
+        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        is_printable = character.isprintable() or character in BLANKS
+        if is_printable and character not in INVISIBLE and marks <= MAX_MARKS:
+            yield character
         else:
-            yield sign.encode("unicode_escape").decode()
+            yield character.encode("unicode_escape").decode()

@@ -1,8 +1,8 @@
-"""What the program says to a person, in the language and with the numbers of that person.
+"""Messages for the user in the current language, with numbers formatted for the locale.
 
-Messages are written in English where they arise, inside `tr` or `trn`; `packaging/translate.py`
-finds them there, and `resources/translations` holds them in other languages. What programs read
-(recipes, JSON, metadata, the log) is never translated.
+Messages are written in English at the point of use, as literals inside `tr`, `trn` or `later`.
+`packaging/translate.py` extracts them; `resources/translations` holds their translations. Text
+that programs read (recipes, JSON, metadata, the log) is never translated.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from prune_gui.resources import resource
 
 SOURCE: Final = "en"
 LANGUAGES: Final = {SOURCE: "English", "zh_CN": "简体中文"}
-"""Codes of languages that the program speaks, and what each calls itself."""
+"""Codes of the supported languages, and the name of each in itself."""
 
 
-class _Numbers(Formatter):
-    """Fills in numbers with the signs of a locale in place of English ones."""
+class _LocaleFormatter(Formatter):
+    """Formats numbers with the separators of a locale instead of the English ones."""
 
     def __init__(self) -> None:
-        self.signs: dict[int, str] = {}
+        self.separators: dict[int, str] = {}
 
     def format_field(self, value: object, format_spec: str) -> str:
         text = format(value, format_spec)
-        return text.translate(self.signs) if isinstance(value, int | float) else text
+        return text.translate(self.separators) if isinstance(value, int | float) else text
 
 
 class _Later(str):
-    """A message filled in in English, which knows what from."""
+    """An English message with its fields filled in; keeps the message and the fields."""
 
     __slots__ = ("fields", "message")
 
@@ -40,20 +40,20 @@ class _Later(str):
     fields: dict[str, object]
 
 
-_numbers = _Numbers()
+_numbers = _LocaleFormatter()
 _messages: NullTranslations = NullTranslations()
 
 
 def use_language(code: str, group: str = ",", point: str = ".") -> None:
-    """Say everything in a language from now on.
+    """Set the language of all later messages.
 
     Args:
         code: one of `LANGUAGES`.
-        group: the sign between groups of three digits, in this person's locale.
-        point: the decimal sign.
+        group: the separator between groups of three digits, in the user's locale.
+        point: the decimal separator.
     """
     global _messages
-    _numbers.signs = str.maketrans({",": group, ".": point})
+    _numbers.separators = str.maketrans({",": group, ".": point})
     if code == SOURCE:
         _messages = NullTranslations()
     else:
@@ -62,28 +62,28 @@ def use_language(code: str, group: str = ",", point: str = ".") -> None:
 
 
 def language() -> str:
-    """Return the code of the language in use."""
+    """Return the code of the current language."""
     return _messages.info().get("language", SOURCE)
 
 
 def tr(message: str, **fields: object) -> str:
-    """Return a message in the language in use, with ``{fields}`` filled in as by `str.format`.
+    """Return a message in the current language, with ``{fields}`` filled in as by `str.format`.
 
-    What `later` has filled in says the same in that language, with the same fields.
+    A message that `later` returned is translated and filled in with the fields it was given.
     """
     if isinstance(message, _Later):
         fields, message = message.fields, message.message
-    # A catalogue has what it says of itself under the empty message.
-    return _filled(_messages.gettext(message), fields) if message else ""
+    # A catalogue stores its own metadata under the empty message.
+    return _fill_in(_messages.gettext(message), fields) if message else ""
 
 
 def trn(one: str, many: str, count: int, **fields: object) -> str:
-    """Return the form of a message that goes with a count, which is its ``{count}``."""
-    return _filled(_messages.ngettext(one, many, count), {"count": count, **fields})
+    """Return the singular or plural form of a message for a count, its field ``{count}``."""
+    return _fill_in(_messages.ngettext(one, many, count), {"count": count, **fields})
 
 
 def later(message: str, **fields: object) -> str:
-    """Return a message in English, with ``{fields}`` filled in; `tr` gets it when it is shown."""
+    """Return an English message with ``{fields}`` filled in; pass it to `tr` to display it."""
     if not fields:
         return message
     filled = _Later(message.format_map(fields))
@@ -92,24 +92,24 @@ def later(message: str, **fields: object) -> str:
 
 
 def number(value: float, spec: str = ",") -> str:
-    """Return a number as a person reads it: 1,234,567 unless `spec` says otherwise."""
+    """Format a number for the locale: 1,234,567 unless `spec` says otherwise."""
     return _numbers.format_field(value, spec)
 
 
 def items(texts: Iterable[str]) -> str:
-    """Return texts, but for empty ones, as the items of a list: "a, b, c", in Chinese "a、b、c"."""
-    return _row(texts, lambda row, text: tr("{items}, {item}", items=row, item=text))
+    """Join the non-empty texts as items of a list: "a, b, c", in Chinese "a、b、c"."""
+    return _join(texts, lambda joined, text: tr("{items}, {item}", items=joined, item=text))
 
 
 def clauses(texts: Iterable[str]) -> str:
-    """Return texts, but for empty ones, as the clauses of a sentence: "a, b, c"."""
-    return _row(texts, lambda row, text: tr("{clauses}, {clause}", clauses=row, clause=text))
+    """Join the non-empty texts as clauses of a sentence: "a, b, c"."""
+    return _join(texts, lambda joined, text: tr("{clauses}, {clause}", clauses=joined, clause=text))
 
 
-def _row(texts: Iterable[str], add: Callable[[str, str], str]) -> str:
-    some = list(filter(None, texts))
-    return reduce(add, some) if some else ""
+def _join(texts: Iterable[str], add: Callable[[str, str], str]) -> str:
+    non_empty = list(filter(None, texts))
+    return reduce(add, non_empty) if non_empty else ""
 
 
-def _filled(message: str, fields: dict[str, object]) -> str:
+def _fill_in(message: str, fields: dict[str, object]) -> str:
     return _numbers.vformat(message, (), fields) if fields else message

@@ -1,4 +1,4 @@
-"""Whether what has to be held at once fits into memory, and what is said if it does not."""
+"""Detect a lack of memory, before work begins and from errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prune_gui.language import tr
 
 
 class OutOfMemoryError(PruneGuiError):
-    """The system gave no memory; everything is as it was before the work began."""
+    """A memory allocation failed; nothing was changed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -20,9 +20,10 @@ class OutOfMemoryError(PruneGuiError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that there is no memory. torch has no class of its own for that.
+    """Return whether an error reports a failed allocation.
 
-    See `c10/core/impl/alloc_cpu.cpp` of PyTorch for the words.
+    torch raises a plain RuntimeError; its text is defined in PyTorch's
+    `c10/core/impl/alloc_cpu.cpp`.
     """
     if isinstance(error, RuntimeError):
         return "can't allocate memory" in str(error)
@@ -30,10 +31,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def shortage(nbytes: int) -> str | None:
-    """Return None if there is room for so many bytes, else both figures, as the end of a sentence.
+    """Return None if `nbytes` bytes of memory are free, else the end of a sentence with both sizes.
 
-    A system that runs out of memory ends the program, or stands still; what is not begun does no
-    harm. What other programs need a moment later is not known, so that work can run short even so.
+    A system that runs out of memory kills the program or stops responding, so the check is made
+    before the work begins. Other programs may allocate memory later, so work can still run out.
 
     Example:
         >>> shortage(10**15)

@@ -1,4 +1,4 @@
-"""How long work reports its progress, and learns that it should stop."""
+"""Progress reports and cancellation of long-running work."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Protocol
 from prune_gui.errors import Cancelled
 
 Progress = Callable[[int, int], None]
-"""Called with (done, total), both in bytes; the total may grow as more work is found."""
+"""Called with (done, total), both in bytes; the total may grow while the work runs."""
 
 
 class CancelFlag(Protocol):
-    """Anything that can be asked whether to stop; a `threading.Event` is one."""
+    """A flag that is set to cancel work, such as a `threading.Event`."""
 
     def is_set(self) -> bool:
-        """Tell whether to stop."""
+        """Return whether the work should stop."""
 
 
 _cancel: ContextVar[CancelFlag | None] = ContextVar("cancel", default=None)
 
 
 def check_cancelled() -> None:
-    """Ask the monitor of the block around the caller, if there is one, as `Monitor.advance` does.
+    """Raise `Cancelled` if the innermost `Monitor.in_charge` block around the caller is cancelled.
 
     Raises:
-        Cancelled: the work should stop here.
+        Cancelled: the cancel flag is set.
     """
     cancel = _cancel.get()
     if cancel is not None and cancel.is_set():
@@ -36,11 +36,11 @@ def check_cancelled() -> None:
 
 
 class Monitor:
-    """Adds up the work done by any number of threads and reports it.
+    """Sums the work done by any number of threads and reports it.
 
     Args:
         progress: never called from two threads at once.
-        cancel: asked at every `advance`; once it is set, `advance` raises.
+        cancel: checked by every `advance`, which raises once it is set.
     """
 
     def __init__(
@@ -53,33 +53,33 @@ class Monitor:
         self._lock = threading.Lock()
         self._done = 0
         self._total = 0
-        self._planned = False
+        self._in_plan = False
 
     def expect(self, amount: int) -> None:
-        """Announce `amount` more bytes of work, unless they are part of a plan."""
-        if not self._planned:
+        """Add `amount` bytes to the total, unless a `plan` block already includes them."""
+        if not self._in_plan:
             with self._lock:
                 self._total += amount
 
     @contextmanager
     def plan(self, amount: int) -> Iterator[None]:
-        """Announce all the work of a block at its beginning, about `amount` bytes.
+        """Add all the work of a block to the total at its beginning, about `amount` bytes.
 
-        What the block announces by itself as it goes on is part of that: progress in percent then
-        means the whole, and does not begin again with every part.
+        Calls of `expect` within the block add nothing. The percentage then refers to the whole
+        block and does not restart with each part.
         """
         self.expect(amount)
-        outer, self._planned = self._planned, True
+        was_in_plan, self._in_plan = self._in_plan, True
         try:
             yield
         finally:
-            self._planned = outer
+            self._in_plan = was_in_plan
 
     def advance(self, amount: int = 0) -> None:
         """Count `amount` bytes as done.
 
         Raises:
-            Cancelled: the work should stop here.
+            Cancelled: the cancel flag is set.
         """
         if self._cancel is not None and self._cancel.is_set():
             raise Cancelled
@@ -90,7 +90,10 @@ class Monitor:
 
     @contextmanager
     def in_charge(self) -> Iterator[None]:
-        """Have `check_cancelled` ask this monitor in a block, and in work that it has `run` do."""
+        """Make `check_cancelled` use this monitor within a block.
+
+        This also holds for the threads to which `prune_gui.pruning.parallel.run` gives work there.
+        """
         token = _cancel.set(self._cancel or _cancel.get())
         try:
             yield

@@ -1,4 +1,4 @@
-"""Reading files whose kind and size nobody has promised: regular files only, up to a limit."""
+"""Read files of unknown type and size: regular files only, up to a size limit."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from prune_gui.language import tr
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading.
 
-    The kind is checked on the descriptor, so that the file cannot be swapped after the check. The
-    call never waits: a FIFO without a writer would block a plain `open` for good.
+    The file type is checked on the descriptor, so the file cannot be replaced after the check. The
+    call never blocks, whereas a plain `open` of a FIFO without a writer blocks forever.
 
     Raises:
-        OSError: it cannot be opened, or is a folder, FIFO, device or socket; `strerror` says which.
+        OSError: the file cannot be opened, or is a folder, FIFO, device or socket; `strerror`
+            gives the reason.
     """
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -35,10 +36,10 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def check_regular(descriptor: int, path: str | os.PathLike[str]) -> None:
-    """Check that a descriptor is of a regular file.
+    """Check that a descriptor refers to a regular file.
 
     Raises:
-        OSError: it is of something else.
+        OSError: it does not.
     """
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise _not_regular(path)
@@ -49,19 +50,20 @@ def _not_regular(path: str | os.PathLike[str]) -> OSError:
 
 
 def read_regular(path: str | os.PathLike[str], limit: int) -> bytes:
-    """Return what a regular file holds.
+    """Return the contents of a regular file.
 
     Args:
         path: of the file.
-        limit: the most bytes that it may hold; no more are ever asked of the system.
+        limit: maximum size in bytes; at most one byte more is read.
 
     Raises:
-        OSError: it cannot be read, is not a regular file, or is larger; `strerror` says which.
+        OSError: the file cannot be read, is not a regular file, or is larger than `limit`;
+            `strerror` gives the reason.
     """
     with open_regular(path) as file:
-        octets = file.read(limit + 1)
-    if len(octets) > limit:
+        content = file.read(limit + 1)
+    if len(content) > limit:
         raise OSError(
             errno.EFBIG, tr("it is larger than {limit:,} bytes", limit=limit), os.fspath(path)
         )
-    return octets
+    return content

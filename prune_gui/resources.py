@@ -1,11 +1,11 @@
-"""Where the files shipped with the program are."""
+"""Paths of the files that are shipped with the program."""
 
 from pathlib import Path
 
 
 def resource(*parts: str) -> Path:
-    """Return the path of a shipped file, in an installed wheel as in a checkout."""
-    here = Path(__file__).parent
-    installed = here / "resources"
-    root = installed if installed.is_dir() else here.parent / "resources"
+    """Return the path of a shipped file, both in an installed wheel and in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "resources"
+    root = installed if installed.is_dir() else package.parent / "resources"
     return root.joinpath(*parts)

@@ -1,7 +1,7 @@
-"""What every test can rely on, and what none may leave behind.
+"""Fixtures for all tests, and guards against what a test must not leave behind.
 
-A test fails if a thread, a window or a running timer outlives it, or if it logs an error that it
-does not ask for by using `caplog`. Warnings fail it too, by `filterwarnings` in pyproject.toml.
+A test fails if a thread, a window or a running timer outlives it, or if it logs an error without
+using `caplog`. Warnings also fail it, by `filterwarnings` in pyproject.toml.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ import pytest
 if TYPE_CHECKING:
     import psutil
 
-MAY_USE_QT = ("gui", "end_to_end")
-QT = ("PySide6", "pyqtgraph", "superqt")
-LASTING = "prune-gui-chunk"
-"""Threads that wait for work as long as the program runs."""
-GRACE = 2.0
-"""Seconds that a thread which was told to end has for it."""
+QT_TEST_FOLDERS = ("gui", "end_to_end")
+QT_PACKAGES = ("PySide6", "pyqtgraph", "superqt")
+POOL_THREAD_PREFIX = "prune-gui-chunk"
+"""Name prefix of pool threads, which live as long as the program."""
+GRACE_S = 2.0
+"""Seconds for a thread to end after its test."""
 
 hypothesis.settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("tests")
@@ -40,14 +40,14 @@ if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.k
 
 
 def pytest_sessionfinish() -> None:
-    """Empty the clipboard, which without a screen outlives Python and what was made in it."""
+    """Empty the clipboard, which on the offscreen platform outlives the Python objects in it."""
     if (gui := sys.modules.get("PySide6.QtGui")) and gui.QGuiApplication.instance():
         gui.QGuiApplication.clipboard().clear()
 
 
 @pytest.fixture(scope="session")
 def demo_checkpoint() -> Path:
-    """Return the checkpoint that ships with the program; not to be written to."""
+    """Return the checkpoint that is shipped with the program; tests must not write to it."""
     return Path(__file__).parents[1] / "resources" / "demo" / "digits_cnn.safetensors"
 
 
@@ -62,9 +62,9 @@ def real_models() -> Path:
 
 @pytest.fixture
 def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
-    """Return what writes a Python file of methods; those it offers are forgotten after the test.
+    """Return a function that writes a plug-in file; its methods are unregistered after the test.
 
-    The test fails if a process that runs such a file, or one that the file started, outlives it.
+    The test fails if a process that runs the file, or one that the file started, outlives it.
     """
     import psutil
 
@@ -82,15 +82,16 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     methods._methods.update(before)
     if launcher._server is not None and launcher._server.is_alive:
         server = psutil.Process(launcher._server._process.pid)
-        deadline = time.monotonic() + 5 * GRACE
+        deadline = time.monotonic() + 5 * GRACE_S
         while True:
-            loading.rest()  # what was at work may have come to its end
-            # A zombie has ended; the server waits for it when it forks the next one.
-            left = [one for one in server.children(recursive=True) if not _has_ended(one)]
-            if not left:
+            loading.rest()  # a worker process may have finished
+            # A zombie has ended; the server reaps it when it forks the next process.
+            children = server.children(recursive=True)
+            running = [process for process in children if not _has_ended(process)]
+            if not running:
                 break
             if time.monotonic() > deadline:
-                pytest.fail(f"processes left running: {left}")
+                pytest.fail(f"processes left running: {running}")
             time.sleep(0.01)
 
 
@@ -105,18 +106,18 @@ def _has_ended(process: psutil.Process) -> bool:
 
 @pytest.fixture
 def free_memory(monkeypatch) -> Callable[[int], None]:
-    """Return what makes so many bytes of memory free, as far as the program can tell."""
+    """Return a function that sets the number of bytes of memory that psutil reports as free."""
     import psutil
 
-    def leave(nbytes: int) -> None:
+    def set_free(nbytes: int) -> None:
         monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=nbytes))
 
-    return leave
+    return set_free
 
 
 @pytest.fixture
 def foreign_language(monkeypatch) -> None:
-    """Have the program speak a language in which what is not translated stands out."""
+    """Switch to a test language in which untranslated text is detectable."""
     from foreign import Foreign
 
     monkeypatch.setattr("prune_gui.language._messages", Foreign())
@@ -124,19 +125,23 @@ def foreign_language(monkeypatch) -> None:
 
 @pytest.fixture(scope="session")
 def nearest_mean() -> Path:
-    """Return the file of the worked example."""
+    """Return the plug-in file of the worked example."""
     return Path(__file__).parents[1] / "resources" / "examples" / "nearest_mean.py"
 
 
 @pytest.fixture(autouse=True)
-def _no_thread_is_left() -> Iterator[None]:
+def _no_thread_outlives_the_test() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
-    deadline = time.monotonic() + GRACE
-    while left := {t for t in threading.enumerate() if not t.name.startswith(LASTING)} - before:
+    deadline = time.monotonic() + GRACE_S
+    while running := _finite_threads() - before:
         if time.monotonic() > deadline:
-            pytest.fail(f"threads left running: {sorted(thread.name for thread in left)}")
+            pytest.fail(f"threads left running: {sorted(thread.name for thread in running)}")
         time.sleep(0.01)
+
+
+def _finite_threads() -> set[threading.Thread]:
+    return {t for t in threading.enumerate() if not t.name.startswith(POOL_THREAD_PREFIX)}
 
 
 @pytest.fixture(autouse=True)
@@ -152,21 +157,21 @@ def _no_error_is_logged(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _qt_stays_upstairs(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Check what tests of the window leave; keep Qt from being imported in all others.
+def _qt_in_gui_tests_only(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check that GUI tests leave no window or timer; block imports of Qt in all other tests.
 
-    Garbage of a window's test is collected here: left to itself, Python would destroy widgets on
-    the engine's thread, which breaks those of later tests.
+    The garbage of a GUI test is collected here. Otherwise Python may destroy widgets on the engine
+    thread, which breaks later tests.
     """
-    if request.path.relative_to(Path(__file__).parent).parts[0] in MAY_USE_QT:
-        gc.freeze()  # only the objects that the test makes are looked through
+    if request.path.relative_to(Path(__file__).parent).parts[0] in QT_TEST_FOLDERS:
+        gc.freeze()  # so that only objects of the test are searched
         gc.disable()
         before = _windows_and_timers()
         yield
         gc.collect()
         gc.enable()
-        if left := _windows_and_timers() - before:
-            pytest.fail(f"windows or running timers left: {sorted(map(repr, left))}")
+        if leaked := _windows_and_timers() - before:
+            pytest.fail(f"windows or running timers left: {sorted(map(repr, leaked))}")
     else:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(builtins, "__import__", _without_qt(builtins.__import__))
@@ -174,12 +179,12 @@ def _qt_stays_upstairs(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _without_qt(import_any: Callable[..., ModuleType]) -> Callable[..., ModuleType]:
-    """Return `import_any`, but for Qt in our own modules. pytest-qt goes on needing it."""
+    """Return an import function that refuses Qt to modules of prune_gui, but not to pytest-qt."""
 
     def import_no_qt(name, *arguments, **options):
         namespace = arguments[0] if arguments else options.get("globals")
         importer = (namespace or {}).get("__name__") or ""
-        if name.partition(".")[0] in QT and importer.partition(".")[0] == "prune_gui":
+        if name.partition(".")[0] in QT_PACKAGES and importer.partition(".")[0] == "prune_gui":
             raise ImportError(f"{importer} imports {name} in a test below the window")
         return import_any(name, *arguments, **options)
 

@@ -1,4 +1,4 @@
-"""The floating types that tests go through."""
+"""The floating-point dtypes that tests are parametrized with."""
 
 import torch
 
@@ -10,4 +10,4 @@ ORDERED = [
     torch.float8_e4m3fn,
     torch.float8_e5m2,
 ]
-"""Types whose bits, without the sign, order as their numbers do without theirs."""
+"""Dtypes whose bit patterns without the sign bit order as the absolute values do."""

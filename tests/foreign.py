@@ -1,4 +1,4 @@
-"""A language that nobody speaks, in which what was not translated stands out."""
+"""A test language that marks translated text, so that untranslated text is detectable."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from html import unescape
 
 FIELD = re.compile(r"\{[^{}]*\}")
 MARKED = re.compile("⟦[^⟦⟧]*(?:⟧|… *$)")
-"""What is translated, be it cut short at the end for want of room."""
+"""Translated text, possibly elided at the end."""
 TAG = re.compile(r"</?[a-z][^<>]*>")
 UNIT = re.compile(r"(?<=\d )(?:[kMGT]|[kMGTP]?B)\b|^ MB$")
 KEYS = re.compile(
     r"\s*\(?(?:(?:Ctrl|Shift|Alt)\+)*(?:[A-Z,]|F\d+|Esc|Del|Return|Space|Up|Down|PgUp|PgDown)\)?"
 )
 WORD = re.compile(r"[^\W\d_]\w*")
-NARROW = re.compile(r"[a-z]+( [a-z]+){2,}")
-"""Three words in a row, which are the name of nothing."""
+ENGLISH = re.compile(r"[a-z]+( [a-z]+){2,}")
+"""Three lower-case words in a row: English text rather than a name."""
 NAMES = ("Prune GUI", *calendar.month_name[1:], "|w|", "inf", "nan")
-"""What is the same in every language, or what a language writes as it likes."""
+"""Words that are the same in every language, or come from the locale."""
 
 
 def foreign(message: str) -> str:
-    """Return a message in that language: marked, whatever fills it in outside of the marks."""
+    """Return a message in the test language: marked, with its fields outside the marks."""
     return f"⟦{FIELD.sub(lambda field: f'⟧{field[0]}⟦', message)}⟧"
 
 
 def untranslated(text: str, *names: str) -> list[str]:
-    """Return the words of a text, other than names in it, that are not of that language."""
+    """Return the words of a text that are neither translated nor among `names`."""
     text = unescape(TAG.sub("", MARKED.sub(" ", text)))
     if KEYS.fullmatch(text):
         return []
-    known = "|".join(map(re.escape, sorted((*NAMES, *names), key=len, reverse=True)))
-    return WORD.findall(UNIT.sub("", re.sub(rf"(?<!\w)(?:{known})(?!\w)", " ", text)))
+    pattern = "|".join(map(re.escape, sorted((*NAMES, *names), key=len, reverse=True)))
+    return WORD.findall(UNIT.sub("", re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text)))
 
 
 def is_foreign(text: str) -> bool:
-    """Tell whether a text is in that language as a whole, whatever names are in it."""
-    whole = text.startswith("⟦") and text.endswith("⟧")
-    return whole and NARROW.search(MARKED.sub("", text)) is None
+    """Return whether a whole text is translated; it may contain names."""
+    is_marked = text.startswith("⟦") and text.endswith("⟧")
+    return is_marked and ENGLISH.search(MARKED.sub("", text)) is None
 
 
 class Foreign(NullTranslations):
-    """The catalogue of that language: it knows every message."""
+    """The catalogue of the test language; it translates every message."""
 
     def gettext(self, message: str) -> str:
         return foreign(message)

@@ -1,4 +1,4 @@
-"""Making the system calls of a block fail, one at a time.
+"""Make the system calls of a block fail, one at a time.
 
     with system_calls() as calls:
         save()
@@ -6,8 +6,8 @@
         with system_calls(Fault(number, errno.ENOSPC)):
             save()
 
-Only calls that Python code makes on this thread count: those of `os`, `fcntl.flock`, and what files
-from `open` do. Files that compiled libraries write are not among them.
+Only calls of Python code on the current thread count: those of `os`, `fcntl.flock`, and those of
+files from `open`. Calls of compiled libraries do not count.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ except ImportError:  # Windows
     fcntl = None
 
 ERRNOS: Final = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
-"""What a full, broken, foreign or read-only disk answers."""
+"""Error numbers of a full, broken, inaccessible or read-only disk."""
 KILL: Final = -1
-"""In place of an error number: the process dies before the call."""
+"""Used instead of an error number: the process dies before the call."""
 SHORT: Final = -2
-"""In place of an error number: a write or read stops half-way, and says so. Others succeed."""
+"""Used instead of an error number: a write or read transfers half the bytes; others succeed."""
 
 OS_CALLS: Final = (
     "chmod", "close", "copy_file_range", "fchmod", "fchown", "fstat", "fsync", "ftruncate", "link",
@@ -44,15 +44,15 @@ OS_CALLS: Final = (
 
 
 class Killed(BaseException):
-    """The process died; nothing that it would still do with a file happens."""
+    """The simulated process died; its later file operations have no effect."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One system call that goes wrong.
+    """One system call that fails.
 
     Attributes:
-        number: of the call, from 0.
+        number: index of the call, from 0.
         kind: an error number, `KILL` or `SHORT`.
     """
 
@@ -62,7 +62,7 @@ class Fault:
 
 @contextmanager
 def system_calls(fault: Fault | None = None) -> Iterator[list[str]]:
-    """Yield the names of the system calls made in the block; `fault` is what happens to one."""
+    """Yield the names of the system calls made in the block; `fault` makes one of them fail."""
     counter = _Counter(fault)
     with pytest.MonkeyPatch.context() as patch:
         for name in OS_CALLS:
@@ -70,18 +70,18 @@ def system_calls(fault: Fault | None = None) -> Iterator[list[str]]:
                 patch.setattr(os, name, counter.wrap(name, getattr(os, name)))
         if fcntl is not None:
             patch.setattr(fcntl, "flock", counter.wrap("flock", fcntl.flock))
-        opening = _opening(counter)
-        patch.setattr(io, "open", opening)
-        patch.setattr(builtins, "open", opening)
-        yield counter.made
+        counted_open = _counted_open(counter)
+        patch.setattr(io, "open", counted_open)
+        patch.setattr(builtins, "open", counted_open)
+        yield counter.calls
 
 
 class _Counter:
     def __init__(self, fault: Fault | None) -> None:
-        self.made: list[str] = []
+        self.calls: list[str] = []
         self._fault = fault
         self._thread = threading.get_ident()
-        self._dead = False
+        self._is_dead = False
 
     def wrap(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any, **options: Any) -> Any:
@@ -90,35 +90,35 @@ class _Counter:
         return counted
 
     def call(self, name: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Carry out a system call, unless it is the one that goes wrong."""
+        """Make a system call, or fail as `fault` says."""
         if threading.get_ident() != self._thread:
             return call(*arguments, **options)
-        number = len(self.made)
-        self.made.append(name)
+        number = len(self.calls)
+        self.calls.append(name)
         kind = self._fault.kind if self._fault and self._fault.number == number else 0
-        self._dead |= kind == KILL
-        if name == "close":  # closes whatever it answers, as the end of a process does
+        self._is_dead |= kind == KILL
+        if name == "close":  # always closes, as the end of a process does
             call(*arguments, **options)
-        if self._dead:
+        if self._is_dead:
             raise Killed
         if kind > 0:
             raise OSError(kind, os.strerror(kind), arguments[0] if arguments else None)
         if name == "close":
             return None
         if kind == SHORT and name in ("read", "write"):
-            return _half(name, call, *arguments)
+            return _transfer_half(name, call, *arguments)
         return call(*arguments, **options)
 
 
-def _half(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+def _transfer_half(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
     *before, last = arguments
     if name == "write":
         return call(*before, memoryview(last)[: max(1, len(last) // 2)])
     return call(*before, max(1, last // 2))
 
 
-def _opening(counter: _Counter) -> Callable[..., Any]:
-    """Return an `open` whose files count what they read and write."""
+def _counted_open(counter: _Counter) -> Callable[..., Any]:
+    """Return an `open` whose files count their system calls."""
 
     class CountedFile(io.FileIO):
         def read(self, size=-1):
@@ -133,8 +133,8 @@ def _opening(counter: _Counter) -> Callable[..., Any]:
 
             return counter.call("read", read_at_most, len(buffer))
 
-        def write(self, octets):
-            return counter.call("write", super().write, octets)
+        def write(self, data):
+            return counter.call("write", super().write, data)
 
         def truncate(self, size=None):
             return counter.call("ftruncate", super().truncate, size)
@@ -144,23 +144,23 @@ def _opening(counter: _Counter) -> Callable[..., Any]:
                 return
             counter.call("close", super().close)
 
-    def opening(
+    def counted_open(
         file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True,
         opener=None,
     ):  # fmt: skip
-        binary, plain = "b" in mode, mode.replace("b", "").replace("t", "")
+        is_binary, raw_mode = "b" in mode, mode.replace("b", "").replace("t", "")
         if isinstance(file, int):
-            raw = CountedFile(file, plain, closefd, opener)
+            raw = CountedFile(file, raw_mode, closefd, opener)
         else:
-            raw = counter.call("open", CountedFile, file, plain, closefd, opener)
+            raw = counter.call("open", CountedFile, file, raw_mode, closefd, opener)
         if buffering == 0:
             return raw
         if "+" in mode:
             buffered = io.BufferedRandom(raw)
-        elif plain == "r":
+        elif raw_mode == "r":
             buffered = io.BufferedReader(raw)
         else:
             buffered = io.BufferedWriter(raw)
-        return buffered if binary else io.TextIOWrapper(buffered, encoding, errors, newline)
+        return buffered if is_binary else io.TextIOWrapper(buffered, encoding, errors, newline)
 
-    return opening
+    return counted_open

@@ -1,4 +1,4 @@
-"""Numbers of bytes as text."""
+"""Byte counts as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_size_is_read_with_decimal_and_binary_units(text, count):
 
 
 @pytest.mark.parametrize("text", ["", "5", "GB", "5 apples", "-1GB", "0GB", "1e3MB", "0.1B"])
-def test_what_is_no_size_says_what_one_looks_like(text):
+def test_an_invalid_size_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match="is not a size such as 500MB"):
         parse_bytes(text)
 
@@ -32,14 +32,14 @@ def test_a_count_is_shown_with_three_digits(count, text):
     assert short_bytes(count) == text
 
 
-def test_a_count_is_shown_with_the_decimal_sign_of_the_locale(monkeypatch):
-    monkeypatch.setattr("prune_gui.language._numbers.signs", {ord("."): ","})
+def test_a_count_is_shown_with_the_decimal_separator_of_the_locale(monkeypatch):
+    monkeypatch.setattr("prune_gui.language._numbers.separators", {ord("."): ","})
     assert short_bytes(7_642_181_920) == "7,64 GB"
     assert short_bytes(1) == "1 byte"
 
 
 @given(st.integers(1000, 10**17))
-def test_what_is_shown_can_be_read_and_is_nearly_the_count(count):
+def test_a_formatted_count_parses_back_to_about_the_count(count):
     text = short_bytes(count)
     if not text.endswith("PB"):
         assert parse_bytes(text) == pytest.approx(count, rel=0.006)

@@ -1,4 +1,4 @@
-"""The command line, as a user calls it: another process, its exit code and its two streams."""
+"""The command line, run as a process: its exit code, standard output and standard error."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def recipe(tmp_path):
 
 
 @pytest.mark.slow
-def test_apply_prunes_and_says_what_it_wrote(demo_checkpoint, recipe, tmp_path):
+def test_apply_prunes_and_prints_what_it_wrote(demo_checkpoint, recipe, tmp_path):
     out = tmp_path / "out.safetensors"
-    done = prune_gui("apply", recipe, demo_checkpoint, "-o", out)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert str(out) in done.stdout
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", out)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert str(out) in result.stdout
     zeros = sum(int((t == 0).sum()) for n, t in load_file(out).items() if n.endswith(".weight"))
-    assert f"{zeros:,}" in done.stdout
+    assert f"{zeros:,}" in result.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 def test_apply_prints_one_json_object_and_nothing_else(demo_checkpoint, recipe, tmp_path, form):
     out = tmp_path / "out.safetensors"
-    done = prune_gui("apply", recipe, demo_checkpoint, "-o", out, "--form", form, "--json")
-    said = json.loads(done.stdout)
-    assert done.returncode == 0
-    assert said["files"] == [{"path": str(out), "form": form, "bytes": out.stat().st_size}]
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", out, "--form", form, "--json")
+    printed = json.loads(result.stdout)
+    assert result.returncode == 0
+    assert printed["files"] == [{"path": str(out), "form": form, "bytes": out.stat().st_size}]
     assert (
-        said["pruned"]
-        == said["steps"][0]["pruned"]
-        == sum(each["pruned"] for each in said["parameters"].values())
+        printed["pruned"]
+        == printed["steps"][0]["pruned"]
+        == sum(each["pruned"] for each in printed["parameters"].values())
     )
 
 
 @pytest.mark.slow
-def test_apply_lists_the_lines_that_load_what_it_wrote(demo_checkpoint, recipe, tmp_path):
+def test_apply_lists_the_loaders_that_it_wrote(demo_checkpoint, recipe, tmp_path):
     out, loader = tmp_path / "out.safetensors", tmp_path / "load_out_safetensors.py"
     arguments = ("apply", recipe, demo_checkpoint, "-o", out, "--form", "reparametrized")
     assert f"Wrote {loader} " in prune_gui(*arguments).stdout
@@ -69,8 +69,8 @@ def test_apply_lists_the_lines_that_load_what_it_wrote(demo_checkpoint, recipe, 
     refused = prune_gui(*arguments)
     assert refused.returncode == 1
     assert f"{loader} exists already" in refused.stderr
-    said = json.loads(prune_gui(*arguments, "--overwrite", "--json").stdout)
-    assert said["loaders"] == [str(loader)]
+    printed = json.loads(prune_gui(*arguments, "--overwrite", "--json").stdout)
+    assert printed["loaders"] == [str(loader)]
 
 
 @pytest.mark.slow
@@ -85,75 +85,75 @@ def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
     assert text.returncode == 0
     assert "50.0%" in text.stdout
     assert "integer" in text.stdout
-    said = json.loads(prune_gui("inspect", tmp_path / "model.safetensors", "--json").stdout)
-    assert {each["name"]: each["zeros"] for each in said["tensors"]} == {
+    printed = json.loads(prune_gui("inspect", tmp_path / "model.safetensors", "--json").stdout)
+    assert {each["name"]: each["zeros"] for each in printed["tensors"]} == {
         "layer.weight": 2, "layer.bias": 0, "steps": None,
     }  # fmt: skip
-    assert (said["parameters"], said["zeros"]) == (6, 2)
+    assert (printed["parameters"], printed["zeros"]) == (6, 2)
 
 
 @pytest.mark.slow
-def test_apply_splits_into_shards_and_prunes_those(demo_checkpoint, recipe, tmp_path):
+def test_apply_writes_shards_and_prunes_sharded_checkpoints(demo_checkpoint, recipe, tmp_path):
     whole, split, again = tmp_path / "whole.safetensors", tmp_path / "split", tmp_path / "again"
     assert prune_gui("apply", recipe, demo_checkpoint, "-o", whole).returncode == 0
-    done = prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
-    assert (done.returncode, done.stderr) == (0, "")
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
+    assert (result.returncode, result.stderr) == (0, "")
     shards = sorted(split.glob("model-*-of-00003.safetensors"))
     assert len(shards) == 3
-    done = prune_gui("apply", recipe, split, "-o", f"{again}/", "--json")
-    (file,) = json.loads(done.stdout)["files"]
+    result = prune_gui("apply", recipe, split, "-o", f"{again}/", "--json")
+    (file,) = json.loads(result.stdout)["files"]
     assert file["bytes"] == sum(path.stat().st_size for path in again.iterdir())
     assert sorted(path.name for path in again.iterdir()) == sorted(
         path.name for path in split.iterdir()
     )
     expected = load_file(whole)
-    found = {key: tensor for path in shards for key, tensor in load_file(path).items()}
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    written = {key: tensor for path in shards for key, tensor in load_file(path).items()}
+    assert written.keys() == expected.keys()
+    assert all(torch.equal(written[key], expected[key]) for key in expected)
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
     [("500MB", 500_000_000), ("5GB", 5_000_000_000), ("2GiB", 2 << 30), ("1.5kb", 1500), ("7B", 7)],
 )
-def test_sizes_are_read_as_people_write_them(text, size):
+def test_shard_sizes_are_parsed_with_their_units(text, size):
     assert as_bytes(None, None, text) == size
 
 
 @pytest.mark.parametrize(
     "text", ["", "5", "GB", "-5GB", "5 parsecs", "0MB", "1e9B", "٣GB", "9" * 99]
 )
-def test_what_is_no_size_is_wrong_usage(text):
+def test_an_invalid_size_is_wrong_usage(text):
     with pytest.raises(click.BadParameter, match="is not a size"):
         as_bytes(None, None, text)
 
 
 @pytest.mark.slow
-def test_inspect_says_what_a_folder_holds(demo_checkpoint, recipe, tmp_path):
+def test_inspect_describes_a_folder_of_shards(demo_checkpoint, recipe, tmp_path):
     split = tmp_path / "split"
     prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
     (split / "config.json").write_text('{"model_type": "cnn", "torch_dtype": "float32"}')
     text = prune_gui("inspect", split).stdout
     assert "safetensors, 3 shards, 22 tensors" in text
     assert "Model: cnn, float32\n" in text
-    said = json.loads(prune_gui("inspect", split, "--json").stdout)
-    assert said["description"] == "cnn, float32"
-    assert said["path"] == str(split / "model.safetensors.index.json")
-    assert said["files"] == [str(path) for path in sorted(split.glob("*.safetensors"))]
+    printed = json.loads(prune_gui("inspect", split, "--json").stdout)
+    assert printed["description"] == "cnn, float32"
+    assert printed["path"] == str(split / "model.safetensors.index.json")
+    assert printed["files"] == [str(path) for path in sorted(split.glob("*.safetensors"))]
 
 
 def test_methods_lists_every_method_with_its_parameters():
     text = prune_gui("methods").stdout
-    said = json.loads(prune_gui("methods", "--json").stdout)
-    assert said.keys() == METHODS.keys()
+    printed = json.loads(prune_gui("methods", "--json").stdout)
+    assert printed.keys() == METHODS.keys()
     for name, method in METHODS.items():
         assert name in text
-        assert said[name]["properties"].keys() == method.model_fields.keys()
+        assert printed[name]["properties"].keys() == method.model_fields.keys()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "code", "says"),
+    ("arguments", "code", "message"),
     [
         (["apply"], 2, "RECIPE"),
         (["apply", "{recipe}", "{demo}"], 2, "--out"),
@@ -169,17 +169,17 @@ def test_methods_lists_every_method_with_its_parameters():
         (["inspect", "nowhere.pt"], 1, "nowhere.pt"),
     ],
 )
-def test_what_is_wrong_is_one_line_on_standard_error(
-    demo_checkpoint, recipe, tmp_path, arguments, code, says
+def test_a_problem_is_one_line_on_standard_error(
+    demo_checkpoint, recipe, tmp_path, arguments, code, message
 ):
     names = {"recipe": recipe, "demo": demo_checkpoint, "out": tmp_path / "out.safetensors"}
-    done = prune_gui(*[argument.format(**names) for argument in arguments])
-    assert done.returncode == code
-    assert done.stdout == ""
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
+    result = prune_gui(*[argument.format(**names) for argument in arguments])
+    assert result.returncode == code
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
     if code == 1:
-        assert done.stderr.count("\n") == 1
+        assert result.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
 
 
@@ -189,47 +189,47 @@ def test_interrupting_leaves_no_file_and_exits_with_130(recipe, tmp_path):
     save_file({"large.weight": torch.zeros(1 << 26)}, tmp_path / "large.safetensors")
     before = sorted(tmp_path.iterdir())
     arguments = ["apply", recipe, tmp_path / "large.safetensors", "-o", tmp_path / "o.safetensors"]
-    running = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "prune_gui", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    while running.poll() is None and sorted(tmp_path.iterdir()) == before:
-        time.sleep(0.01)  # until it has begun to write
-    running.send_signal(signal.SIGINT)
-    _, stderr = running.communicate(timeout=60)
-    assert running.returncode == 130
+    while process.poll() is None and sorted(tmp_path.iterdir()) == before:
+        time.sleep(0.01)  # until it starts to write
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
     assert "Traceback" not in stderr
     assert sorted(tmp_path.iterdir()) == before
 
 
 @pytest.mark.slow
-def test_the_demo_without_a_display_says_so_and_does_the_job(tmp_path):
-    hidden = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
-    environment = {key: value for key, value in os.environ.items() if key not in hidden}
-    done = prune_gui("demo", cwd=tmp_path, env=environment)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "no display" in done.stdout
+def test_the_demo_without_a_display_reports_it_and_prunes_in_the_terminal(tmp_path):
+    unset = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
+    environment = {key: value for key, value in os.environ.items() if key not in unset}
+    result = prune_gui("demo", cwd=tmp_path, env=environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "no display" in result.stdout
     files = sorted(tmp_path.glob("prune-gui-demo/*"))
-    assert len(files) == 3  # two checkpoints, and what loads the reparametrized one
+    assert len(files) == 3  # two checkpoints, and the loader of the reparametrized one
     for path in files:
-        assert str(path.relative_to(tmp_path)) in done.stdout
-    assert "Sparsity" in done.stdout
+        assert str(path.relative_to(tmp_path)) in result.stdout
+    assert "Sparsity" in result.stdout
 
 
-def test_importing_the_package_and_asking_for_help_loads_neither_torch_nor_qt():
+def test_importing_the_package_and_its_command_line_loads_neither_torch_nor_qt():
     program = (
         "import sys, prune_gui, prune_gui.pruning.methods, prune_gui.cli\n"
         "print(prune_gui.Recipe, *sys.modules)"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = done.stdout.split()
+    loaded = result.stdout.split()
     assert "torch" not in loaded
     assert "numba" not in loaded
     assert "PySide6" not in loaded
 
 
-def test_the_shipped_files_are_where_the_program_looks():
+def test_the_shipped_demo_files_exist():
     for name in ("digits_cnn.safetensors", "digits_cnn.yaml"):
         assert resource("demo", name).is_file()

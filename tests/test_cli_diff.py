@@ -1,4 +1,4 @@
-"""What the command line says of two checkpoints."""
+"""`prune-gui diff` as a process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def diff(*arguments):
 
 
 @pytest.fixture
-def two(tmp_path):
-    """Return two files: a tensor pruned to 2:4, one as it was, one of another shape, one new."""
+def two_files(tmp_path):
+    """Return two files: a tensor pruned to 2:4, one unchanged, one of another shape, one new."""
     w = torch.arange(1.0, 9).view(2, 4)
     a = {"w": w, "b": torch.ones(2), "r": torch.ones(2, 3)}
     b = {"w": w * torch.tensor([0, 1, 0, 1.0]), "b": a["b"], "r": torch.ones(3, 2), "n": w}
@@ -29,10 +29,10 @@ def two(tmp_path):
     return tmp_path / "a.safetensors", tmp_path / "b.safetensors"
 
 
-def test_the_table_shows_what_differs_and_sums_up(two):
-    done = diff(*two)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+def test_the_table_lists_differing_tensors_and_ends_with_a_summary(two_files):
+    result = diff(*two_files)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
     [w] = [line.split() for line in lines if line.startswith("w ")]
     assert w == [
         *("w", "values", "2", "x", "4", "float32", "4", "7", "0", "->", "4", "4", "0", "0.000"),
@@ -49,12 +49,12 @@ def test_the_table_shows_what_differs_and_sums_up(two):
 
 
 @pytest.mark.slow
-def test_json_is_one_object_with_every_tensor(two):
-    done = diff(*two, "--json")
-    said = json.loads(done.stdout)
-    assert (done.returncode, done.stderr, said["identical"]) == (0, "", False)
-    assert said["metadata"] == {"kind": ["dense", "pruned"]}
-    rows = {row["name"]: row for row in said["tensors"]}
+def test_json_is_one_object_with_every_tensor(two_files):
+    result = diff(*two_files, "--json")
+    printed = json.loads(result.stdout)
+    assert (result.returncode, result.stderr, printed["identical"]) == (0, "", False)
+    assert printed["metadata"] == {"kind": ["dense", "pruned"]}
+    rows = {row["name"]: row for row in printed["tensors"]}
     assert {name: row["state"] for name, row in rows.items()} == {
         "w": "changed", "b": "identical", "r": "shape", "n": "only_in_b",
     }  # fmt: skip
@@ -65,17 +65,17 @@ def test_json_is_one_object_with_every_tensor(two):
 
 
 @pytest.mark.slow
-def test_a_file_is_byte_identical_to_itself(two):
-    done = diff(two[0], two[0])
-    assert done.returncode == 0
-    assert done.stdout.splitlines()[-1].startswith("3 tensors: all byte-identical")
-    assert json.loads(diff(two[0], two[0], "--json").stdout)["identical"] is True
+def test_a_file_is_byte_identical_to_itself(two_files):
+    result = diff(two_files[0], two_files[0])
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-1].startswith("3 tensors: all byte-identical")
+    assert json.loads(diff(two_files[0], two_files[0], "--json").stdout)["identical"] is True
 
 
 @pytest.mark.slow
-def test_what_cannot_be_opened_is_one_line_and_exit_1(two, tmp_path):
+def test_an_unreadable_file_is_one_line_and_exit_code_1(two_files, tmp_path):
     (tmp_path / "text.txt").write_text("no checkpoint")
     for other in ("nowhere.pt", tmp_path / "text.txt"):
-        done = diff(two[0], other)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert diff(two[0]).returncode == 2
+        result = diff(two_files[0], other)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert diff(two_files[0]).returncode == 2

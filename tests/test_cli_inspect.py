@@ -1,4 +1,4 @@
-"""What the command line shows of a checkpoint, and which part of one it opens."""
+"""`prune-gui inspect` as a process, and the choice of a state dict."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ def training(tmp_path):
 
 
 @pytest.mark.slow
-def test_inspect_shows_kinds_as_inferred_and_what_parts_of_a_weight_are_for(training):
-    shown = prune_gui("inspect", training)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert "magnitude of a weight norm" in shown.stdout
-    assert "original1: direction of the weight-normalized weight" in shown.stdout
-    said = json.loads(prune_gui("inspect", training, "--json").stdout)
-    assert said["modules"] == [{"path": "", "kind": "Linear", "inferred": True}]
-    roles = {each["name"].rpartition(".")[2]: each["role"] for each in said["tensors"]}
+def test_inspect_marks_module_types_as_inferred_and_shows_roles_of_tensors(training):
+    text = prune_gui("inspect", training)
+    assert (text.returncode, text.stderr) == (0, "")
+    assert "magnitude of a weight norm" in text.stdout
+    assert "original1: direction of the weight-normalized weight" in text.stdout
+    printed = json.loads(prune_gui("inspect", training, "--json").stdout)
+    assert printed["modules"] == [{"path": "", "kind": "Linear", "inferred": True}]
+    roles = {each["name"].rpartition(".")[2]: each["role"] for each in printed["tensors"]}
     assert roles["bias"] is None
     assert "magnitude" in roles["original0"]
 
 
 @pytest.mark.slow
 def test_a_state_dict_is_chosen_by_its_name(training, tmp_path):
-    said = json.loads(prune_gui("inspect", training, "--json").stdout)
-    assert (said["state_dict"], said["state_dicts"]) == ("model", ["model", "ema"])
-    assert "'ema'" in said["warnings"][0]
-    assert "--state" in said["warnings"][0]
+    printed = json.loads(prune_gui("inspect", training, "--json").stdout)
+    assert (printed["state_dict"], printed["state_dicts"]) == ("model", ["model", "ema"])
+    assert "'ema'" in printed["warnings"][0]
+    assert "--state" in printed["warnings"][0]
     other = json.loads(prune_gui("inspect", training, "--json", "--state", "ema").stdout)
     assert [each["name"] for each in other["tensors"]] == ["w"]
     recipe, out = tmp_path / "recipe.yaml", tmp_path / "out.pt"
     recipe.write_text("steps: [{method: l1_unstructured, targets: [w], amount: 1}]\n")
-    done = prune_gui("apply", recipe, training, "-o", out, "--state", "ema")
-    assert (done.returncode, done.stderr) == (0, "")
-    made = torch.load(out, weights_only=True)
-    assert made["ema"]["w"].count_nonzero() == 3
-    assert made["model"].keys() == torch.load(training, weights_only=True)["model"].keys()
+    result = prune_gui("apply", recipe, training, "-o", out, "--state", "ema")
+    assert (result.returncode, result.stderr) == (0, "")
+    written = torch.load(out, weights_only=True)
+    assert written["ema"]["w"].count_nonzero() == 3
+    assert written["model"].keys() == torch.load(training, weights_only=True)["model"].keys()
     wrong = prune_gui("inspect", training, "--state", "none")
     assert wrong.returncode == 1
     assert "Choose one of 'model', 'ema'" in wrong.stderr
@@ -63,11 +63,11 @@ def test_a_state_dict_is_chosen_by_its_name(training, tmp_path):
 def test_names_reach_the_terminal_as_plain_text(tmp_path):
     path = tmp_path / "a\nb\udcff.safetensors"
     path.write_bytes(save({"\x1b[2Jw": torch.ones(2), "n" * 3000: torch.ones(2)}))
-    shown = prune_gui("inspect", path)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert "\x1b" not in shown.stdout
-    assert "\\x1b[2Jw" in shown.stdout
-    assert max(map(len, shown.stdout.splitlines())) < 400
-    said = prune_gui("inspect", path, "--json")
-    assert json.loads(said.stdout)["tensors"][0]["name"] == "\x1b[2Jw"
+    text = prune_gui("inspect", path)
+    assert (text.returncode, text.stderr) == (0, "")
+    assert "\x1b" not in text.stdout
+    assert "\\x1b[2Jw" in text.stdout
+    assert max(map(len, text.stdout.splitlines())) < 400
+    printed = prune_gui("inspect", path, "--json")
+    assert json.loads(printed.stdout)["tensors"][0]["name"] == "\x1b[2Jw"
     assert prune_gui("inspect", f"{path}.none").stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Methods of one's own on the command line: naming the file is agreeing to run it."""
+"""Plug-in files on the command line: naming a file is consent to run it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,24 @@ def recipe(tmp_path):
 def test_apply_uses_the_methods_of_a_file(demo_checkpoint, nearest_mean, recipe, tmp_path):
     out = tmp_path / "out.safetensors"
     own = ["--methods", nearest_mean]
-    done = prune_gui("apply", recipe, demo_checkpoint, "-o", out, *own, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    said = json.loads(done.stdout)
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", out, *own, "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    printed = json.loads(result.stdout)
     zeros = sum(int((t == 0).sum()) for n, t in load_file(out).items() if ".conv" in n)
-    assert zeros == said["pruned"] == 72 + 2304 + 9216
+    assert zeros == printed["pruned"] == 72 + 2304 + 9216
 
 
-def test_without_the_file_the_recipe_says_how_to_load_it(demo_checkpoint, recipe, tmp_path):
-    done = prune_gui("apply", recipe, demo_checkpoint, "-o", tmp_path / "out.safetensors")
-    assert done.returncode == 1
-    assert "--methods FILE" in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_a_recipe_with_a_missing_method_is_refused_with_how_to_load_it(
+    demo_checkpoint, recipe, tmp_path
+):
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", tmp_path / "out.safetensors")
+    assert result.returncode == 1
+    assert "--methods FILE" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_methods_lists_those_of_several_files_and_where_they_are_from(nearest_mean, plugin_file):
+def test_methods_lists_the_methods_of_several_files_with_their_sources(nearest_mean, plugin_file):
     other = plugin_file(
         """
         print("This is not JSON.")
@@ -56,37 +58,37 @@ def test_methods_lists_those_of_several_files_and_where_they_are_from(nearest_me
         """.replace("\n        ", "\n")
     )
     own = ["--methods", nearest_mean, "--methods", other]
-    said = json.loads(prune_gui("methods", "--json", *own).stdout)
-    assert said["nearest_mean"]["source"] == str(nearest_mean)
-    assert said["nearest_mean"]["properties"].keys() == {"amount", "scope", "seed"}
-    assert said["nothing"]["source"] == str(other)
-    assert said["identity"]["source"] == "built-in"
+    printed = json.loads(prune_gui("methods", "--json", *own).stdout)
+    assert printed["nearest_mean"]["source"] == str(nearest_mean)
+    assert printed["nearest_mean"]["properties"].keys() == {"amount", "scope", "seed"}
+    assert printed["nothing"]["source"] == str(other)
+    assert printed["identity"]["source"] == "built-in"
     text = prune_gui("methods", *own).stdout
     assert f"nearest_mean  (from {nearest_mean})\n    Prune the entries nearest" in text
 
 
-def test_it_is_said_where_nan_ranks():
+def test_the_rank_of_nan_is_documented():
     assert "NaN above infinity" in prune_gui("methods").stdout
-    said = json.loads(prune_gui("methods", "--json").stdout)
+    printed = json.loads(prune_gui("methods", "--json").stdout)
     ranked = ["l1_unstructured", "ln_structured", "lamp", "erk", "n_m", "block"]
-    assert all("NaN above infinity" in " ".join(said[m]["description"].split()) for m in ranked)
+    assert all("NaN above infinity" in " ".join(printed[m]["description"].split()) for m in ranked)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "message"),
     [
         ("1 / 0", "ZeroDivisionError"),
         ("raise SystemExit(0)", "called sys.exit"),
         ("import os; os.write(1, b'')", "defines no pruning method"),
     ],
 )
-def test_a_file_that_is_no_good_is_one_line(
-    demo_checkpoint, recipe, plugin_file, tmp_path, source, says
+def test_an_unusable_plugin_file_is_one_line_on_standard_error(
+    demo_checkpoint, recipe, plugin_file, tmp_path, source, message
 ):
     path, out = plugin_file(source), tmp_path / "out.safetensors"
-    done = prune_gui("apply", recipe, demo_checkpoint, "-o", out, "--methods", path)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert says in done.stderr
-    assert str(path) in done.stderr
+    result = prune_gui("apply", recipe, demo_checkpoint, "-o", out, "--methods", path)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert message in result.stderr
+    assert str(path) in result.stderr
     assert not out.exists()

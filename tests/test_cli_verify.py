@@ -1,4 +1,4 @@
-"""What the command line says of files that are as they were saved, and of others."""
+"""`prune-gui verify` as a process, on intact and damaged files."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def verify(*arguments):
 
 
 @pytest.fixture
-def two(tmp_path):
-    """Return a file that is as it was saved, and one with a changed byte."""
+def two_files(tmp_path):
+    """Return an intact file, and one with a changed byte."""
     save_file({"w": torch.arange(1.0, 9), "b": torch.ones(2)}, tmp_path / "in.safetensors")
     step = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
     with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
@@ -36,30 +36,30 @@ def two(tmp_path):
     return tmp_path / "good.safetensors", tmp_path / "bad.safetensors"
 
 
-def test_the_tensor_that_differs_is_named_and_the_exit_code_is_1(two, tmp_path):
-    done = verify(*two, tmp_path / "none.pt")
-    problem = f"{two[1]}: 'w': its values are not those that were saved."
-    assert done.returncode == 1
-    assert done.stderr == f"prune-gui: {problem} And 1 more.\n"
-    assert done.stdout.splitlines() == [
-        f"{two[0]}: sound: 2 tensors, 40 bytes, 2 compared with checksums",
+def test_a_damaged_tensor_is_named_and_the_exit_code_is_1(two_files, tmp_path):
+    result = verify(*two_files, tmp_path / "none.pt")
+    problem = f"{two_files[1]}: 'w': its values are not those that were saved."
+    assert result.returncode == 1
+    assert result.stderr == f"prune-gui: {problem} And 1 more.\n"
+    assert result.stdout.splitlines() == [
+        f"{two_files[0]}: sound: 2 tensors, 40 bytes, 2 compared with checksums",
         problem,
         f"{tmp_path / 'none.pt'} does not exist. Check its name.",
     ]
 
 
-def test_a_sound_file_exits_with_0_and_json_is_one_object(two, tmp_path):
-    done = verify("--json", two[0])
-    [good] = json.loads(done.stdout)["files"]
-    assert (done.returncode, done.stderr) == (0, "")
+def test_an_intact_file_exits_with_0_and_json_is_one_object(two_files, tmp_path):
+    result = verify("--json", two_files[0])
+    [good] = json.loads(result.stdout)["files"]
+    assert (result.returncode, result.stderr) == (0, "")
     assert (good["sound"], good["problems"], good["compared"]) == (True, [], 2)
-    done = verify("--json", two[1], tmp_path / "none.pt")
-    bad, none = json.loads(done.stdout)["files"]
-    assert done.returncode == 1
+    result = verify("--json", two_files[1], tmp_path / "none.pt")
+    bad, none = json.loads(result.stdout)["files"]
+    assert result.returncode == 1
     assert bad["problems"] == [{"name": "w", "text": "its values are not those that were saved"}]
     assert none["sound"] is False
     assert "does not exist" in none["error"]
 
 
-def test_without_a_file_it_is_wrong_usage():
+def test_a_call_without_a_file_is_wrong_usage():
     assert verify().returncode == 2

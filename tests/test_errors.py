@@ -1,4 +1,4 @@
-"""What a person reads of names that may hold anything: one bounded line, all of it seen."""
+"""Messages with arbitrary names in them: one line of bounded length, all of it visible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ANY = st.text(st.characters() | st.characters(categories=["Cs", "Cf", "Cc", "Mn"
         "😀",
     ],
 )
-def test_plain_text_is_shown_as_it_is(text):
+def test_plain_text_is_shown_unchanged(text):
     assert one_line(text) == text
 
 
@@ -62,37 +62,37 @@ def test_plain_text_is_shown_as_it_is(text):
         ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + r"\u0301\u0301"),
     ],
 )
-def test_what_does_not_print_or_cannot_be_seen_is_spelled_out(text, shown):
+def test_unprintable_and_invisible_characters_are_escaped(text, shown):
     assert one_line(text) == shown
 
 
 @given(ANY, st.integers(10, 100))
-def test_any_text_is_one_short_line_in_which_everything_is_seen(text, most):
-    shown = one_line(text, most)
-    assert len(shown) <= most
-    assert all(sign.isprintable() or sign in BLANKS for sign in shown)
+def test_any_text_becomes_one_short_line_of_visible_characters(text, limit):
+    shown = one_line(text, limit)
+    assert len(shown) <= limit
+    assert all(c.isprintable() or c in BLANKS for c in shown)
     assert INVISIBLE.isdisjoint(shown)
-    assert one_line(shown, most) == shown
-    kinds = "".join("m" if unicodedata.category(sign) in ("Mn", "Me") else "." for sign in shown)
-    assert "m" * 5 not in kinds
+    assert one_line(shown, limit) == shown
+    marks = "".join("m" if unicodedata.category(c) in ("Mn", "Me") else "." for c in shown)
+    assert "m" * 5 not in marks
 
 
 def test_a_long_name_keeps_both_ends():
     assert one_line("a" * 1000 + "b" * 1000, 30) == "a" * 17 + "..." + "b" * 10
 
 
-def test_numbers_of_every_language_stay_as_they_are():
+def test_separators_of_numbers_in_any_locale_stay_unchanged():
     assert one_line("1\u202f234\xa0567") == "1\u202f234\xa0567"
 
 
-@pytest.mark.parametrize("kind", [PruneGuiError, CheckpointError, RecipeError, PluginError])
-def test_every_message_is_one_line_of_bounded_length(kind):
-    said = str(kind("x" * 100_000 + "\nprune-gui: all is well\x1b[2J"))
-    assert said.isprintable()
-    assert len(said) <= LONGEST
+@pytest.mark.parametrize("error_class", [PruneGuiError, CheckpointError, RecipeError, PluginError])
+def test_every_message_is_one_line_of_bounded_length(error_class):
+    message = str(error_class("x" * 100_000 + "\nprune-gui: all is well\x1b[2J"))
+    assert message.isprintable()
+    assert len(message) <= LONGEST
 
 
-def test_a_step_that_fails_says_why_in_one_line_too():
+def test_the_reason_of_a_failed_step_is_one_line_too():
     error = StepError(3, "a\n" * 1000)
     assert error.reason.isprintable()
     assert len(error.reason) <= LONGEST
@@ -105,5 +105,5 @@ def test_lines_of_code_follow_the_message():
     assert str(error) == "It needs\\ncode.\n    import torch\n    torch.load(path)"
 
 
-def test_a_cancelled_job_says_so():
+def test_a_cancelled_job_has_its_own_message():
     assert str(Cancelled()) == "Cancelled; nothing was changed."

@@ -1,4 +1,4 @@
-"""The guards of conftest.py, each shown a test that misbehaves; and Qt kept where it belongs."""
+"""The guards of conftest.py, each run on a test that it must fail; and Qt imported in gui only."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Run = Callable[[str, str], pytest.RunResult]
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs the source of a test in a folder beside our conftest.py."""
+    """Return a function that runs the source of a test in a folder beside a copy of conftest.py."""
     monkeypatch.setenv("PYTEST_QT_API", "pyside6")
     conftest = Path(__file__).with_name("conftest.py").read_text()
-    pytester.makeconftest(conftest.replace("GRACE = 2.0", "GRACE = 0.2"))
+    pytester.makeconftest(conftest.replace("GRACE_S = 2.0", "GRACE_S = 0.2"))
 
     def run_in(folder: str, source: str) -> pytest.RunResult:
         pytester.mkdir(folder).joinpath("test_it.py").write_text(source)
@@ -42,7 +42,7 @@ def test_it():
     assert "threads left running: ['stray']" in result.stdout.str()
 
 
-def test_a_thread_about_to_end_is_waited_for(run: Run):
+def test_a_thread_that_is_about_to_end_passes(run: Run):
     source = """
 import threading
 def test_it():
@@ -101,7 +101,7 @@ def test_our_modules_cannot_import_qt_in_a_test_below_the_window(statement: str)
 def test_the_modules_below_the_window_can_be_imported_without_qt():
     script = """
 import pkgutil, sys
-sys.modules.update(dict.fromkeys(["PySide6", "pyqtgraph", "superqt"]))  # None: cannot be imported
+sys.modules.update(dict.fromkeys(["PySide6", "pyqtgraph", "superqt"]))  # None makes the import fail
 import prune_gui
 for module in pkgutil.walk_packages(prune_gui.__path__, "prune_gui."):
     if not module.name.startswith(("prune_gui.gui", "prune_gui.cli", "prune_gui.__main__")):

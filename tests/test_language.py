@@ -1,4 +1,4 @@
-"""What the program says in each language."""
+"""Messages in each language, and the catalogues of translations."""
 
 import ast
 import io
@@ -29,7 +29,7 @@ MODULES = sorted((translate.ROOT / "prune_gui").rglob("*.py"))
 
 
 @pytest.fixture(autouse=True)
-def _english_again():
+def _reset_language():
     yield
     use_language(SOURCE)
 
@@ -39,50 +39,50 @@ def fields(text):
 
 
 def forms(message):
-    """Return each form of a message beside each of its translations."""
+    """Return pairs of each form of a message and each of its translations."""
     ids = message.id if message.pluralizable else (message.id,)
     strings = message.string if message.pluralizable else (message.string,)
-    return [(one, other) for one in ids for other in strings]
+    return [(source, translation) for source in ids for translation in strings]
 
 
 def is_message(node):
-    """Tell whether a node of a syntax tree says a message."""
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    return named and node.func.id in translate.KEYWORDS
+    """Return whether a node of a syntax tree is a call of `tr`, `trn` or `later`."""
+    is_named_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return is_named_call and node.func.id in translate.KEYWORDS
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_every_message_is_written_where_it_can_be_found(path):
-    """A message is a whole literal, and in no f-string; else it is taken from elsewhere."""
+def test_every_message_is_a_literal_that_can_be_extracted(path):
+    """A message is one literal, outside f-strings, or a name; not an expression with literals."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    told = [call for call in ast.walk(tree) if is_message(call)]
-    for call in told:
+    for call in filter(is_message, ast.walk(tree)):
         messages = call.args[: 2 if call.func.id == "trn" else 1]
-        for part in (part for one in messages for part in ast.walk(one) if part not in messages):
+        for part in (node for arg in messages for node in ast.walk(arg) if node not in messages):
             assert not isinstance(getattr(part, "value", None), str), ast.unparse(call)
-    joined = [string for string in ast.walk(tree) if isinstance(string, ast.JoinedStr)]
-    assert [ast.unparse(part) for one in joined for part in ast.walk(one) if is_message(part)] == []
+    f_strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    inside = [node for f_string in f_strings for node in ast.walk(f_string) if is_message(node)]
+    assert [ast.unparse(node) for node in inside] == []
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_every_message_of_the_program_is_translated_and_no_other(code):
     catalogue = translate.read(translate.TRANSLATIONS / f"{code}.po")
-    wanted = {message.id for message in translate.found() if message.id}
-    assert {message.id for message in catalogue if message.id} == wanted
-    untold = [m.id for m in catalogue if m.id and not all(other for _, other in forms(m))]
-    assert untold == []
+    expected = {message.id for message in translate.found() if message.id}
+    assert {message.id for message in catalogue if message.id} == expected
+    untranslated = [m.id for m in catalogue if m.id and not all(text for _, text in forms(m))]
+    assert untranslated == []
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_a_translation_has_the_fields_and_the_key_of_its_message(code):
+def test_a_translation_has_the_fields_and_the_mnemonic_of_its_message(code):
     for message in translate.read(translate.TRANSLATIONS / f"{code}.po"):
-        for one, other in forms(message) if message.id else ():
-            assert fields(other) - {"count"} == fields(one) - {"count"}, one
-            assert other.count("&") == one.count("&"), one
+        for source, translation in forms(message) if message.id else ():
+            assert fields(translation) - {"count"} == fields(source) - {"count"}, source
+            assert translation.count("&") == source.count("&"), source
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_shipped_catalogue_is_the_one_that_can_be_edited(code):
+def test_the_compiled_catalogue_matches_its_po_file(code):
     path = translate.TRANSLATIONS / f"{code}.po"
     compiled = io.BytesIO()
     write_mo(compiled, translate.read(path))
@@ -96,39 +96,41 @@ def test_english_needs_no_catalogue():
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_of_nothing_there_is_nothing_to_say(code):
+def test_an_empty_message_stays_empty(code):
     use_language(code)
     assert tr("") == ""
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_the_language_in_use_can_be_asked_for(code):
+def test_the_current_language_is_returned(code):
     use_language(code)
     assert language() == code
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_what_was_put_off_is_said_in_the_language_of_when_it_is_shown():
-    said = later("{count:,} entries of {name!r}", count=1234, name="{name}")
-    assert said == "1,234 entries of '{name}'"
-    assert tr(said) == foreign("{count:,} entries of {name!r}").format(count=1234, name="{name}")
+def test_a_deferred_message_is_translated_when_it_is_shown():
+    deferred = later("{count:,} entries of {name!r}", count=1234, name="{name}")
+    assert deferred == "1,234 entries of '{name}'"
+    assert tr(deferred) == foreign("{count:,} entries of {name!r}").format(
+        count=1234, name="{name}"
+    )
     assert tr(later("Open")) == foreign("Open")
-    assert tr("{name}", name=tr(said)) == foreign("{}").format(tr(said))
+    assert tr("{name}", name=tr(deferred)) == foreign("{}").format(tr(deferred))
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
-def test_numbers_have_the_signs_of_the_locale_and_nothing_else_changes(value):
+def test_only_the_separators_of_numbers_change_with_the_locale(value):
     use_language(SOURCE)
     english = tr("{value:,} of a,b.c {name}", value=value, name="1,5.weight")
     use_language(SOURCE, group="\u202f", point=",")
-    here = tr("{value:,} of a,b.c {name}", value=value, name="1,5.weight")
+    localized = tr("{value:,} of a,b.c {name}", value=value, name="1,5.weight")
     shown, rest = english.split(" of ", 1)
     shown = shown.replace(",", "\u202f").replace(".", ",")
-    assert here == f"{shown} of {rest}"
+    assert localized == f"{shown} of {rest}"
     assert number(value) == shown
 
 
-def test_items_and_clauses_are_told_apart_where_a_language_does():
+def test_items_and_clauses_have_separators_of_their_own_in_chinese():
     texts = ["a", "", "b", "c"]
     assert items(texts) == clauses(texts) == "a, b, c"
     assert items([]) == clauses([""]) == ""

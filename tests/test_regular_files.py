@@ -38,7 +38,7 @@ def test_devices_and_folders_are_refused(path):
         read_regular(path, 10)
 
 
-def test_what_is_missing_is_said_to_be_missing(tmp_path):
+def test_a_missing_file_raises_file_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
         open_regular(tmp_path / "missing")
 
@@ -51,6 +51,6 @@ def test_a_refused_file_leaves_no_descriptor_open(tmp_path):
     os.close(lowest_free)
     with pytest.raises(OSError, match="regular"):
         open_regular(tmp_path)
-    again = os.open(tmp_path, os.O_RDONLY)
-    os.close(again)
-    assert again == lowest_free
+    lowest_free_after = os.open(tmp_path, os.O_RDONLY)
+    os.close(lowest_free_after)
+    assert lowest_free_after == lowest_free

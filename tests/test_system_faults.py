@@ -1,4 +1,4 @@
-"""What makes system calls fail for other tests does so, and nothing else."""
+"""`system_faults` makes exactly the chosen system call fail."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from system_faults import KILL, SHORT, Fault, Killed, system_calls
 
 
 def write(folder):
-    """Write a file as programs do."""
-    draft = folder / "draft"
+    """Write a temporary file, flush it and rename it."""
+    temp_file = folder / "temp_file"
     try:
-        with draft.open("wb") as file:
+        with temp_file.open("wb") as file:
             file.write(b"new")
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(folder / "file")
+        temp_file.replace(folder / "file")
     except BaseException:
-        draft.unlink(missing_ok=True)
+        temp_file.unlink(missing_ok=True)
         raise
 
 
@@ -31,7 +31,7 @@ def test_every_call_of_a_block_is_counted_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_the_call_of_that_number_fails_and_the_others_are_made(tmp_path, number):
+def test_only_the_call_of_the_given_number_fails(tmp_path, number):
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as caught:  # noqa: SIM117
         with system_calls(Fault(number, errno.EIO)):
             write(tmp_path)
@@ -40,11 +40,11 @@ def test_the_call_of_that_number_fails_and_the_others_are_made(tmp_path, number)
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_a_killed_process_neither_goes_on_nor_tidies_up(tmp_path, number):
+def test_a_killed_process_runs_no_cleanup(tmp_path, number):
     with pytest.raises(Killed), system_calls(Fault(number, KILL)):
         write(tmp_path)
-    left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert left == ({} if number == 0 else {"draft": b"" if number == 1 else b"new"})
+    remaining = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert remaining == ({} if number == 0 else {"temp_file": b"" if number == 1 else b"new"})
 
 
 def test_a_short_write_or_read_takes_half(tmp_path):

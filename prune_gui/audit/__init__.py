@@ -1,1 +1,1 @@
-"""Arrays to look at: statistics, histograms, norms, densities, reports."""
+"""Statistics of parameters and masks: histograms, norms, densities, differences, reports."""

@@ -1,6 +1,7 @@
-"""Compiled loops that count entries. They hold no lock of Python's, so threads run side by side.
+"""Compiled loops that count elements. They release the GIL, so threads run in parallel.
 
-``codes`` is a stretch of `Resolution.pruned_by`; ``slots`` turns a code into a row of the counts.
+``codes`` is a span of `Resolution.pruned_by`; ``slots`` maps a code to a slot, a row of the counts
+(see `CodeIndex`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     Values = NDArray[np.floating[Any]]
 
 
-BLOCK, STRETCH = 2048, 64
-"""So many bins are guessed together, to fit a processor's nearest cache; then looked at."""
-FEW = 4
-"""So many codes are counted one after the other; more, entry by entry."""
+BLOCK_ELEMENTS, CHECKED_ELEMENTS = 2048, 64
+"""Bins are guessed per block, which fits the L1 cache, and checked per smaller group."""
+MAX_PASSES = 4
+"""Up to this many codes are counted in one pass each; more codes, element by element."""
 
 
 @compiled
@@ -37,7 +38,7 @@ def _count_by_columns(
     in_columns: Codes,
     counts: Counts,
 ) -> None:
-    """Count a code in up to 255 rows: in each column first, which is done for many at once."""
+    """Count a code in up to 255 rows: first per column, which is vectorized, then per cell."""
     in_columns[:] = 0
     for row in range(rows):
         line = codes[row * row_stride :]
@@ -45,10 +46,10 @@ def _count_by_columns(
             in_columns[k] += line[np.uint64(k * column_stride)] == code
     begin = 0
     for j in range(ends.size):
-        found, of_cell = np.uint32(0), in_columns[begin : ends[j]]
+        total, of_cell = np.uint32(0), in_columns[begin : ends[j]]
         for k in range(of_cell.size):
-            found += of_cell[k]
-        counts[j] += found
+            total += of_cell[k]
+        counts[j] += total
         begin = ends[j]
 
 
@@ -65,18 +66,18 @@ def count_cells(
     columns: tuple[int, int],
     counts: Counts,
 ) -> None:
-    """Add the pruned entries of a rectangle to the cells they lie in.
+    """Add the pruned elements of a rectangle to the counts of their cells.
 
     Args:
-        codes: ``codes[0]`` belongs to the first row and column of the rectangle.
-        known: the codes that occur, one per slot; the first one is that of kept entries.
-        slots: one per code.
-        row_stride: distance in ``codes`` from a row to the next.
-        column_stride: likewise of columns.
-        row_edges: cell (i, j) has the rows from ``row_edges[i]`` up to ``row_edges[i + 1]``.
-        column_edges: likewise.
-        rows: of the rectangle: the first, and the one after the last.
-        columns: likewise.
+        codes: ``codes[0]`` is the element at the first row and column of the rectangle.
+        known: the codes that occur, one per slot; the first is `KEPT`.
+        slots: uint8 (256,), the slot of each code.
+        row_stride: distance in ``codes`` from one row to the next.
+        column_stride: distance in ``codes`` from one column to the next.
+        row_edges: cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``).
+        column_edges: in the same way for columns.
+        rows: (start, stop) of the rectangle.
+        columns: (start, stop) of the rectangle.
         counts: (slots, cells down, cells across); nothing is added in slot 0.
     """
     i = np.searchsorted(row_edges, rows[0], side="right") - 1
@@ -88,12 +89,12 @@ def count_cells(
     while row < rows[1]:
         while row >= row_edges[i + 1]:
             i += 1
-        here, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
+        row_codes, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
         height = min(row_edges[i + 1] - row, rows[1] - row, 255)
-        if known.size - 1 <= min(height, FEW):
+        if known.size - 1 <= min(height, MAX_PASSES):
             for slot in range(1, known.size):
                 _count_by_columns(
-                    here,
+                    row_codes,
                     known[slot],
                     row_stride,
                     column_stride,
@@ -106,7 +107,7 @@ def count_cells(
             height, begin = 1, 0
             for j in range(ends.size):
                 for k in range(begin, ends[j]):
-                    slot = slots[here[np.uint64(k * column_stride)]]
+                    slot = slots[row_codes[np.uint64(k * column_stride)]]
                     cells[slot, j] += slot != 0
                 begin = ends[j]
         row += height
@@ -116,40 +117,41 @@ def count_cells(
 def sum_up_cells(
     counts: Counts,
     known: Codes,
-    entries: Counts,
+    elements: Counts,
     share: NDArray[np.float32],
     step: Codes,
 ) -> None:
-    """Set the share of each cell that is pruned, and the code of most of that.
+    """Set the pruned share of each cell, and the most frequent code of its pruned elements.
 
     Args:
         counts: from `count_cells`.
-        known: as there.
-        entries: (cells down, cells across), how many each cell has.
-        share: likewise.
-        step: likewise; of equals the lowest slot's, and that of kept entries where none is pruned.
+        known: as in `count_cells`.
+        elements: (cells down, cells across), the number of elements per cell.
+        share: output, (cells down, cells across).
+        step: output, (cells down, cells across); of equally frequent codes the one with the lowest
+            slot; `KEPT` where nothing is pruned.
     """
     for i in range(share.shape[0]):
         for j in range(share.shape[1]):
-            pruned, most, winner = 0, 0, 0
+            pruned, max_count, max_slot = 0, 0, 0
             for slot in range(1, known.size):
-                found = counts[slot, i, j]
-                pruned += found
-                if found > most:
-                    most, winner = found, slot
-            share[i, j] = pruned / entries[i, j]
-            step[i, j] = known[winner]
+                count = counts[slot, i, j]
+                pruned += count
+                if count > max_count:
+                    max_count, max_slot = count, slot
+            share[i, j] = pruned / elements[i, j]
+            step[i, j] = known[max_slot]
 
 
 @compiled
-def find_bins(values: Values, edges: NDArray[np.float64], found: NDArray[np.uint32]) -> None:
-    """Set ``found`` to the bin in which each value lies; after the last come NaN and infinity."""
+def find_bins(values: Values, edges: NDArray[np.float64], bin_of: NDArray[np.uint32]) -> None:
+    """Set ``bin_of`` to the bin of each value; index ``bins`` is NaN, ``bins + 1`` infinity."""
     bins = edges.size - 1
     per_unit = bins / (edges[bins] - edges[0])
     for i in range(values.size):
         value = np.float64(values[i])
         if not np.isfinite(value):
-            found[i] = bins if np.isnan(value) else bins + 1
+            bin_of[i] = bins if np.isnan(value) else bins + 1
             continue
         guess = (value - edges[0]) * per_unit
         bin_ = int(min(guess, bins - 1.0)) if guess > 0 else 0
@@ -157,7 +159,7 @@ def find_bins(values: Values, edges: NDArray[np.float64], found: NDArray[np.uint
             bin_ -= 1
         while bin_ < bins - 1 and value >= edges[bin_ + 1]:
             bin_ += 1
-        found[i] = bin_
+        bin_of[i] = bin_
 
 
 @compiled
@@ -167,71 +169,71 @@ def _guess_bins(
     per_unit: np.floating[Any],
     doubt: np.floating[Any],
     bins: np.floating[Any],
-    found: NDArray[np.uint32],
+    bin_of: NDArray[np.uint32],
 ) -> None:
-    """Set ``found`` to the bin of each value, or to ``bins`` where that is in doubt."""
+    """Set ``bin_of`` to the bin of each value, or to ``bins`` where rounding may change it."""
     for i in range(values.size):
-        place = (values[i] - low) * per_unit
-        guess = np.uint32(min(max(place, bins - bins), bins))
-        within = place - type(place)(guess)
-        found[i] = guess if (doubt < within) & (within + doubt < bins / bins) else np.uint32(bins)
+        position = (values[i] - low) * per_unit
+        guess = np.uint32(min(max(position, bins - bins), bins))
+        within = position - type(position)(guess)
+        bin_of[i] = guess if (doubt < within) & (within + doubt < bins / bins) else np.uint32(bins)
 
 
 @compiled
 def count_bins(
     values: Values, codes: Codes, slots: Codes, edges: NDArray[np.float64], counts: Counts
 ) -> None:
-    """Add values to the bins they lie in.
+    """Add values to the counts of their bins.
 
     Args:
-        values: as long as ``codes``; none that is finite lies outside the bins.
-        codes: which step pruned each.
-        slots: one per code.
-        edges: equally spaced, ascending; a bin holds its lower edge, the last one also its upper.
-        counts: (slots, bins and two more); in those NaN and infinity are counted.
+        values: as long as ``codes``; all finite values are in the range of the bins.
+        codes: the step that pruned each value.
+        slots: uint8 (256,), the slot of each code.
+        edges: equally spaced, ascending; a bin includes its lower edge, the last also its upper.
+        counts: (slots, bins + 2); the last two columns count NaN and infinity.
     """
     as_value = values.dtype.type
     bins, low = edges.size - 1, edges[0]
     width = edges[bins] - low
-    # How far rounding can have moved a place, or an edge, generously.
+    # A generous bound of the rounding error of a position, or of an edge, in bins.
     rounding = 2.0**-48 if values.itemsize == 8 else 2.0**-22
     doubt = rounding * bins * (1 + max(abs(low), abs(edges[bins])) / width)
-    found = np.empty(BLOCK, np.uint32)
-    for start in range(0, values.size, BLOCK):
-        block = values[start : start + BLOCK]
+    bin_of = np.empty(BLOCK_ELEMENTS, np.uint32)
+    for start in range(0, values.size, BLOCK_ELEMENTS):
+        block = values[start : start + BLOCK_ELEMENTS]
         _guess_bins(
-            block, as_value(low), as_value(bins / width), as_value(doubt), as_value(bins), found
+            block, as_value(low), as_value(bins / width), as_value(doubt), as_value(bins), bin_of
         )
-        for first in range(0, block.size, STRETCH):
-            some, unsure = found[first : min(first + STRETCH, block.size)], 0
-            for i in range(some.size):
-                unsure += some[i] == bins
+        for first in range(0, block.size, CHECKED_ELEMENTS):
+            checked, unsure = bin_of[first : min(first + CHECKED_ELEMENTS, block.size)], 0
+            for i in range(checked.size):
+                unsure += checked[i] == bins
             if unsure > 0:
-                find_bins(block[first : first + STRETCH], edges, some)
-        here = codes[start : start + BLOCK]
+                find_bins(block[first : first + CHECKED_ELEMENTS], edges, checked)
+        block_codes = codes[start : start + BLOCK_ELEMENTS]
         for i in range(block.size):
-            counts[slots[here[i]], found[i]] += 1
+            counts[slots[block_codes[i]], bin_of[i]] += 1
 
 
 @compiled
 def count_known_bins(
     bits: Bits, codes: Codes, slots: Codes, bins: NDArray[np.uint32], counts: Counts
 ) -> None:
-    """Do as `count_bins`, where ``bins`` says in which bin the value of any bits lies."""
+    """Do the same as `count_bins`; ``bins`` is the bin of the value of every bit pattern."""
     for i in range(bits.size):
         counts[slots[codes[i]], bins[bits[i]]] += 1
 
 
 @compiled
-def widen_range(values: Values, found: NDArray[np.float64]) -> None:
-    """Widen ``found``, a (least, greatest) pair, to the finite values."""
-    low, high = found[0], found[1]
+def widen_range(values: Values, limits: NDArray[np.float64]) -> None:
+    """Widen ``limits``, a (minimum, maximum) pair, to include the finite values."""
+    low, high = limits[0], limits[1]
     for i in range(values.size):
         value = np.float64(values[i])
         if np.isfinite(value):
             low = min(low, value)
             high = max(high, value)
-    found[0], found[1] = low, high
+    limits[0], limits[1] = low, high
 
 
 @compiled
@@ -240,31 +242,31 @@ def count_channel_steps(
     values: Values,
     slots: Codes,
     inner: int,
-    place: int,
+    offset: int,
     counts: Counts,
-    remaining_mask: NDArray[np.bool_],
+    nonzero: NDArray[np.bool_],
 ) -> None:
-    """Count the entries of each channel by the step that pruned them.
+    """Count the elements of each channel by the step that pruned them.
 
-    A channel's entries come in runs of ``inner``.
+    The elements of a channel come in runs of ``inner``; after the last channel follows the first.
 
     Args:
-        codes: the first belongs to channel 0.
+        codes: the first code belongs to channel 0.
         values: the weights.
-        slots: one per code.
-        inner: entries per run.
-        place: how many entries of its run come before the first one.
-        counts: (slots, channels); after the last channel comes the first again.
-        remaining_mask: set where a channel keeps an entry other than zero.
+        slots: uint8 (256,), the slot of each code.
+        inner: elements per run.
+        offset: position of the first element in its run.
+        counts: (slots, channels).
+        nonzero: (channels,), set to True where a channel keeps a nonzero element.
     """
-    channel, channels = np.uint64(0), np.uint64(remaining_mask.size)
+    channel, channels = np.uint64(0), np.uint64(nonzero.size)
     for i in range(codes.size):
         slot = slots[codes[i]]
         counts[slot, channel] += 1
-        remaining_mask[channel] |= (slot == 0) & (values[i] != 0)
-        place += 1
-        if place == inner:
-            place = 0
+        nonzero[channel] |= (slot == 0) & (values[i] != 0)
+        offset += 1
+        if offset == inner:
+            offset = 0
             channel += np.uint64(1)
             if channel == channels:
                 channel = np.uint64(0)
@@ -275,42 +277,43 @@ def add_squares(
     values: Values,
     kept: NDArray[np.bool_] | None,
     inner: int,
-    place: int,
+    offset: int,
     sums: NDArray[np.float64],
-    odd: Counts,
-    remaining_mask: NDArray[np.bool_],
+    non_finite: Counts,
+    nonzero: NDArray[np.bool_],
 ) -> None:
-    """Add up the squares of all values and of those kept, and find the channels that are not zero.
+    """Sum the squares of all values and of the kept ones, and find the nonzero channels.
 
     Args:
-        values: the first belongs to channel 0.
-        kept: as long as ``values``; None if all are.
-        inner: entries per channel; a channel's entries lie side by side.
-        place: how many entries of channel 0 come before the first one.
-        sums: of all, and of those kept; what is no finite number is left out.
-        odd: how many are NaN, and how many infinite.
-        remaining_mask: (2, channels), set where an entry other than zero is, and where one is kept.
+        values: the first value belongs to channel 0.
+        kept: as long as ``values``; None if all are kept.
+        inner: elements per channel; the elements of a channel are contiguous.
+        offset: position of the first value in channel 0.
+        sums: (2,), the sums over all and over kept values; non-finite values are excluded.
+        non_finite: (2,), the number of NaN and of infinite values.
+        nonzero: (2, channels), set to True where a channel has a nonzero element, and where it
+            keeps one.
     """
     channel, start = 0, 0
     while start < values.size:
-        stop = min(start + inner - place, values.size)
-        place = 0
-        every, left = 0.0, 0.0
-        lives, stays = False, False
+        stop = min(start + inner - offset, values.size)
+        offset = 0
+        sum_all, sum_kept = 0.0, 0.0
+        any_nonzero, any_kept = False, False
         for i in range(start, stop):
             value = np.float64(values[i])
-            stay = kept is None or kept[i]
-            lives |= value != 0
-            stays |= stay & (value != 0)
+            is_kept = kept is None or kept[i]
+            any_nonzero |= value != 0
+            any_kept |= is_kept & (value != 0)
             if np.isfinite(value):
-                every += value * value
-                left += value * value if stay else 0.0
+                sum_all += value * value
+                sum_kept += value * value if is_kept else 0.0
             else:
-                odd[0 if np.isnan(value) else 1] += 1
-        sums[0] += every
-        sums[1] += left
-        remaining_mask[0, channel] |= lives
-        remaining_mask[1, channel] |= stays
+                non_finite[0 if np.isnan(value) else 1] += 1
+        sums[0] += sum_all
+        sums[1] += sum_kept
+        nonzero[0, channel] |= any_nonzero
+        nonzero[1, channel] |= any_kept
         channel += 1
         start = stop
 
@@ -322,72 +325,73 @@ def add_squares_of_each(
     bounds: Counts,
     inner: Counts,
     sums: NDArray[np.float64],
-    odd: Counts,
+    non_finite: Counts,
     dead: Counts,
 ) -> None:
-    """Do as `add_squares` for many parameters, and count the channels of each that are not alive.
+    """Do the same as `add_squares` for many parameters, and count the dead channels of each.
 
     Args:
-        values: of all parameters, one after the other.
-        kept: likewise; None if all are.
-        bounds: where each parameter begins, and where the last one ends.
-        inner: entries per channel of each.
+        values: the values of all parameters, concatenated.
+        kept: as long as ``values``; None if all are kept.
+        bounds: (parameters + 1), the start of each parameter and the end of the last.
+        inner: (parameters,), elements per channel.
         sums: (parameters, 2), see `add_squares`.
-        odd: likewise.
-        dead: likewise; channels that keep nothing but zeros, and that hold nothing else.
+        non_finite: (parameters, 2), see `add_squares`.
+        dead: (parameters, 2), the number of channels that keep only zeros, and of channels that
+            have only zeros in the file.
     """
     for i in range(inner.size):
         start, stop = bounds[i], bounds[i + 1]
-        remaining_mask = np.zeros((2, (stop - start) // inner[i]), np.bool_)
+        nonzero = np.zeros((2, (stop - start) // inner[i]), np.bool_)
         part = values[start:stop]
         if kept is None:
-            add_squares(part, None, inner[i], 0, sums[i], odd[i], remaining_mask)
+            add_squares(part, None, inner[i], 0, sums[i], non_finite[i], nonzero)
         else:
-            add_squares(part, kept[start:stop], inner[i], 0, sums[i], odd[i], remaining_mask)
-        for channel in range(remaining_mask.shape[1]):
-            dead[i, 0] += not remaining_mask[1, channel]
-            dead[i, 1] += not remaining_mask[0, channel]
+            add_squares(part, kept[start:stop], inner[i], 0, sums[i], non_finite[i], nonzero)
+        for channel in range(nonzero.shape[1]):
+            dead[i, 0] += not nonzero[1, channel]
+            dead[i, 1] += not nonzero[0, channel]
 
 
 @compiled
 def count_between(
     bits: Bits,
     remaining_mask: NDArray[np.bool_] | None,
-    least: np.unsignedinteger[Any],
+    min_bits: np.unsignedinteger[Any],
     threshold: np.unsignedinteger[Any],
     last_tie: int,
 ) -> int:
-    """Count the entries whose bits lie from ``least`` to ``threshold``.
+    """Return the number of remaining elements whose bits are in [``min_bits``, ``threshold``].
 
     Args:
-        bits: of numbers of both signs; in those that are looked for the sign is a bit too.
-        remaining_mask: where entries are still there; None if all are.
-        least: the lowest bits that count.
-        threshold: the highest; they count up to ``last_tie`` alone.
-        last_tie: a position, -1 or less if there is none.
+        bits: raw bits of numbers of both signs; the limits include the sign bit.
+        remaining_mask: True where an element remains; None if all do.
+        min_bits: the lowest bits that count.
+        threshold: the highest bits; they count only up to the index ``last_tie``.
+        last_tie: an index, or negative if no tie counts.
     """
-    found, ties = 0, min(max(last_tie + 1, 0), bits.size)
+    count, ties = 0, min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):
-        between = (bits[i] >= least) & (bits[i] <= threshold)
-        found += between & (remaining_mask is None or remaining_mask[i])
-    rest = bits[ties:]  # from 0 on, or the loop is not vectorized
-    alive_rest = None if remaining_mask is None else remaining_mask[ties:]
+        between = (bits[i] >= min_bits) & (bits[i] <= threshold)
+        count += between & (remaining_mask is None or remaining_mask[i])
+    rest = bits[ties:]  # a loop that does not begin at 0 is not vectorized
+    remaining_rest = None if remaining_mask is None else remaining_mask[ties:]
     for i in range(rest.size):
-        between = (rest[i] >= least) & (rest[i] < threshold)
-        found += between & (alive_rest is None or alive_rest[i])
-    return found
+        between = (rest[i] >= min_bits) & (rest[i] < threshold)
+        count += between & (remaining_rest is None or remaining_rest[i])
+    return count
 
 
 def warm_up() -> None:
-    """Compile every loop, or load it from the cache, for all types that it meets."""
+    """Compile every loop, or load it from the cache, for all dtypes that it is called with."""
     codes, edges, span = np.zeros(1, np.uint8), np.array([0, 1]), (0, 1)
     slots, remaining_mask = np.zeros(256, np.uint8), np.zeros(1, np.bool_)
     counts, unit = np.zeros((1, 3), np.int64), np.array([0.0, 1.0])
     bins, both = np.zeros(1, np.uint32), np.zeros((2, 1), np.bool_)
     count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts[None])
-    picture, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
+    share, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
     ones = np.ones((1, 1), np.int64)
-    sum_up_cells(counts[None], codes, ones, picture[:1, :1], one_step[:1, :1])
+    sum_up_cells(counts[None], codes, ones, share[:1, :1], one_step[:1, :1])
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
         count_bins(values, codes, slots, unit, counts)
         widen_range(values, np.zeros(2))
@@ -399,6 +403,6 @@ def warm_up() -> None:
         find_bins(values, unit, bins)
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)
-    for kind in (np.uint16, np.uint32, np.uint64):
-        for here in (None, remaining_mask):
-            count_between(np.zeros(1, kind), here, kind(0), kind(0), 0)
+    for uint in (np.uint16, np.uint32, np.uint64):
+        for mask in (None, remaining_mask):
+            count_between(np.zeros(1, uint), mask, uint(0), uint(0), 0)

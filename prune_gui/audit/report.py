@@ -1,4 +1,4 @@
-"""All parameters side by side: what is pruned, as a table for people and programs."""
+"""A table of the pruned elements of every parameter."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from prune_gui.recipe import Resolution
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One parameter, or several together.
+    """One parameter, or the sum of several.
 
     Attributes:
-        name: of the parameter.
-        shape: of the parameter; () for several.
-        dtype: of the parameter; "" for several.
-        pruned: entries.
-        total: entries.
+        name: name of the parameter.
+        shape: shape of the parameter; () for several.
+        dtype: dtype of the parameter; "" for several.
+        pruned: number of pruned elements.
+        total: number of elements.
     """
 
     name: str
@@ -27,17 +27,17 @@ class Row:
 
     @property
     def sparsity(self) -> float:
-        """The share that is pruned."""
+        """The share of elements that is pruned, in [0, 1]."""
         return self.pruned / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a recipe prunes of a checkpoint.
+    """What a recipe prunes in a checkpoint.
 
     Attributes:
-        rows: one per parameter that can be pruned, in file order.
-        total: of all of them together.
+        rows: one row per prunable parameter, in file order.
+        total: the sum of all rows.
     """
 
     rows: tuple[Row, ...]
@@ -45,7 +45,7 @@ class Report:
 
 
 def report(resolution: Resolution) -> Report:
-    """Return what is pruned of each parameter and of all. Looks at no weight."""
+    """Return the number of pruned elements per parameter and in total. Reads no weights."""
     tensors = resolution.checkpoint.tensors
     rows = tuple(
         Row(name, tensors[name].shape, tensors[name].dtype, pruned, total)

@@ -1,4 +1,4 @@
-"""A table as other programs read it: whole numbers and doubles in full, one row per thing."""
+"""A table for export as CSV or TSV, with integers and doubles in full precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cell = str | int | float | bool | None
 
 
 FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
-"""How a text begins that a spreadsheet takes for a formula, or that has been marked as none."""
+"""The beginning of a text that a spreadsheet runs as a formula, also after apostrophes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -24,8 +24,8 @@ class Table:
     """Columns of equal length.
 
     Attributes:
-        title: what it is about.
-        columns: by heading, from the left; None in a cell is nothing.
+        title: the title of the table.
+        columns: the columns by heading, from left to right; None is an empty cell.
     """
 
     title: str
@@ -33,12 +33,12 @@ class Table:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """The headings, from the left."""
+        """The headings, from left to right."""
         return tuple(self.columns)
 
     @property
     def rows(self) -> Iterator[tuple[Cell, ...]]:
-        """The rows, from the top."""
+        """The rows, from top to bottom."""
         columns = [
             column.tolist() if isinstance(column, np.ndarray) else column
             for column in self.columns.values()
@@ -46,11 +46,11 @@ class Table:
         return zip(*columns, strict=True)
 
     def to_csv(self, separator: Literal[",", "\t"] = ",") -> str:
-        """Return the table as RFC 4180 has it, headings first; a double is as Python writes it.
+        """Return the table as CSV (RFC 4180), headings first; doubles as Python's `repr`.
 
         A text that a spreadsheet would run as a formula (it begins with =, +, -, @, a tab or a
-        carriage return) has an apostrophe before it, and so has one that begins with apostrophes
-        and goes on like that: without the first apostrophe it is the text again.
+        carriage return) gets a leading apostrophe. So does a text that begins with apostrophes
+        followed by such a character: removing the first apostrophe always restores the text.
         """
         text = io.StringIO()
         writer = csv.writer(text, delimiter=separator)
@@ -60,5 +60,5 @@ class Table:
 
 
 def _as_text(cell: Cell) -> Cell:
-    """Return a cell of a file: a text that no spreadsheet runs, or the number as it is."""
+    """Return a cell for a file: texts that look like formulas are escaped, others unchanged."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell

@@ -1,6 +1,6 @@
-"""A rectangle cut up among modules and parameters, each as large as it has entries.
+"""A treemap of modules and parameters; the area of each is proportional to its elements.
 
-The cutting is that of Bruls, Huizing and van Wijk, "Squarified treemaps" (2000).
+The algorithm is that of Bruls, Huizing and van Wijk, "Squarified treemaps" (2000).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class Rect:
 
     @property
     def area(self) -> float:
-        """Its area."""
+        """Width times height."""
         return self.width * self.height
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The place of a module or a parameter.
+    """The rectangle of a module or a parameter.
 
     Attributes:
         node: the module or parameter.
-        rect: where it is.
-        is_open: whether other cells fill it. Those that are not open cover the whole rectangle.
+        rect: its rectangle.
+        is_open: whether other cells fill it. The cells that are not open tile the whole treemap.
     """
 
     node: ModuleNode
@@ -46,18 +46,18 @@ class Cell:
 def treemap(
     infos: Sequence[TensorInfo], rect: Rect, most: int = 4000, least: float = 20.0
 ) -> tuple[Cell, ...]:
-    """Cut a rectangle up among parameters. Those of one module lie together.
+    """Divide a rectangle among parameters. Those of one module are adjacent.
 
-    Large modules are opened first; what is too small to be told apart stays one cell.
+    Large modules are opened first; a module with too small parts stays one cell.
 
     Args:
-        infos: the parameters, each of at least one entry.
-        rect: to be cut up.
-        most: how many cells that are not open there may be.
-        least: the area that the parts of a module have on average, from which on it is opened.
+        infos: the parameters, each with at least one element.
+        rect: the rectangle to divide.
+        most: maximum number of cells that are not open.
+        least: minimum mean area of the parts of a module for it to be opened.
 
     Returns:
-        Cells, each before those in it.
+        The cells; each comes before the cells inside it.
     """
     if not infos:
         return ()
@@ -65,21 +65,22 @@ def treemap(
     closed, order = 1, count()
     waiting = [(-rect.area, next(order), module_tree(infos), rect)]
     while waiting:
-        area, _, node, place = heapq.heappop(waiting)
+        area, _, node, node_rect = heapq.heappop(waiting)
         parts = _parts(node)
         if not parts or -area < least * len(parts) or closed + len(parts) - 1 > most:
-            done.append(Cell(node, place, is_open=False))
+            done.append(Cell(node, node_rect, is_open=False))
             continue
         closed += len(parts) - 1
-        done.append(Cell(node, place, is_open=True))
+        done.append(Cell(node, node_rect, is_open=True))
         parts.sort(key=lambda part: -part.numel)
-        for part, piece in zip(parts, squarify([p.numel for p in parts], place), strict=True):
-            heapq.heappush(waiting, (-piece.area, next(order), part, piece))
+        rects = squarify([part.numel for part in parts], node_rect)
+        for part, part_rect in zip(parts, rects, strict=True):
+            heapq.heappush(waiting, (-part_rect.area, next(order), part, part_rect))
     return tuple(done)
 
 
 def _parts(node: ModuleNode) -> list[ModuleNode]:
-    """Return what lies directly in a module; its own tensor, if it has one, is a part like any."""
+    """Return the direct children of a module, and a node for its own tensor if it has one."""
     if not node.below:
         return []
     own = [] if node.tensor is None else [ModuleNode(node.name, node.path, node.tensor, (), -1)]
@@ -87,15 +88,15 @@ def _parts(node: ModuleNode) -> list[ModuleNode]:
 
 
 def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
-    """Cut a rectangle into pieces whose areas are as `weights`, each as nearly square as can be.
+    """Divide a rectangle into nearly square rectangles with areas proportional to `weights`.
 
     Args:
         weights: positive, in descending order.
-        rect: with an area above zero.
+        rect: a rectangle with positive area.
     """
     scale = rect.area / sum(weights)
     areas = [weight * scale for weight in weights]
-    found: list[Rect] = []
+    rects: list[Rect] = []
     start = 0
     while start < len(areas):
         side = min(rect.width, rect.height)
@@ -105,30 +106,37 @@ def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
         ) <= (_worst(areas[start], areas[stop - 1], strip, side)):
             strip += areas[stop]
             stop += 1
-        pieces, rect = _cut_off(areas[start:stop], strip, rect)
-        found += pieces
+        strip_rects, rect = _cut_off(areas[start:stop], strip, rect)
+        rects += strip_rects
         start = stop
-    return found
+    return rects
 
 
 def _worst(largest: float, smallest: float, strip: float, side: float) -> float:
-    """Return the ratio of sides, at least 1, of the longest piece of a strip along a side."""
+    """Return the largest aspect ratio, at least 1, of the rectangles of a strip.
+
+    Args:
+        largest: the largest area in the strip.
+        smallest: the smallest area in the strip.
+        strip: the area of the strip.
+        side: the length of the strip.
+    """
     return max(side * side * largest / (strip * strip), strip * strip / (side * side * smallest))
 
 
 def _cut_off(areas: Sequence[float], strip: float, rect: Rect) -> tuple[list[Rect], Rect]:
-    """Return the pieces of a strip along the shorter side of a rectangle, and what is left."""
-    found = []
+    """Return the rectangles of a strip along the shorter side, and the remaining rectangle."""
+    rects = []
     if rect.width >= rect.height:
         thickness, at = strip / rect.height, rect.y
         for area in areas:
-            found.append(Rect(rect.x, at, thickness, area / thickness))
+            rects.append(Rect(rect.x, at, thickness, area / thickness))
             at += area / thickness
-        left = Rect(rect.x + thickness, rect.y, max(0.0, rect.width - thickness), rect.height)
+        remaining = Rect(rect.x + thickness, rect.y, max(0.0, rect.width - thickness), rect.height)
     else:
         thickness, at = strip / rect.width, rect.x
         for area in areas:
-            found.append(Rect(at, rect.y, area / thickness, thickness))
+            rects.append(Rect(at, rect.y, area / thickness, thickness))
             at += area / thickness
-        left = Rect(rect.x, rect.y + thickness, rect.width, max(0.0, rect.height - thickness))
-    return found, left
+        remaining = Rect(rect.x, rect.y + thickness, rect.width, max(0.0, rect.height - thickness))
+    return rects, remaining

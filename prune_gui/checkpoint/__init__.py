@@ -1,4 +1,4 @@
-"""Files <-> named, lazy tensors; the tree of modules; atomic writing.
+"""Checkpoints: reading tensors by name, the tree of modules, and atomic writing.
 
 The names below load their modules on first use, so that importing the package costs nothing.
 """

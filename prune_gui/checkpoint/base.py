@@ -1,4 +1,4 @@
-"""What every open checkpoint offers, whatever its format."""
+"""The interface of an open checkpoint of any format."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SUFFIXES: Final[Mapping[str, Format]] = {
 }
 KNOWN_SUFFIXES: Final = ", ".join(SUFFIXES)
 
-CHUNK_ENTRIES: Final = 1 << 20
+CHUNK_ELEMENTS: Final = 1 << 20
 
 
 def format_of(out: Path) -> Format:
-    """Return the format that the name of a file to write asks for.
+    """Return the format that the suffix of an output file selects.
 
     Raises:
-        CheckpointError: it asks for none.
+        CheckpointError: the suffix is not that of a checkpoint.
     """
     form = SUFFIXES.get(out.suffix.lower())
     if form is None:
@@ -53,23 +53,23 @@ def format_of(out: Path) -> Format:
 
 
 class Checkpoint(ABC):
-    """An open checkpoint: what it holds, and its values on demand. A context manager.
+    """An open checkpoint, which reads values on demand. A context manager.
 
     Attributes:
-        path: the file; of shards, their index.
-        files: those that hold the tensors: the file itself, or the shards.
-        format: how it is stored.
-        tensors: the parameters by name, in file order. The two members of a reparametrized pair are
-            one parameter, tied tensors are one with aliases.
-        raw: the tensors by the file's own keys, in file order, before any were folded into one.
+        path: the file, or the index of shards.
+        files: the files that hold the tensors: `path` itself, or the shards.
+        format: the storage format.
+        tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
+            tied tensors are one parameter with aliases.
+        raw: the tensors by the keys of the file, in file order, before pairs and ties are merged.
         keys: the keys of `raw`.
         metadata: the strings that the file carries.
-        warnings: what a person should know about the file, one sentence each.
-        candidates: the names of the state dicts in a torch file, or of the models of a pipeline,
-            that could be opened instead, the open one among them; () if there is no choice.
-        state_dict: the name of the open one; "" if there is no choice.
+        warnings: remarks on the file for the user, one sentence each.
+        candidates: the names of the state dicts of a torch file, or of the models of a pipeline,
+            including the open one; () if there is no choice.
+        state_dict: the name of the open candidate; "" if there is no choice.
         root: the keys that lead from the top of each file to the state dict.
-        description: what a config.json beside the file says of the model, in a few words, or "".
+        description: a few words on the model from the config.json beside the file, or "".
     """
 
     format: Format
@@ -82,10 +82,10 @@ class Checkpoint(ABC):
         metadata: Mapping[str, str],
         warnings: tuple[str, ...] = (),
     ) -> None:
-        found, remarks = parameters(raw)
+        tensors, remarks = parameters(raw)
         self.path = path
         self.files: tuple[Path, ...] = (path,)
-        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(found)
+        self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
         self.keys = tuple(raw)
         self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata))
@@ -95,19 +95,19 @@ class Checkpoint(ABC):
         self.description = ""
 
     def read(self, name: str) -> torch.Tensor:
-        """Return the values of a parameter; of a pair, the original ones.
+        """Return the values of a parameter; for a pair, those of the original.
 
-        The tensor is to be read, not written to: it may share memory with what later reads see.
-        The file itself is out of reach of any write.
+        The caller must not write to the tensor: later reads may return the same memory. A write
+        never reaches the file.
 
         Raises:
-            CheckpointError: no such parameter, or its values cannot be read.
+            CheckpointError: there is no such parameter, or its values cannot be read.
         """
         info = self._info(name)
         return self.read_key(info.pair[0] if info.pair else info.name)
 
     def view(self, name: str) -> torch.Tensor:
-        """Return what `read` does, faster if asked again soon; a write would be seen by others.
+        """Return the tensor that `read` returns, from a cache of recent reads.
 
         Raises:
             CheckpointError: as `read`.
@@ -118,8 +118,8 @@ class Checkpoint(ABC):
     def views(self, names: Iterable[str]) -> list[torch.Tensor]:
         """Return the flat values of parameters, in order; see `view`.
 
-        Those that lie side by side in the file are one tensor if they have one dtype: to ask for
-        many small ones takes no longer than for a large one.
+        Parameters that are adjacent in the file and have the same dtype are returned as one tensor,
+        so that reading many small ones takes no longer than reading a large one.
 
         Raises:
             CheckpointError: as `read`.
@@ -131,7 +131,7 @@ class Checkpoint(ABC):
         """Return the mask of a reparametrized pair as torch.bool, True where kept; else None.
 
         Raises:
-            CheckpointError: no such parameter, or its mask holds values other than 0 and 1.
+            CheckpointError: there is no such parameter, or its mask has values other than 0 and 1.
         """
         pair = self._info(name).pair
         if pair is None:
@@ -143,9 +143,9 @@ class Checkpoint(ABC):
             stored = stored.view(torch.uint8)
         mask = torch.empty(stored.shape, dtype=torch.bool)
         values, kept = stored.reshape(-1), mask.reshape(-1)
-        for start in range(0, values.numel(), CHUNK_ENTRIES):
-            part = values[start : start + CHUNK_ENTRIES].to(torch.float64)
-            if not bool(((part == 0) | (part == 1)).all()):
+        for start in range(0, values.numel(), CHUNK_ELEMENTS):
+            chunk = values[start : start + CHUNK_ELEMENTS].to(torch.float64)
+            if not bool(((chunk == 0) | (chunk == 1)).all()):
                 raise CheckpointError(
                     tr(
                         "{file}: the mask {key!r} holds values other than 0 and 1. "
@@ -154,13 +154,13 @@ class Checkpoint(ABC):
                         key=pair[1],
                     )
                 )
-            kept[start : start + CHUNK_ENTRIES] = part == 1
+            kept[start : start + CHUNK_ELEMENTS] = chunk == 1
         return mask
 
     @cached_property
     @gc_paused()
     def kinds(self) -> Mapping[str, frozenset[str]]:
-        """The kinds of the modules around each parameter, as far as names and shapes tell."""
+        """The types of the modules that contain each parameter, inferred from names and shapes."""
         return module_types_around(module_tree(self.tensors.values()))
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Checkpoint(ABC):
         """Return the tensor stored under a raw key of the file; see `read`.
 
         Raises:
-            CheckpointError: no such key, or its values cannot be read.
+            CheckpointError: there is no such key, or its values cannot be read.
         """
 
     def view_key(self, key: str) -> torch.Tensor:
@@ -188,34 +188,34 @@ class Checkpoint(ABC):
         return [self.view_key(key).reshape(-1) for key in keys]
 
     def nbytes_beside(self) -> int:
-        """Return about how many bytes a file like this one holds beside its dense tensors.
+        """Return the approximate bytes of the values that are not dense tensors of the state dict.
 
-        Others than torch files hold no values there.
+        Only torch files hold such values.
         """
         return 0
 
     @abstractmethod
     def check(self) -> None:
-        """Check that nobody has changed the file since it was opened.
+        """Check that the file is open and unchanged since it was opened.
 
         Raises:
-            CheckpointError: somebody has, or it is closed.
+            CheckpointError: the file was changed, or it is closed.
         """
 
     @abstractmethod
     def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the file that was opened, even if another took its place.
+        """Return "sha256:<hex>" of the file that was opened, even if another one has replaced it.
 
-        That of shards is the digest of the lines that `sha256sum` prints for them, sorted by name.
+        For shards, this is the digest of the lines that `sha256sum` prints, sorted by name.
 
         Raises:
-            CheckpointError: the file cannot be read, or was changed since.
-            Cancelled: the monitor says so.
+            CheckpointError: the file cannot be read, or was changed since it was opened.
+            Cancelled: the user cancels.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file. Tensors that were read stay valid; nothing more can be read."""
+        """Close the file. Tensors that were read stay valid; further reads fail."""
 
     def __enter__(self) -> Self:
         return self

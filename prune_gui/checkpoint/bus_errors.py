@@ -1,12 +1,12 @@
-"""Mapped pages that cannot be read: zeros and a note in place of the end of the process.
+"""A SIGBUS handler that replaces unreadable mapped pages by zeros.
 
-The system sends SIGBUS to a thread that touches a mapped page which another program has cut off, or
-which a faulty disk does not give, and that ends the process. A check before each use leaves the
-moment between the check and the use. So a handler of the signal maps zeros over the lost pages,
-notes that, and the thread goes on; what it made of them is thrown away (see `Source.check`).
+The system sends SIGBUS to a thread that touches a mapped page which another program has truncated,
+or which a faulty disk cannot read. By default this ends the process. A check before each access
+would leave a race between check and access. The handler therefore maps zeros over the lost pages
+and sets a flag; the thread continues, and `Source.check` discards its result.
 
-A handler may call next to nothing: it is compiled from a few lines of LLVM's language, as Python
-cannot run in it. Windows does not let a mapped file be cut off; macOS is not handled.
+A signal handler may call only async-signal-safe functions, and Python cannot run in it, so it is
+compiled from LLVM IR. Windows does not let a mapped file be truncated; macOS is not handled.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import weakref
 from functools import cache
 from typing import Final
 
-MAX_SPANS: Final = 1 << 16
-"""Mappings that are watched at once; the system allows about as many (vm.max_map_count)."""
-FIELDS: Final = 3
-"""Numbers that the handler knows of each mapping."""
-SA_FLAGS: Final = 0x4 | 0x08000000 | 0x40000000
-"""SA_SIGINFO: tell the address; SA_ONSTACK; SA_NODEFER: the handler itself may be interrupted."""
+MAX_MAPPINGS: Final = 1 << 16
+"""Mappings watched at once; the default of vm.max_map_count is about the same."""
+FIELDS_PER_MAPPING: Final = 3
+"""64-bit fields of the table per mapping: start, stop, address of the flag."""
+SIGACTION_FLAGS: Final = 0x4 | 0x08000000 | 0x40000000
+"""SA_SIGINFO (passes the address), SA_ONSTACK, SA_NODEFER (the handler may be interrupted)."""
 SUPPORTED: Final = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 
-HANDLER: Final = """
+HANDLER_IR: Final = """
 declare ptr @mmap(ptr, i64, i32, i32, i32, i64)
 declare i32 @sigaction(i32, ptr, ptr)
 
@@ -92,25 +92,25 @@ class _Handler:
     """The compiled handler, and the table of the mappings that it watches.
 
     Attributes:
-        spans: for each mapping its start, its stop and where a loss is noted, as addresses; zeros
-            where there is none.
+        spans: for each mapping three addresses: its start, its stop and its flag. Free slots are
+            zero.
     """
 
     def __init__(self) -> None:
         import llvmlite.binding as llvm
 
-        self.spans = (ctypes.c_uint64 * (FIELDS * MAX_SPANS))()
-        self._free = list(range(0, FIELDS * MAX_SPANS, FIELDS))[::-1]
+        self.spans = (ctypes.c_uint64 * (FIELDS_PER_MAPPING * MAX_MAPPINGS))()
+        self._free = list(range(0, FIELDS_PER_MAPPING * MAX_MAPPINGS, FIELDS_PER_MAPPING))[::-1]
         self._lock = threading.Lock()
         self._before = _SigAction()
         self._libc = ctypes.CDLL(None, use_errno=True)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         module = llvm.parse_assembly(
-            HANDLER.format(
+            HANDLER_IR.format(
                 spans=ctypes.addressof(self.spans),
-                length=FIELDS * MAX_SPANS,
-                fields=FIELDS,
+                length=FIELDS_PER_MAPPING * MAX_MAPPINGS,
+                fields=FIELDS_PER_MAPPING,
                 page_mask=-mmap.PAGESIZE,
                 before=ctypes.addressof(self._before),
             )
@@ -119,11 +119,11 @@ class _Handler:
         self._compiled = llvm.create_mcjit_compiler(module, machine)
         self._compiled.finalize_object()
         self._action = _SigAction(
-            handler=self._compiled.get_function_address("handle"), flags=SA_FLAGS
+            handler=self._compiled.get_function_address("handle"), flags=SIGACTION_FLAGS
         )
 
     def watch(self, pages: mmap.mmap, lost: ctypes.c_uint64) -> None:
-        """Watch a mapping until it goes; see `watch`."""
+        """Watch a mapping until it is deleted; see `watch`."""
         with self._lock:
             self._install()
             if not self._free:
@@ -133,15 +133,15 @@ class _Handler:
             self.spans[slot + 2] = ctypes.addressof(lost)
             self.spans[slot + 1] = start + -(-len(pages) // mmap.PAGESIZE) * mmap.PAGESIZE
             self.spans[slot] = start
-        weakref.finalize(pages, self._forget, slot, lost).atexit = False  # keeps the note, too
+        weakref.finalize(pages, self._forget, slot, lost).atexit = False  # also keeps `lost` alive
 
     def _forget(self, slot: int, _: ctypes.c_uint64) -> None:
-        for field in range(FIELDS):
+        for field in range(FIELDS_PER_MAPPING):
             self.spans[slot + field] = 0
         self._free.append(slot)
 
     def _install(self) -> None:
-        """Put the handler first, also when somebody has asked for the signal since."""
+        """Install the handler, also after other code has installed one for the same signal."""
         current = _SigAction()
         self._libc.sigaction(signal.SIGBUS, None, ctypes.byref(current))
         if current.handler != self._action.handler:
@@ -156,11 +156,11 @@ def _handler() -> _Handler:
 
 
 def watch(pages: mmap.mmap, lost: ctypes.c_uint64) -> None:
-    """Let the process survive when pages of a private mapping cannot be read.
+    """Keep the process running when pages of a private mapping cannot be read.
 
     Args:
-        pages: the mapping, watched until it goes.
-        lost: becomes 1 when zeros take the place of pages.
+        pages: the mapping, watched until it is deleted.
+        lost: a flag that becomes 1 when zeros replace pages.
     """
     if SUPPORTED:
         _handler().watch(pages, lost)

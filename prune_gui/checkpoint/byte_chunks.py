@@ -1,4 +1,4 @@
-"""Long runs of bytes, piece by piece."""
+"""Tensors as chunks of bytes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import torch
 
-PIECE_BYTES: Final = 4 << 20
-"""Work between two looks at the monitor, so that Cancel is quick."""
+CHUNK_BYTES: Final = 4 << 20
+"""Bytes processed between two checks for cancellation, so that cancelling is quick."""
 
 
 def byte_chunks(flat: torch.Tensor) -> Iterator[memoryview]:
-    """Yield the bytes of a flat CPU tensor a few megabytes at a time, uncopied where contiguous."""
+    """Yield the bytes of a flat CPU tensor in chunks of 4 MiB, without a copy if contiguous."""
     import torch
 
-    for part in torch.split(flat.detach(), PIECE_BYTES // flat.itemsize):
-        yield part.contiguous().view(torch.uint8).numpy().data
+    for chunk in torch.split(flat.detach(), CHUNK_BYTES // flat.itemsize):
+        yield chunk.contiguous().view(torch.uint8).numpy().data

@@ -1,4 +1,4 @@
-"""Which checkpoint a folder means."""
+"""Choosing the checkpoint to open in a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prune_gui.checkpoint.sharded.index import is_index, listed
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
-PREFERENCES: Final = tuple(
+PREFERRED_NAMES: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         r".+\.safetensors\.index(\.[^.]+)?\.json",
@@ -23,37 +23,40 @@ PREFERENCES: Final = tuple(
         r".+\.(pt|pth|bin|ckpt)",
     )
 )
-"""What files are looked for, the most wanted first. One of a kind is taken, of several none."""
+"""Patterns of file names in order of preference. Several matches of one pattern are ambiguous."""
 
-VARIANT: Final = re.compile(
+VARIANT_MARK: Final = re.compile(
     r"\.((fp|bf|int)\d+|(non_)?ema)(?=\.(safetensors|bin|json)$)", re.IGNORECASE
 )
-"""What the name of a file tells whose tensors are the same in another form; the plain one is wanted
-more than its variants."""
-INDEX: Final = re.compile(r"\.index\.json$", re.IGNORECASE)
+"""The part of a file name that marks a variant, such as "fp16". A file without it is preferred."""
+INDEX_SUFFIX: Final = re.compile(r"\.index\.json$", re.IGNORECASE)
 
 
 def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
     """Return the file to open, an index or a checkpoint, and a remark if it has variants.
 
-    Folders within are not looked into.
+    Inner folders are not searched.
 
     Raises:
-        CheckpointError: there is none, or there are several and it takes a person to choose.
+        CheckpointError: there is no such file, or the user has to choose one of several.
         OSError: the folder cannot be read.
     """
     names = [path.name for path in files_of(folder)]
-    for wanted in PREFERENCES:
-        found = [name for name in names if wanted.fullmatch(name)]
-        several = [name for name in found if _plain(name) == name or _plain(name) not in found]
-        if len(several) == 1:
-            return folder / several[0], _about_variants(several[0], names)
-        if found:
+    for pattern in PREFERRED_NAMES:
+        matches = [name for name in names if pattern.fullmatch(name)]
+        candidates = [
+            name
+            for name in matches
+            if _without_variant(name) == name or _without_variant(name) not in matches
+        ]
+        if len(candidates) == 1:
+            return folder / candidates[0], _variant_remarks(candidates[0], names)
+        if matches:
             raise CheckpointError(
                 tr(
                     "{folder} holds several checkpoints. Open one of them: {names}.",
                     folder=folder,
-                    names=listed(several),
+                    names=listed(candidates),
                 )
             )
     raise CheckpointError(
@@ -65,13 +68,17 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
     )
 
 
-def _plain(name: str) -> str:
-    return VARIANT.sub("", name)
+def _without_variant(name: str) -> str:
+    return VARIANT_MARK.sub("", name)
 
 
-def _about_variants(opened: str, names: Sequence[str]) -> tuple[str, ...]:
-    model = INDEX.sub("", _plain(opened))
-    others = [name for name in names if INDEX.sub("", _plain(name)) == model and name != opened]
+def _variant_remarks(opened: str, names: Sequence[str]) -> tuple[str, ...]:
+    model = INDEX_SUFFIX.sub("", _without_variant(opened))
+    others = [
+        name
+        for name in names
+        if INDEX_SUFFIX.sub("", _without_variant(name)) == model and name != opened
+    ]
     if not others:
         return ()
     return (
@@ -84,12 +91,12 @@ def _about_variants(opened: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return the files by their names, hidden ones aside."""
+    """Return the files of a folder without hidden ones, sorted by name."""
     return sorted(
         path for path in folder.iterdir() if not path.name.startswith(".") and path.is_file()
     )
 
 
 def is_weights(path: Path) -> bool:
-    """Tell a checkpoint or an index of shards by its name."""
+    """Return whether the name of a file is that of a checkpoint or of an index of shards."""
     return path.suffix.lower() in SUFFIXES or is_index(path)

@@ -1,4 +1,4 @@
-"""Telling files by their first bytes: those that open, and those that end up in their place."""
+"""Recognizing file formats by their first bytes, supported ones and others."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import BinaryIO, Final
 
 from prune_gui.language import later, tr
 
-START: Final = 512
-"""Bytes that are enough to tell."""
+HEAD_BYTES: Final = 512
+"""Bytes at the start of a file that suffice to recognize its format."""
 
 OTHER_FORMATS: Final = {
     b"version https://git-lfs": later(
@@ -24,66 +24,66 @@ OTHER_FORMATS: Final = {
     b"\x28\xb5\x2f\xfd": later("{name} is a zstd archive. Unpack it first."),
     b"Rar!": later("{name} is a RAR archive. Unpack it first."),
 }
-"""How other files start, and what to do about them."""
+"""First bytes of unsupported formats, and what the user can do."""
 
-LATER: Final = {
+OTHER_FORMATS_AT_OFFSET: Final = {
     (257, b"ustar"): later("{name} is a tar archive. Unpack it first."),
     (4, b"TFL3"): later(
         "{name} is a TensorFlow Lite model. Save the weights with the program that made it."
     ),
 }
-"""The same for formats that show it further on: at a byte, by some bytes."""
-ONNX: Final = b"\x08"
-"""The field of a protocol buffer that every ONNX model starts with."""
-PAGES: Final = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
-TEXT_PICKLES: Final = b"(]}cLl"
-"""How pickles of protocol 0 and 1 start; they end with a dot."""
-TEXT_MAGIC: Final = b"L119547037146038801333356L\n"
-"""How legacy torch files of these protocols start; they end with the values."""
+"""The same for formats with their magic bytes at an offset, by (offset, magic bytes)."""
+ONNX_FIELD: Final = b"\x08"
+"""The tag of the protocol buffer field that every ONNX model starts with."""
+WEB_PAGE_STARTS: Final = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
+TEXT_PICKLE_OPCODES: Final = b"(]}cLl"
+"""First opcodes of pickles of protocol 0 and 1, which end with a dot."""
+LEGACY_TEXT_MAGIC: Final = b"L119547037146038801333356L\n"
+"""First bytes of legacy torch files of these protocols, which end with the values."""
 
 
 def is_safetensors(start: bytes) -> bool:
-    """Tell a header that begins as JSON after a sensible length."""
+    """Return whether the bytes are a length below 2**40 and the start of a JSON object."""
     return start[8:9] == b"{" and start[5:8] == bytes(3)
 
 
 def is_zip(start: bytes) -> bool:
-    """Tell a zip archive, even an empty one."""
+    """Return whether the bytes start a zip archive, possibly an empty one."""
     return start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
 def is_pickle(start: bytes, file: BinaryIO) -> bool:
-    """Tell a pickle of any protocol, without reading it."""
+    """Return whether a file looks like a pickle of any protocol, without unpickling it."""
     if start[:1] == b"\x80":
         return start[1:2] <= b"\x05"
-    if not start or start[0] not in TEXT_PICKLES:
+    if not start or start[0] not in TEXT_PICKLE_OPCODES:
         return False
     file.seek(-1, 2)
-    return start.startswith(TEXT_MAGIC) or file.read(1) == b"."
+    return start.startswith(LEGACY_TEXT_MAGIC) or file.read(1) == b"."
 
 
 def explanation(path: Path, start: bytes) -> str:
-    """Return what a file is that is no checkpoint, and what to do; "" if nobody knows."""
-    explained = _explanation(path, start)
-    return tr(explained, name=path.name) if explained else ""
+    """Return the format of an unsupported file and what the user can do; "" if it is unknown."""
+    message = _explanation(path, start)
+    return tr(message, name=path.name) if message else ""
 
 
 def _explanation(path: Path, start: bytes) -> str:
-    """Return what `explanation` does, for `tr` to fill in the name."""
+    """Return the untranslated message of `explanation`."""
     if not start.strip(b"\0"):
         return later(
             "{name} is nothing but zeros (a download or a disk that broke off). Get the file again."
         )
-    for magic, explained in OTHER_FORMATS.items():
+    for magic, message in OTHER_FORMATS.items():
         if start.startswith(magic):
-            return explained
-    for (place, magic), explained in LATER.items():
-        if start.startswith(magic, place):
-            return explained
-    if start.startswith(ONNX) and (path.suffix.lower() == ".onnx" or b"torch" in start[:64]):
+            return message
+    for (offset, magic), message in OTHER_FORMATS_AT_OFFSET.items():
+        if start.startswith(magic, offset):
+            return message
+    if start.startswith(ONNX_FIELD) and (path.suffix.lower() == ".onnx" or b"torch" in start[:64]):
         return later("{name} is an ONNX model. Save the weights with the program that made it.")
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith(PAGES):
+    if text.startswith(WEB_PAGE_STARTS):
         return later(
             "{name} is a web page or what a server answered, not the weights. "
             "Download the file again."

@@ -1,4 +1,4 @@
-"""Holding back Python's cyclic garbage collector while many lasting objects are made."""
+"""Pausing Python's cyclic garbage collector while many long-lived objects are created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Collect no cycles meanwhile: looking for them takes as long as making 100,000 objects."""
+    """Pause the collector during the block.
+
+    Its runs take as long as the creation of 100,000 objects does.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What kind of module parameters belong to, inferred from their names and shapes alone."""
+"""The types of modules, inferred from the names and shapes of their parameters alone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Final
 
 from prune_gui.checkpoint.tensor_info import TensorInfo
 
-MOST: Final = 64
-"""Parameters below a module that has a kind; more are a module of modules."""
+MAX_MODULE_PARAMETERS: Final = 64
+"""A module with more parameters below it is a container of modules and has no type."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 EMBEDDING: Final = re.compile(r"emb|^(wte|wpe|shared)$", re.IGNORECASE)
 GROUP_NORM: Final = re.compile(r"group|^gn", re.IGNORECASE)
 NORM: Final = re.compile(r"norm|^ln|^(gn|bn)", re.IGNORECASE)
-NORMALIZED: Final = re.compile(
-    r"(?P<same>\w+)_(v|orig)|parametrizations\.(?P<made>\w+)\.original1?"  # what is a weight
-    r"|(?P<other>\w+_[gu]|parametrizations\..*)"  # what goes with it
+# The first two groups are tensors of the shape of the weight, the third one all others.
+DERIVED_WEIGHT: Final = re.compile(
+    r"(?P<legacy>\w+)_(v|orig)|parametrizations\.(?P<parametrized>\w+)\.original1?"
+    r"|(?P<auxiliary>\w+_[gu]|parametrizations\..*)"
 )
 PROJECTIONS: Final = (
     {"q_proj", "k_proj", "v_proj"},
@@ -33,16 +34,16 @@ GATES: Final = {4: "LSTM", 3: "GRU", 1: "RNN"}
 
 
 def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
-    """Return the kind of a module, such as "Linear"; "" if it cannot be told.
+    """Return the type of a module, such as "Linear"; "" if it cannot be inferred.
 
     Args:
-        name: of the module, the last part of its path.
-        start: where the names of its own parameters begin in theirs.
-        below: its parameters.
+        name: the last component of the path of the module.
+        start: the length of the prefix of the module in the names of its parameters.
+        below: the parameters of the module and of its inner modules.
     """
     shapes = {tensor.name[start:]: tensor.shape for tensor in below}
     inner = {part.partition(".")[0] for part in shapes if "." in part}
-    shapes = _without_norms(shapes)
+    shapes = _with_plain_weights(shapes)
     own = {part: shape for part, shape in shapes.items() if "." not in part}
     if "in_proj_weight" in own or {"q_proj_weight", "k_proj_weight", "v_proj_weight"} <= own.keys():
         return "MultiheadAttention"
@@ -50,35 +51,35 @@ def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
         return "Attention" if any(some <= inner for some in PROJECTIONS) else ""
     if len(own) < len(shapes):
         return ""
-    return _recurrent(own) or _norm(name, own) or _dense(name, own)
+    return _recurrent(own) or _norm(name, own) or _linear_or_convolution(name, own)
 
 
 def is_usual(tensor: TensorInfo) -> bool:
-    """Tell whether people usually prune such a parameter: no bias, no norm, no embedding."""
+    """Return whether a parameter is usually pruned: no bias, norm weight or embedding."""
     if len(tensor.shape) != 2:
         return len(tensor.shape) > 2
     module = tensor.name.rpartition(".")[0].rpartition(".")[2]
     return EMBEDDING.search(module) is None
 
 
-def _without_norms(shapes: Shapes) -> dict[str, tuple[int, ...]]:
-    """Put the weight in the place of what it is computed from; see `roles`."""
-    plain = {}
+def _with_plain_weights(shapes: Shapes) -> dict[str, tuple[int, ...]]:
+    """Replace the tensors that a weight is computed from by the weight; see `roles`."""
+    weights = {}
     for part, shape in shapes.items():
-        found = NORMALIZED.fullmatch(part)
-        if found is None:
-            plain[part] = shape
-        elif found["same"] or found["made"]:
-            plain.setdefault(found["same"] or found["made"], shape)
-    return plain
+        match = DERIVED_WEIGHT.fullmatch(part)
+        if match is None:
+            weights[part] = shape
+        elif match["legacy"] or match["parametrized"]:
+            weights.setdefault(match["legacy"] or match["parametrized"], shape)
+    return weights
 
 
 def _recurrent(own: Shapes) -> str:
-    for ending, cell in (("_l0", ""), ("", "Cell")):
-        inward, hidden = own.get(f"weight_ih{ending}", ()), own.get(f"weight_hh{ending}", ())
-        if len(inward) == len(hidden) == 2 and inward[0] == hidden[0]:
-            size = own.get(f"weight_hr{ending}", hidden)[1]
-            gates = GATES.get(inward[0] // size) if size and inward[0] % size == 0 else None
+    for suffix, cell in (("_l0", ""), ("", "Cell")):
+        weight_ih, weight_hh = own.get(f"weight_ih{suffix}", ()), own.get(f"weight_hh{suffix}", ())
+        if len(weight_ih) == len(weight_hh) == 2 and weight_ih[0] == weight_hh[0]:
+            size = own.get(f"weight_hr{suffix}", weight_hh)[1]
+            gates = GATES.get(weight_ih[0] // size) if size and weight_ih[0] % size == 0 else None
             return f"{gates}{cell}" if gates else ""
     return ""
 
@@ -96,18 +97,18 @@ def _norm(name: str, own: Shapes) -> str:
     return "RMSNorm" if bias is None and NORM.search(name) else ""
 
 
-def _dense(name: str, own: Shapes) -> str:
+def _linear_or_convolution(name: str, own: Shapes) -> str:
     weight, bias = own.get("weight"), own.get("bias")
     if weight is None or not own.keys() <= {"weight", "bias"} or (bias and len(bias) > 1):
         return ""
-    turned = bias is not None and bias != weight[:1]
-    if turned and bias != weight[1:2]:
+    transposed = bias is not None and bias != weight[:1]
+    if transposed and bias != weight[1:2]:
         return ""
     if len(weight) == 2:
         if bias is None and EMBEDDING.search(name):
             return "Embedding"
-        return "Conv1D" if turned else "Linear"
+        return "Conv1D" if transposed else "Linear"
     dimensions = CONVOLUTIONS.get(len(weight))
     if dimensions is None:
         return ""
-    return f"ConvTranspose{dimensions}" if turned else f"Conv{dimensions}"
+    return f"ConvTranspose{dimensions}" if transposed else f"Conv{dimensions}"

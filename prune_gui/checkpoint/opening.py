@@ -8,7 +8,7 @@ from typing import Final
 
 from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES, Checkpoint
 from prune_gui.checkpoint.folder import find_checkpoint
-from prune_gui.checkpoint.formats import START, explanation, is_pickle, is_safetensors, is_zip
+from prune_gui.checkpoint.formats import HEAD_BYTES, explanation, is_pickle, is_safetensors, is_zip
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.hf_config import describe_hf_config
 from prune_gui.checkpoint.pipeline import find_component
@@ -23,21 +23,21 @@ ONE_STATE: Final = later("{name} has no state dicts to choose from. Open it with
 
 
 def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> Checkpoint:
-    """Open a checkpoint by what it holds, whatever its suffix.
+    """Open a checkpoint. Its content decides the format, not its suffix.
 
-    Reads headers only; no weight is touched. safetensors files need no torch for this.
+    Reads headers only, no values. safetensors files do not need torch for this.
 
     Args:
         path: a file; an index of shards (`*.safetensors.index.json`, `*.bin.index.json`), which
-            then are one checkpoint; a folder with one of these; or a folder of diffusers, with such
-            a folder for each model.
-        state: the name of one state dict of several in a torch file, or of one model of several of
-            diffusers (see `Checkpoint.candidates`); without it, the largest state dict, or the
+            are opened as one checkpoint; a folder with one of these; or a diffusers pipeline, which
+            has such a folder for each model.
+        state: the name of one of several state dicts of a torch file, or of one of several models
+            of a pipeline (see `Checkpoint.candidates`); None selects the largest state dict, or the
             denoiser.
 
     Raises:
-        CheckpointError: the file cannot be read, is of no known format, breaks a rule of its
-            format, or would need to run code; or a folder leaves open which file is meant.
+        CheckpointError: the file cannot be read, has an unknown format, breaks a rule of its
+            format, or would need to run code; or a folder is ambiguous.
     """
     path = Path(path)
     if "\0" in str(path):
@@ -51,10 +51,10 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
         if path.is_dir():
             path, about = find_checkpoint(path)
             remarks += about
-        whole = is_index(path)
-        if whole and state is not None:
+        sharded = is_index(path)
+        if sharded and state is not None:
             raise CheckpointError(tr(ONE_STATE, name=path.name))
-        opened = ShardedCheckpoint(path, _open_file) if whole else _open_file(path, state)
+        opened = ShardedCheckpoint(path, _open_file) if sharded else _open_file(path, state)
     except FileNotFoundError:
         raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
     except OSError as error:
@@ -68,22 +68,22 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     if component is not None and len(opened.candidates) <= 1:
         opened.candidates, opened.state_dict = component.names, component.name
     opened.description, about = describe_hf_config(path.parent)
-    index = None if whole else index_with(path)
+    index = None if sharded else index_with(path)
     if index is not None:
-        one = trn(
+        remark = trn(
             "It is the only shard; open {index} to see the whole.",
             "It is one of {count:,} shards; open {index} to see the whole.",
             len(index.shards),
             index=index.path.name,
         )
-        about = (one, *about)
+        about = (remark, *about)
     opened.warnings += tuple(map(one_line, (*remarks, *about)))
     return opened
 
 
 @gc_paused()
 def _open_file(path: Path, state: str | None = None) -> FileCheckpoint:
-    """Open a single file, once, whatever lies beside it."""
+    """Open a single file, once, without regard to the files beside it."""
     source = Source(path)
     try:
         return _opened(source, state)
@@ -94,14 +94,14 @@ def _open_file(path: Path, state: str | None = None) -> FileCheckpoint:
 
 def _opened(source: Source, state: str | None) -> FileCheckpoint:
     path = source.path
-    start = source.file.read(START)
+    start = source.file.read(HEAD_BYTES)
     expected = SUFFIXES.get(path.suffix.lower())
     if not start:
         raise CheckpointError(tr("{name} is empty. Get the file again.", name=path.name))
     if is_safetensors(start):
         return _safetensors(source, state)
     if is_zip(start) or is_pickle(start, source.file):
-        if expected == "safetensors":  # torch would believe the suffix
+        if expected == "safetensors":  # torch would go by the suffix
             raise CheckpointError(
                 tr(
                     "{name} is a torch checkpoint, not a safetensors file. "

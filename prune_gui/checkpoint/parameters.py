@@ -1,4 +1,4 @@
-"""From the raw tensors of a file to parameters: pairs and tied tensors become one."""
+"""Merging the raw tensors of a file into parameters: each pair and each tie becomes one."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ ORIGINAL: Final = "_orig"
 MASK: Final = "_mask"
 PARALLEL: Final = "module."
 COMPILED: Final = "_orig_mod."
-TOLD_AT_MOST: Final = 5
-"""Remarks of one kind."""
+MAX_REMARKS_PER_KIND: Final = 5
+"""Further remarks of the same kind are only counted."""
 
 
 class RawTensor(NamedTuple):
     """One tensor as the file stores it.
 
     Attributes:
-        shape: its shape.
-        dtype: its dtype; see `ENTRY_BITS`.
-        view: equal for two tensors that are the very same view of the same memory; None if unique.
+        shape: the shape.
+        dtype: the dtype; see `ENTRY_BITS`.
+        view: equal for two tensors that are the same view of the same memory; None if unique.
         special: see `TensorInfo`.
-        shares: the key of another tensor that has some of its entries in the same memory without
-            being the same view; None if there is none.
+        shares: the key of a different view that has some elements in the same memory; None if there
+            is none.
     """
 
     shape: tuple[int, ...]
@@ -37,62 +37,62 @@ class RawTensor(NamedTuple):
 
 
 def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], list[str]]:
-    """Fold raw tensors into parameters.
+    """Merge raw tensors into parameters.
 
-    A pair is `X_orig` and a dense `X_mask` of the same shape, with no tensor `X` beside them. Two
-    names are tied if everything they stand for is the same view of the same memory.
+    A pair is `X_orig` and a dense `X_mask` of the same shape, without a tensor `X`. Two names are
+    tied if they are the same view of the same memory; tied pairs also share the mask.
 
     Returns:
-        The parameters by name, in the order in which the file first mentions them, and sentences
-        about what a person would not expect.
+        The parameters by name, in the order of their first tensor in the file, and remarks on
+        whatever the user may not expect.
     """
-    found: dict[str, TensorInfo] = {}
-    owners: dict[Hashable, str] = {}  # of views, the names that came first
+    infos: dict[str, TensorInfo] = {}
+    owners: dict[Hashable, str] = {}  # the first name of each view
     aliases: dict[str, list[str]] = {}
-    apart: list[str] = []
+    unpaired: list[str] = []
     overlaps: dict[str, str] = {}
     for key, tensor in raw.items():
-        pair = _pair(key, raw, apart) if key.endswith((ORIGINAL, MASK)) else None
+        pair = _pair(key, raw, unpaired) if key.endswith((ORIGINAL, MASK)) else None
         name = pair[0].removesuffix(ORIGINAL) if pair else key
-        if name in found:
+        if name in infos:
             continue
-        shown = raw[pair[0]] if pair else tensor
-        if shown.view is not None:
-            view = (shown.view, raw[pair[1]].view) if pair else shown.view
+        values = raw[pair[0]] if pair else tensor
+        if values.view is not None:
+            view = (values.view, raw[pair[1]].view) if pair else values.view
             owner = owners.setdefault(view, name)
             if owner != name:
                 aliases.setdefault(owner, []).append(name)
                 continue
         spared = None
-        if shown.shares is not None:
-            spared = later("shares memory with {other}", other=shown.shares)
-            overlaps[name] = shown.shares
-        found[name] = TensorInfo(
-            name, shown.shape, shown.dtype, (), pair, shown.special, spared=spared
+        if values.shares is not None:
+            spared = later("shares memory with {other}", other=values.shares)
+            overlaps[name] = values.shares
+        infos[name] = TensorInfo(
+            name, values.shape, values.dtype, (), pair, values.special, spared=spared
         )
     for owner, names in aliases.items():
-        found[owner] = found[owner]._replace(aliases=tuple(dict.fromkeys(names)))
-    for name, role in roles(found).items():
-        spared = role.spared or found[name].spared
-        found[name] = found[name]._replace(role=role.text, spared=spared)
+        infos[owner] = infos[owner]._replace(aliases=tuple(dict.fromkeys(names)))
+    for name, role in roles(infos).items():
+        spared = role.spared or infos[name].spared
+        infos[name] = infos[name]._replace(role=role.text, spared=spared)
     remarks = [
-        *_about(apart, lambda name: _why_apart(name, raw)),
-        *_about(list(overlaps), lambda name: _why_spared(name, overlaps[name])),
-        *_about_prefixes(found),
+        *_limited_remarks(unpaired, lambda name: _unpaired_remark(name, raw)),
+        *_limited_remarks(list(overlaps), lambda name: _overlap_remark(name, overlaps[name])),
+        *_prefix_remarks(infos),
     ]
-    return found, remarks
+    return infos, remarks
 
 
-def _about(names: Sequence[str], tell: Callable[[str], str]) -> Iterator[str]:
-    """Yield a remark on each of the first few names, and on how many others there are."""
-    yield from map(tell, names[:TOLD_AT_MOST])
-    more = len(names) - TOLD_AT_MOST
+def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> Iterator[str]:
+    """Yield a remark on each of the first few names, and one with the number of the others."""
+    yield from map(remark_of, names[:MAX_REMARKS_PER_KIND])
+    more = len(names) - MAX_REMARKS_PER_KIND
     if more > 0:
         yield tr("The same goes for {more:,} more.", more=more)
 
 
-def _why_apart(name: str, raw: Mapping[str, RawTensor]) -> str:
-    """Return why what looks like a pair is none."""
+def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
+    """Return why two tensors with the names of a pair are not one."""
     original, mask = raw[name + ORIGINAL], raw[name + MASK]
     special = original.special or mask.special
     if name in raw:
@@ -117,8 +117,8 @@ def _why_apart(name: str, raw: Mapping[str, RawTensor]) -> str:
     )
 
 
-def _why_spared(name: str, other: str) -> str:
-    """Return why a tensor in the memory of another one is not pruned."""
+def _overlap_remark(name: str, other: str) -> str:
+    """Return why a tensor that shares memory with another one is not pruned."""
     return tr(
         "{name!r} shares some of its entries with {other!r}, and is not pruned, "
         "because that would prune both.",
@@ -127,8 +127,8 @@ def _why_spared(name: str, other: str) -> str:
     )
 
 
-def _about_prefixes(names: Iterable[str]) -> Iterator[str]:
-    """Yield remarks on what training wraps around the names of a model."""
+def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
+    """Yield remarks on prefixes that wrappers for training add to the names."""
     names = list(names)
     if names and all(name.startswith(PARALLEL) for name in names):
         yield tr(
@@ -143,10 +143,10 @@ def _about_prefixes(names: Iterable[str]) -> Iterator[str]:
         )
 
 
-def _pair(key: str, raw: Mapping[str, RawTensor], apart: list[str]) -> tuple[str, str] | None:
-    """Return the keys of the pair that `key` belongs to, if it does.
+def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[str, str] | None:
+    """Return the keys of the pair that `key` belongs to, or None.
 
-    The name of what looks like one, and is none, is added to `apart`.
+    Adds the name to `unpaired` if both tensors exist but are not a pair.
     """
     name = key.removesuffix(ORIGINAL) if key.endswith(ORIGINAL) else key.removesuffix(MASK)
     original, mask = raw.get(name + ORIGINAL), raw.get(name + MASK)
@@ -156,5 +156,5 @@ def _pair(key: str, raw: Mapping[str, RawTensor], apart: list[str]) -> tuple[str
     if name not in raw and original.shape == mask.shape and dense:
         return name + ORIGINAL, name + MASK
     if key.endswith(ORIGINAL):
-        apart.append(name)
+        unpaired.append(name)
     return None

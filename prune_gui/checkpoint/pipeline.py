@@ -1,4 +1,4 @@
-"""A pipeline of diffusers: a folder with an inner folder for each of several models."""
+"""diffusers pipelines: a folder with an inner folder for each of several models."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from prune_gui.checkpoint.sharded.index import listed
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
-INDEX: Final = "model_index.json"
-"""The file by which the folder is known. It says how to build the models, not where they lie."""
+PIPELINE_INDEX: Final = "model_index.json"
+"""The file that marks the folder of a pipeline. It does not list the weight files."""
 
 DENOISERS: Final = ("unet", "transformer")
-"""The models that a pipeline is about, as diffusers calls their folders."""
+"""The folders of the main model of a pipeline, as diffusers names them."""
 
 
 class Component(NamedTuple):
     """One model of a pipeline.
 
     Attributes:
-        folder: of the pipeline.
-        name: of the model, and of its folder in that folder.
-        names: of all models with weights.
-        path: what to open: the folder of the model, or a file in it.
+        folder: the folder of the pipeline.
+        name: the name of the model, which is that of its inner folder.
+        names: the names of all models with weights.
+        path: the path to open: the folder of the model, or a file in it.
     """
 
     folder: Path
@@ -34,7 +34,7 @@ class Component(NamedTuple):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What to say of the choice, if there was one."""
+        """A remark that names the other models, if there are any."""
         others = [name for name in self.names if name != self.name]
         if not others:
             return ()
@@ -49,18 +49,18 @@ class Component(NamedTuple):
 
 
 def find_component(path: Path, wanted: str | None) -> Component | None:
-    """Return the model that a path means, or another of its pipeline; None if it is of none.
+    """Return the model of a pipeline that a path and a name select; None if there is no pipeline.
 
     Args:
         path: the folder of a pipeline, the folder of a model in it, or a file in that.
-        wanted: the name of a model; None: that of the path, or of a whole pipeline the denoiser,
-            or else the largest.
+        wanted: the name of a model. None selects the model of the path; for the folder of a
+            pipeline, the denoiser, or else the largest model.
 
     Raises:
-        CheckpointError: the whole pipeline has no such model.
+        CheckpointError: `path` is a pipeline without such a model.
         OSError: a folder cannot be read.
     """
-    if names := _names(path):
+    if names := _model_names(path):
         if wanted is not None and wanted not in names:
             raise CheckpointError(
                 tr(
@@ -71,12 +71,12 @@ def find_component(path: Path, wanted: str | None) -> Component | None:
                     names=listed(names),
                 )
             )
-        name = wanted or _main(path, names)
+        name = wanted or _main_model(path, names)
         return Component(path, name, names, path / name)
     inner = (path if path.is_dir() else path.parent).absolute()
     try:
-        names = _names(inner.parent)
-    except OSError:  # whatever lies there is of no matter for the file itself
+        names = _model_names(inner.parent)
+    except OSError:  # an unreadable parent folder does not prevent opening the file
         return None
     if inner.name not in names or wanted not in (None, *names):
         return None
@@ -84,15 +84,15 @@ def find_component(path: Path, wanted: str | None) -> Component | None:
     return Component(inner.parent, wanted or inner.name, names, other)
 
 
-def _names(folder: Path) -> tuple[str, ...]:
-    """Return the names of the inner folders with weights, if the folder is one of a pipeline."""
-    if not (folder / INDEX).is_file():
+def _model_names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the inner folders with weights; () if the folder is not a pipeline."""
+    if not (folder / PIPELINE_INDEX).is_file():
         return ()
     inner = [path for path in folder.iterdir() if path.is_dir()]
     return tuple(sorted(path.name for path in inner if any(map(is_weights, files_of(path)))))
 
 
-def _main(folder: Path, names: tuple[str, ...]) -> str:
+def _main_model(folder: Path, names: tuple[str, ...]) -> str:
     sizes = {
         name: sum(path.stat().st_size for path in files_of(folder / name) if is_weights(path))
         for name in names

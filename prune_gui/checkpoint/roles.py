@@ -1,4 +1,4 @@
-"""What tensors are for each other where a weight is computed from several of them."""
+"""The roles of tensors that a reparametrized weight is computed from."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.language import later
 
-ENDINGS: Final = ("_g", "_u", ".original", ".original0")
-"""Of the names by which a group of tensors is found."""
+GROUP_SUFFIXES: Final = ("_g", "_u", ".original", ".original0")
+"""Suffixes of one tensor of each group; the others are found from its name."""
 PARAMETRIZED: Final = re.compile(r"(?P<module>(?:.*\.)?)parametrizations\.(?P<weight>[^.]+)\.[^.]+")
 
 DIRECTION: Final = later(
@@ -26,16 +26,16 @@ ITERATION: Final = later("vector of the power iteration for the spectral norm of
 ORIGINAL: Final = later(
     "what the parametrized {weight} is made from: a zero here need not be a zero there"
 )
-OF_WEIGHT_NORM: Final = later("magnitude of a weight norm")
-OF_ITERATION: Final = later("vector of a power iteration")
+WEIGHT_NORM_REASON: Final = later("magnitude of a weight norm")
+ITERATION_REASON: Final = later("vector of a power iteration")
 
 
 class Role(NamedTuple):
-    """What one tensor is for a weight.
+    """The role of a tensor in the computation of a weight.
 
     Attributes:
-        text: in a few words; see `TensorInfo.role`.
-        spared: why pruning leaves it alone; see `TensorInfo.spared`.
+        text: the role in a few words; see `TensorInfo.role`.
+        spared: why the tensor is not pruned; see `TensorInfo.spared`.
     """
 
     text: str
@@ -43,67 +43,70 @@ class Role(NamedTuple):
 
 
 def roles(tensors: Mapping[str, TensorInfo]) -> dict[str, Role]:
-    """Return the roles of those tensors that have one, by name.
+    """Return the roles of the tensors that have one, by name.
 
-    Known are torch.nn.utils.weight_norm and spectral_norm, their successors in
-    torch.nn.utils.parametrizations, and any other parametrization by its originals.
+    Recognizes torch.nn.utils.weight_norm and spectral_norm, their successors in
+    torch.nn.utils.parametrizations, and the originals of any other parametrization.
     """
-    found: dict[str, Role] = {}
+    roles_by_name: dict[str, Role] = {}
     for name in tensors:
-        if name.endswith(ENDINGS):
-            found.update(_of_group(name, tensors))
-    return found
+        if name.endswith(GROUP_SUFFIXES):
+            roles_by_name.update(_group_roles(name, tensors))
+    return roles_by_name
 
 
-def _of_group(name: str, tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Role]]:
-    """Yield the roles of the tensors of a group, found by the name of one of them."""
+def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> Iterator[tuple[str, Role]]:
+    """Yield the roles of the tensors of a group, given the name of one of them."""
     stem, parametrized = name[:-2], PARAMETRIZED.fullmatch(name)
     if parametrized:
         weight = f"{parametrized['module']}{parametrized['weight']}"
-        yield from _of_parametrization(name.rpartition(".")[0], weight, tensors)
-    elif name.endswith("_g") and _are_norm(tensors[name], tensors.get(f"{stem}_v")):
-        yield from _of_weight_norm(name, f"{stem}_v", stem)
-    elif name.endswith("_u") and _is_vector(tensors[name], tensors.get(f"{stem}_orig")):
+        yield from _parametrization_roles(name.rpartition(".")[0], weight, tensors)
+    elif name.endswith("_g") and _is_magnitude(tensors[name], tensors.get(f"{stem}_v")):
+        yield from _weight_norm_roles(name, f"{stem}_v", stem)
+    elif name.endswith("_u") and _is_singular_vector(tensors[name], tensors.get(f"{stem}_orig")):
         yield f"{stem}_orig", Role(later(SPECTRAL, weight=stem))
-        yield from _of_iteration(stem, stem, tensors)
+        yield from _iteration_roles(stem, stem, tensors)
 
 
-def _of_parametrization(
+def _parametrization_roles(
     group: str, weight: str, tensors: Mapping[str, TensorInfo]
 ) -> Iterator[tuple[str, Role]]:
     first, second, original = f"{group}.original0", f"{group}.original1", f"{group}.original"
-    if first in tensors and _are_norm(tensors[first], tensors.get(second)):
-        yield from _of_weight_norm(first, second, weight)
+    if first in tensors and _is_magnitude(tensors[first], tensors.get(second)):
+        yield from _weight_norm_roles(first, second, weight)
     elif first in tensors:
-        number = 0
-        while (name := f"{group}.original{number}") in tensors:
+        index = 0
+        while (name := f"{group}.original{index}") in tensors:
             yield name, Role(later(ORIGINAL, weight=weight))
-            number += 1
+            index += 1
     elif original in tensors:
-        stage = 0
-        while stage < 8 and f"{group}.{stage}._u" not in tensors:
-            stage += 1
-        spectral = _is_vector(tensors.get(f"{group}.{stage}._u"), tensors[original])
+        step = 0
+        while step < 8 and f"{group}.{step}._u" not in tensors:
+            step += 1
+        spectral = _is_singular_vector(tensors.get(f"{group}.{step}._u"), tensors[original])
         yield original, Role(later(SPECTRAL if spectral else ORIGINAL, weight=weight))
         if spectral:
-            yield from _of_iteration(f"{group}.{stage}.", weight, tensors)
+            yield from _iteration_roles(f"{group}.{step}.", weight, tensors)
 
 
-def _of_weight_norm(magnitude: str, direction: str, weight: str) -> Iterator[tuple[str, Role]]:
-    yield magnitude, Role(later(MAGNITUDE, weight=weight), OF_WEIGHT_NORM)
+def _weight_norm_roles(magnitude: str, direction: str, weight: str) -> Iterator[tuple[str, Role]]:
+    yield magnitude, Role(later(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
     yield direction, Role(later(DIRECTION, weight=weight))
 
 
-def _of_iteration(
+def _iteration_roles(
     stem: str, weight: str, tensors: Mapping[str, TensorInfo]
 ) -> Iterator[tuple[str, Role]]:
     for name in (f"{stem}_u", f"{stem}_v"):
         if name in tensors:
-            yield name, Role(later(ITERATION, weight=weight), OF_ITERATION)
+            yield name, Role(later(ITERATION, weight=weight), ITERATION_REASON)
 
 
-def _are_norm(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:
-    """Tell whether one can be the norms of the other along all dimensions but one, or none."""
+def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:
+    """Return whether the shapes allow `magnitude` to be the norms of `direction`.
+
+    The norms are over all dimensions, or over all but one.
+    """
     if direction is None or len(direction.shape) < 2:
         return False
     if magnitude.numel == 1:
@@ -114,8 +117,8 @@ def _are_norm(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:
     return same_rank and of_one_dimension and all(one in (1, size) for one, size in pairs)
 
 
-def _is_vector(vector: TensorInfo | None, weight: TensorInfo | None) -> bool:
-    """Tell whether one can be a singular vector of the other."""
+def _is_singular_vector(vector: TensorInfo | None, weight: TensorInfo | None) -> bool:
+    """Return whether the shapes allow `vector` to be a singular vector of `weight`."""
     if vector is None or weight is None:
         return False
     return len(vector.shape) == 1 and vector.numel in weight.shape and len(weight.shape) > 1

@@ -1,4 +1,4 @@
-"""What checkpoints of one file have in common."""
+"""The base class of checkpoints in a single file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class FileCheckpoint(Checkpoint):
     """A checkpoint in one file, which stays open.
 
     Attributes:
-        source: the file. Everything that is known of the checkpoint was read from it.
+        source: the file, which is opened once.
     """
 
     source: Source
 
     def check(self) -> None:
-        """Check that the file is as it was; see `Checkpoint.check`."""
+        """Check that the file is unchanged; see `Checkpoint.check`."""
         self.source.check()
 
     def fingerprint(self, monitor: Monitor) -> str:
@@ -25,5 +25,5 @@ class FileCheckpoint(Checkpoint):
         return self.source.fingerprint(monitor)
 
     def close(self) -> None:
-        """Close the file; tensors that were read keep their pages."""
+        """Close the file; tensors that were read stay valid."""
         self.source.close()

@@ -1,4 +1,4 @@
-"""The file behind a checkpoint, which has to stay what it was when it was opened."""
+"""The open file of a checkpoint, with a check that it stays unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.bus_errors import watch
-from prune_gui.checkpoint.byte_chunks import PIECE_BYTES
+from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -23,17 +23,16 @@ FINGERPRINT_PREFIX: Final = "sha256:"
 
 
 class Source:
-    """A file that is opened once, so that it can be read on when another one takes its place.
+    """A file that is opened once, so that it stays readable when another file replaces it.
 
-    Whoever uses pages that are mapped from it checks before and after that it is as it was. Pages
-    that another program cuts off in place, or that the disk does not give, turn to zeros (see
-    `bus_errors`).
+    Callers that use mapped pages call `check` before and after. Pages that another program
+    truncates, or that the disk cannot read, turn to zeros (see `bus_errors`).
 
     Attributes:
-        path: where it was found.
-        file: open for reading.
-        size: in bytes.
-        state: its size and when it was last changed, to tell another file by.
+        path: the path that was opened.
+        file: the file, open for reading.
+        size: the size in bytes.
+        state: (size in bytes, modification time in nanoseconds), which detects changes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,10 +47,10 @@ class Source:
         self._lost = ctypes.c_uint64()
 
     def check(self) -> None:
-        """Check that nobody has changed the file since it was opened, and that it could be read.
+        """Check that the file is open and unchanged, and that no mapped page was unreadable.
 
         Raises:
-            CheckpointError: it is closed, somebody has changed it, or pages of it were lost.
+            CheckpointError: the file is closed, was changed, or had an unreadable page.
         """
         if self.file.closed:
             raise CheckpointError(tr("{file} is closed. Open it again.", file=self.path.name))
@@ -72,12 +71,12 @@ class Source:
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
-        """Return a span of the file as a flat uint8 tensor: its pages, mapped when touched.
+        """Return the bytes from `start` to `stop` as a flat uint8 tensor, memory-mapped.
 
-        A write to them is private. They stay when the file is closed.
+        The mapping is copy-on-write, and stays valid after the file is closed.
 
         Raises:
-            CheckpointError: the system has no room to map them.
+            CheckpointError: the system cannot map the span.
         """
         import torch
 
@@ -105,16 +104,16 @@ class Source:
 
         Raises:
             CheckpointError: the file cannot be read, or was changed.
-            Cancelled: the monitor says so.
+            Cancelled: the user cancels.
         """
         digest = hashlib.sha256()
         monitor.expect(self.size)
         try:
             self.check()
             self.file.seek(0)
-            while piece := self.file.read(PIECE_BYTES):
-                digest.update(piece)
-                monitor.advance(len(piece))
+            while chunk := self.file.read(CHUNK_BYTES):
+                digest.update(chunk)
+                monitor.advance(len(chunk))
             self.check()
         except OSError as error:
             reason = error.strerror or error

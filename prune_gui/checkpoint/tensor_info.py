@@ -1,4 +1,4 @@
-"""What a checkpoint says about one parameter, without its values."""
+"""The name, shape, dtype and other properties of a parameter, without its values."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ ENTRY_BITS: Final = {
     "qint8": 8,
     "quint8": 8,
 }
-"""Bits of one entry, by torch's name of the dtype, or ours where torch has none (4 and 6 bits)."""
+"""Bits of one element by dtype: torch's name, or ours where torch has none (4 and 6 bits)."""
 
 PACKED_DTYPES: Final = frozenset({"float6_e2m3", "float6_e3m2", "float4_e2m1"})
-"""Entries that do not end on a byte; torch has no such dtypes, their tensors are read as bytes."""
+"""Dtypes of less than 8 bits that torch does not have; their tensors are read as bytes."""
 
 PRUNABLE_DTYPES: Final = frozenset(
     {
@@ -56,26 +56,26 @@ PRUNABLE_DTYPES: Final = frozenset(
 )
 
 MAX_DIMS: Final = 64
-MAX_ENTRIES: Final = 1 << 50
-"""Of a tensor that need not be in the file entry by entry, so that sums of many stay exact."""
+MAX_ELEMENTS: Final = 1 << 50
+"""The limit for tensors whose elements need not all be in the file; keeps sums of many exact."""
 
 
 class TensorInfo(NamedTuple):
     """One parameter of a checkpoint.
 
-    What is said of it in words is for `tr`.
+    `special`, `role` and `spared` are translated with `tr` when they are shown.
 
     Attributes:
-        name: as shown, and as recipes name it. A reparametrized pair `X_orig`, `X_mask` is "X".
-        shape: of the tensor; of the original for a pair.
+        name: the name that is shown and that recipes use. The name of a reparametrized pair
+            `X_orig`, `X_mask` is "X".
+        shape: the shape of the tensor; for a pair, of the original.
         dtype: torch's name without "torch."; see `ENTRY_BITS`.
-        aliases: further names of the very same parameter (tied weights). For a pair they too are
-            names without `_orig`.
-        pair: the file's keys of the original and of the mask, if it holds a reparametrized pair.
-        special: why the values are not plain dense entries ("sparse", "quantized", ...), or None.
-            Special tensors are shown, never pruned; a torch file keeps them as they are.
-        role: what it is for another parameter, such as one half of a weight norm; or None.
-        spared: why it is not pruned though its values could be, in a few words; or None.
+        aliases: further names of the same parameter (tied weights); for a pair, without `_orig`.
+        pair: the keys of original and mask in the file, for a reparametrized pair; else None.
+        special: why the tensor is not plain and dense ("sparse", "quantized", ...), or None.
+            Special tensors are shown and never pruned; a torch file keeps them unchanged.
+        role: the role for another parameter, such as the magnitude of a weight norm; or None.
+        spared: why a tensor of a prunable dtype is not pruned, in a few words; or None.
     """
 
     name: str
@@ -89,12 +89,12 @@ class TensorInfo(NamedTuple):
 
     @property
     def numel(self) -> int:
-        """Number of entries."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the entries take when stored densely."""
+        """Bytes of the elements when stored densely."""
         return size_in_bytes(self.shape, self.dtype)
 
     @property
@@ -103,7 +103,7 @@ class TensorInfo(NamedTuple):
         if self.special is not None:
             return self.special
         if self.dtype not in PRUNABLE_DTYPES:
-            return _reason(self.dtype)
+            return _dtype_reason(self.dtype)
         if self.spared is not None:
             return self.spared
         if self.numel == 0:
@@ -112,11 +112,11 @@ class TensorInfo(NamedTuple):
 
 
 def size_in_bytes(shape: tuple[int, ...], dtype: str) -> int:
-    """Return the bytes that a dense tensor takes; entries below 8 bits are packed."""
+    """Return the bytes of a dense tensor; elements of less than 8 bits are packed."""
     return (math.prod(shape) * ENTRY_BITS[dtype] + 7) // 8
 
 
-def _reason(dtype: str) -> str:
+def _dtype_reason(dtype: str) -> str:
     if dtype == "float8_e8m0fnu":
         return later("cannot hold a zero")
     if dtype in PACKED_DTYPES or dtype == "float4_e2m1fn_x2":

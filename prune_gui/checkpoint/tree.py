@@ -1,4 +1,4 @@
-"""The tree of modules that dotted parameter names spell out."""
+"""The tree of modules that the dotted names of parameters form."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from prune_gui.checkpoint.module_types import MOST, module_type
+from prune_gui.checkpoint.module_types import MAX_MODULE_PARAMETERS, module_type
 from prune_gui.checkpoint.tensor_info import TensorInfo
 
 MAX_DEPTH: Final = 64
-"""Parts of a name beyond this depth stay together, so that no file can make an endless chain."""
+"""Deeper components of a name are not split, so that no file can make an endless chain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +19,10 @@ class ModuleNode:
     """A module, or a parameter, or (rarely) both.
 
     Attributes:
-        name: the last part of the path.
+        name: the last component of the path.
         path: the dotted path from the root; "" at the root.
-        tensor: the parameter of exactly this path, if there is one.
-        below: the parameters under this node, itself not included, in file order.
+        tensor: the parameter with exactly this path, if there is one.
+        below: the parameters under this node without `tensor`, in file order.
         depth: 0 at the root.
     """
 
@@ -34,9 +34,9 @@ class ModuleNode:
 
     @cached_property
     def children(self) -> tuple[ModuleNode, ...]:
-        """The next level: by number if all its names are numbers, else in file order.
+        """The next level, in numerical order if all names are numbers, else in file order.
 
-        Made when first asked for, so that a tree of 100,000 parameters costs what is opened of it.
+        Computed on first use, so that only the expanded part of a large tree costs time.
         """
         start = len(self.path) + 1 if self.depth else 0
         last_level = self.depth == MAX_DEPTH - 1
@@ -47,12 +47,12 @@ class ModuleNode:
             groups.setdefault(part, []).append(tensor)
         names = list(groups)
         if all(name.isascii() and name.isdigit() for name in names):
-            names.sort(key=_by_number)
+            names.sort(key=_number_order)
         return tuple(self._child(name, groups[name]) for name in names)
 
     def _child(self, name: str, tensors: list[TensorInfo]) -> ModuleNode:
         path = f"{self.path}.{name}" if self.depth else name
-        if len(tensors) == 1 and tensors[0].name == path:  # by far the most common
+        if len(tensors) == 1 and tensors[0].name == path:  # the most frequent case
             return ModuleNode(name, path, tensors[0], (), self.depth + 1)
         own = next((tensor for tensor in tensors if tensor.name == path), None)
         below = tuple(tensor for tensor in tensors if tensor is not own)
@@ -65,69 +65,73 @@ class ModuleNode:
 
     @cached_property
     def numel(self) -> int:
-        """Entries of the parameters at and below this node."""
+        """Number of elements of the parameters at and below this node."""
         return sum(tensor.numel for tensor in self.tensors)
 
     @cached_property
     def kind(self) -> str:
-        """What kind of module this is, as far as names and shapes tell; "" if they do not."""
-        if not 0 < len(self.below) <= MOST:
+        """The type of the module, inferred from names and shapes; "" if it cannot be."""
+        if not 0 < len(self.below) <= MAX_MODULE_PARAMETERS:
             return ""
         return module_type(self.name, len(self.path) + 1 if self.depth else 0, self.below)
 
     def walk(self) -> Iterator[ModuleNode]:
-        """Yield this node and all below it, each before its children."""
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
+        """Yield this node and all nodes below it, each before its children."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
             yield node
-            waiting.extend(reversed(node.children))
+            stack.extend(reversed(node.children))
 
 
 def module_tree(tensors: Iterable[TensorInfo]) -> ModuleNode:
-    """Return the root of the tree of `tensors`, whose names must differ."""
+    """Return the root of the tree of `tensors`, whose names must be unique."""
     return ModuleNode("", "", None, tuple(tensors), 0)
 
 
 def module_types_around(tree: ModuleNode) -> dict[str, frozenset[str]]:
-    """Return, for every parameter below a node, the kinds of the modules it is in, if any.
+    """Return the types of the modules that contain each parameter below a node.
 
-    Modules that are alike, such as the blocks of a network, are looked through once.
+    Modules of the same structure, such as the blocks of a network, are analysed once.
     """
-    found: dict[str, frozenset[str]] = {}
-    known: dict[Hashable, tuple[frozenset[str], ...]] = {}
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if len(node.below) > MOST:  # of no kind
-            found.update((one.tensor.name, frozenset()) for one in node.children if one.tensor)
-            waiting += [child for child in node.children if child.below]
+    types_by_name: dict[str, frozenset[str]] = {}
+    types_by_structure: dict[Hashable, tuple[frozenset[str], ...]] = {}
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if len(node.below) > MAX_MODULE_PARAMETERS:  # has no type
+            types_by_name.update(
+                (one.tensor.name, frozenset()) for one in node.children if one.tensor
+            )
+            stack += [child for child in node.children if child.below]
             continue
         start = len(node.path) + 1 if node.depth else 0
-        inside = tuple((tensor.name[start:], tensor.shape) for tensor in node.below)
-        alike = node.depth, "" if node.name.isdigit() else node.name, inside
-        if alike not in known:
+        members = tuple((tensor.name[start:], tensor.shape) for tensor in node.below)
+        structure = node.depth, "" if node.name.isdigit() else node.name, members
+        if structure not in types_by_structure:
             within = _module_types_within(node)
-            known[alike] = tuple(within[tensor.name] for tensor in node.below)
-        found.update(zip((tensor.name for tensor in node.below), known[alike], strict=True))
-    return found
+            types_by_structure[structure] = tuple(within[tensor.name] for tensor in node.below)
+        types_by_name.update(
+            zip((tensor.name for tensor in node.below), types_by_structure[structure], strict=True)
+        )
+    return types_by_name
 
 
 def _module_types_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    waiting: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
-    while waiting:
-        node, kinds = waiting.pop()
-        here = kinds | {node.kind} if node.kind else kinds
+    types_by_name: dict[str, frozenset[str]] = {}
+    stack: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
+    while stack:
+        node, outer_types = stack.pop()
+        types = outer_types | {node.kind} if node.kind else outer_types
         for child in node.children:
             if child.tensor is not None:
-                found[child.tensor.name] = here
+                types_by_name[child.tensor.name] = types
             if child.below:
-                waiting.append((child, here))
-    return found
+                stack.append((child, types))
+    return types_by_name
 
 
-def _by_number(digits: str) -> tuple[int, str, int]:
-    """Order digits by value without converting them: `int` refuses more than a few thousand."""
+def _number_order(digits: str) -> tuple[int, str, int]:
+    """Return a sort key by value without a conversion: `int` refuses more than 4300 digits."""
     significant = digits.lstrip("0")
     return len(significant), significant, len(digits)

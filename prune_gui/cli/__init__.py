@@ -1,4 +1,4 @@
-"""The command line: the window, and everything that it does without one."""
+"""The command line: opens the window, or runs a command without one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from prune_gui.session.end_signals import end_signals
 def main() -> NoReturn:
     """Run the command line and exit.
 
-    The exit code is 0 if it is done, 1 for a problem with the input, 2 for wrong usage, 130 after
-    Ctrl-C, 143 after `kill`.
+    The exit code is 0 for success, 1 for a problem with the input, 2 for wrong usage, 130 after
+    Ctrl-C and 143 after `kill`.
     """
     with end_signals(_end_at_once):
         from prune_gui.cli.program import run
@@ -21,9 +21,9 @@ def main() -> NoReturn:
 
 
 def _end_at_once(code: int) -> NoReturn:
-    """End the process while libraries load, or wherever else nothing is being written.
+    """End the process while libraries load, or at any other time when nothing is being written.
 
-    Compiled modules turn a KeyboardInterrupt into other errors, or drop it.
+    Compiled modules turn a KeyboardInterrupt into other errors or ignore it.
     """
     os.write(2, b"prune-gui: interrupted.\n")
     os._exit(code)

@@ -18,14 +18,12 @@ from prune_gui.cli.options import (
     target,
     use_methods,
 )
-from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, say, shape_text
+from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, say, shape_text
 from prune_gui.errors import RecipeError, one_line
 
 if TYPE_CHECKING:
     from prune_gui.audit.report import Report
     from prune_gui.recipe import Form, Recipe, Resolution
-
-"""Most that is read from standard input."""
 
 
 @click.command()
@@ -72,7 +70,7 @@ def apply(
     """Prune a checkpoint by a recipe and save the result. RECIPE - reads standard input."""
     use_methods(own)
     prune_and_save(
-        _read(recipe),
+        _load_recipe(recipe),
         checkpoint,
         {out: form},
         overwrite=overwrite,
@@ -82,7 +80,7 @@ def apply(
     )
 
 
-def _read(recipe: Path) -> Recipe:
+def _load_recipe(recipe: Path) -> Recipe:
     from prune_gui.recipe import Recipe
     from prune_gui.recipe.plain_yaml import MAX_BYTES
 
@@ -90,11 +88,11 @@ def _read(recipe: Path) -> Recipe:
         return Recipe.load(recipe)
     if sys.stdin is None:
         raise RecipeError("Standard input is closed. Name the file of the recipe in place of -.")
-    octets = sys.stdin.buffer.read(MAX_BYTES + 1)
-    if len(octets) > MAX_BYTES:
+    content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         raise RecipeError(f"The recipe on standard input is larger than {MAX_BYTES:,} bytes.")
     try:
-        text = octets.decode()
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise RecipeError("The recipe on standard input is not UTF-8 text.") from error
     return Recipe.from_yaml(text, source="The recipe on standard input")
@@ -110,14 +108,14 @@ def prune_and_save(
     shard_size: int | None = None,
     state: str | None = None,
 ) -> None:
-    """Prune a checkpoint by a recipe, save each form, and say what was pruned.
+    """Prune a checkpoint by a recipe, save each form, and print what was pruned.
 
     Args:
-        recipe: what to do.
-        checkpoint: what to prune.
-        outputs: the forms to write, by file or folder.
+        recipe: the steps to apply.
+        checkpoint: the path of the checkpoint to prune.
+        outputs: the form to write, by output file or folder.
         overwrite: whether existing files may be replaced.
-        as_json: whether to say it in JSON.
+        as_json: whether to print one JSON object instead of text.
         shard_size: see `export`.
         state: see `open_checkpoint`.
     """
@@ -137,31 +135,32 @@ def prune_and_save(
             if form == "reparametrized"
         ]
         if as_json:
-            print_json({**_applied(resolution, outputs), "loaders": loaders})
+            print_json({**_result_json(resolution, outputs), "loaders": loaders})
             return
         for row in _table(report(resolution)):
             say(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
-            for about, note in outcome.notes.items():
-                say(f"Note on step {number}: {about}: {note}")
+            for name, note in outcome.notes.items():
+                say(f"Note on step {number}: {name}: {note}")
         for out, form in outputs.items():
-            say(f"Wrote {out} ({form}, {_written(out):,} bytes)")
+            say(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
         for loader in loaders:
             say(f"Wrote {loader} (its load(model) loads that into a model)")
 
 
-def _written(out: str) -> int:
-    """Return the bytes of a file, or of the files in a folder."""
+def _size_on_disk(out: str) -> int:
+    """Return the size of a file, or of all files in a folder, in bytes."""
     path = Path(out)
     return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
 
 
-def _applied(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, object]:
+def _result_json(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, object]:
     pruned, total = resolution.total
     return {
         "checkpoint": str(resolution.checkpoint.path),
         "files": [
-            {"path": out, "form": form, "bytes": _written(out)} for out, form in outputs.items()
+            {"path": out, "form": form, "bytes": _size_on_disk(out)}
+            for out, form in outputs.items()
         ],
         "pruned": pruned,
         "total": total,
@@ -174,22 +173,22 @@ def _applied(resolution: Resolution, outputs: Mapping[str, Form]) -> dict[str, o
             for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)
         ],
         "parameters": {
-            name: {"pruned": gone, "total": count}
-            for name, (gone, count) in resolution.counts.items()
+            name: {"pruned": pruned_count, "total": count}
+            for name, (pruned_count, count) in resolution.counts.items()
         },
     }
 
 
-def _table(pruned: Report) -> Iterator[str]:
-    touched = [row for row in pruned.rows if row.pruned] or list(pruned.rows)
+def _table(result: Report) -> Iterator[str]:
+    shown = [row for row in result.rows if row.pruned] or list(result.rows)
     lines = [
         (
-            one_line(row.name, LONGEST_NAME),
+            one_line(row.name, MAX_NAME_LENGTH),
             shape_text(row.shape),
             f"{row.pruned:,}",
             f"{row.total:,}",
             f"{row.sparsity:.1%}",
         )
-        for row in (*touched, pruned.total)
+        for row in (*shown, result.total)
     ]
     return aligned([("Parameter", "Shape", "Pruned", "Of", "Sparsity"), *lines])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from prune_gui.cli.options import as_json, file
-from prune_gui.cli.printing import LONGEST_NAME, aligned, job, print_json, say, shape_text
+from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, say, shape_text
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ HEADINGS: Final = (
     *("Tensor", "Change", "Shape", "Type", "Differing", "Largest change", "Zeros"),
     *("Gained", "Lost", "IoU", "n:m"),
 )
-SUMMARY: Final[dict[State, str]] = {
+STATE_TEXTS: Final[dict[State, str]] = {
     "identical": "byte-identical",
     "equal": "equal but stored otherwise",
     "changed": "changed",
@@ -46,33 +46,33 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
     from prune_gui.audit.diff.difference import difference
     from prune_gui.checkpoint import open_checkpoint
 
-    with open_checkpoint(a) as one, open_checkpoint(b) as other:
+    with open_checkpoint(a) as checkpoint_a, open_checkpoint(b) as checkpoint_b:
         with job("Comparing") as (progress, stop):
-            found = difference(one, other, progress, stop)
+            differences = difference(checkpoint_a, checkpoint_b, progress, stop)
         if as_json:
-            print_json(_described(one, other, found))
+            print_json(_differences_json(checkpoint_a, checkpoint_b, differences))
         else:
-            for line in _table(one, other, found):
+            for line in _table(checkpoint_a, checkpoint_b, differences):
                 say(line)
 
 
-def _table(a: Checkpoint, b: Checkpoint, found: Differences) -> Iterator[str]:
+def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[str]:
     for label, checkpoint in (("A", a), ("B", b)):
         path = one_line(str(checkpoint.path))
         yield f"{label}: {path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors"
-    changed = [_cells(row) for row in found.rows if row.state != "identical"]
+    changed = [_cells(row) for row in differences.rows if row.state != "identical"]
     if changed:
         yield from aligned([HEADINGS, *changed])
-    for key, (before, after) in found.metadata.items():
+    for key, (before, after) in differences.metadata.items():
         change = "only in B" if before is None else "only in A" if after is None else "differs"
-        yield f"Metadata {one_line(key, LONGEST_NAME)}: {change}"
-    for note in found.notes:
+        yield f"Metadata {one_line(key, MAX_NAME_LENGTH)}: {change}"
+    for note in differences.notes:
         yield f"Note: {note}"
-    yield _summary(found)
+    yield _summary(differences)
 
 
 def _cells(row: Difference) -> tuple[str, ...]:
-    name = one_line(row.name, LONGEST_NAME)
+    name = one_line(row.name, MAX_NAME_LENGTH)
     if row.a is None or row.b is None:
         return (name, _change(row), shape_text(row.shown.shape), row.shown.dtype, *[""] * 7)
     shape = _arrow(shape_text(row.a.shape), shape_text(row.b.shape))
@@ -111,31 +111,36 @@ def _arrow(before: str, after: str) -> str:
     return after if before == after else f"{before} -> {after}"
 
 
-def _summary(found: Differences) -> str:
-    states = ", ".join(f"{found.states[s]:,} {SUMMARY[s]}" for s in SUMMARY if found.states[s])
-    zeros = found.zeros
-    if found.identical:
+def _summary(differences: Differences) -> str:
+    states = ", ".join(
+        f"{differences.states[state]:,} {text}"
+        for state, text in STATE_TEXTS.items()
+        if differences.states[state]
+    )
+    zeros = differences.zeros
+    if differences.identical:
         states = "all byte-identical"
+    change = _arrow(f"{zeros.a:,}", f"{zeros.b:,}")
     return (
-        f"{len(found.rows):,} tensors: {states}; zeros {_arrow(f'{zeros.a:,}', f'{zeros.b:,}')}: "
+        f"{len(differences.rows):,} tensors: {states}; zeros {change}: "
         f"{zeros.gained:,} gained, {zeros.lost:,} lost, IoU {zeros.iou:.3f}"
     )
 
 
-def _described(a: Checkpoint, b: Checkpoint, found: Differences) -> dict[str, object]:
+def _differences_json(a: Checkpoint, b: Checkpoint, differences: Differences) -> dict[str, object]:
     return {
-        "a": _of_file(a),
-        "b": _of_file(b),
-        "identical": found.identical,
-        "states": {state: found.states[state] for state in SUMMARY},
-        "zeros": _of_zeros(found.zeros),
-        "metadata": {key: list(values) for key, values in found.metadata.items()},
-        "notes": list(found.notes),
-        "tensors": [_of_row(row) for row in found.rows],
+        "a": _checkpoint_json(a),
+        "b": _checkpoint_json(b),
+        "identical": differences.identical,
+        "states": {state: differences.states[state] for state in STATE_TEXTS},
+        "zeros": _zeros_json(differences.zeros),
+        "metadata": {key: list(values) for key, values in differences.metadata.items()},
+        "notes": list(differences.notes),
+        "tensors": [_row_json(row) for row in differences.rows],
     }
 
 
-def _of_file(checkpoint: Checkpoint) -> dict[str, object]:
+def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
     return {
         "path": str(checkpoint.path),
         "format": checkpoint.format,
@@ -145,7 +150,7 @@ def _of_file(checkpoint: Checkpoint) -> dict[str, object]:
     }
 
 
-def _of_row(row: Difference) -> dict[str, object]:
+def _row_json(row: Difference) -> dict[str, object]:
     tensor_diff = row.tensor_diff
     largest = tensor_diff.largest if tensor_diff is not None else None
     return {
@@ -153,19 +158,19 @@ def _of_row(row: Difference) -> dict[str, object]:
         "aliases": list(row.aliases),
         "state": row.state,
         "reason": row.reason or None,
-        "a": _of_tensor(row.a, row.patterns and row.patterns[0]),
-        "b": _of_tensor(row.b, row.patterns and row.patterns[1]),
+        "a": _tensor_json(row.a, row.patterns and row.patterns[0]),
+        "b": _tensor_json(row.b, row.patterns and row.patterns[1]),
         "differing": tensor_diff and tensor_diff.differing,
         "same_number": tensor_diff and tensor_diff.same_number,
         "non_finite": tensor_diff and tensor_diff.non_finite,
         "largest_difference": None if largest is None or math.isinf(largest) else largest,
-        "zeros": _of_zeros(tensor_diff.zeros)
+        "zeros": _zeros_json(tensor_diff.zeros)
         if tensor_diff is not None and tensor_diff.zeros is not None
         else None,
     }
 
 
-def _of_tensor(
+def _tensor_json(
     info: TensorInfo | None, patterns: tuple[str, ...] | None
 ) -> dict[str, object] | None:
     if info is None:
@@ -179,7 +184,7 @@ def _of_tensor(
     }
 
 
-def _of_zeros(zeros: Zeros) -> dict[str, object]:
+def _zeros_json(zeros: Zeros) -> dict[str, object]:
     return {
         "a": zeros.a,
         "b": zeros.b,

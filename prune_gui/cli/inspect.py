@@ -10,7 +10,7 @@ import click
 
 from prune_gui.cli.options import as_json, file, one_state
 from prune_gui.cli.printing import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     aligned,
     job,
     print_json,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.report import Report, Row
     from prune_gui.checkpoint import Checkpoint, TensorInfo
 
-ROLES_AT_MOST: Final = 8
+MAX_SHOWN_ROLES: Final = 8
 
 
 @click.command()
@@ -40,12 +40,12 @@ def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
         with job("Counting zeros") as (progress, stop):
             zeros = report(resolve(Recipe(start="zeros"), opened, progress, stop))
         if as_json:
-            print_json(_described(opened, zeros))
+            print_json(_checkpoint_json(opened, zeros))
         else:
             _print_tree(opened, zeros)
 
 
-def _described(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
+def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
     from prune_gui.checkpoint import module_tree
 
     rows = {row.name: row for row in zeros.rows}
@@ -56,7 +56,7 @@ def _described(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
         "description": checkpoint.description,
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),
-        "warnings": [*checkpoint.warnings, *_remarks(checkpoint)],
+        "warnings": [*checkpoint.warnings, *_provenance_remarks(checkpoint)],
         "metadata": dict(checkpoint.metadata),
         "parameters": zeros.total.total,
         "zeros": zeros.total.pruned,
@@ -87,14 +87,14 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
 
     rows = {row.name: row for row in zeros.rows}
     lines: list[tuple[str, ...]] = []
-    waiting = [(0, child) for child in reversed(module_tree(checkpoint.tensors.values()).children)]
-    while waiting:
-        depth, node = waiting.pop()
-        label = "  " * depth + one_line(node.name, LONGEST_NAME)
-        kind = f"{node.kind}?" if node.kind else ""  # it is inferred
+    stack = [(0, child) for child in reversed(module_tree(checkpoint.tensors.values()).children)]
+    while stack:
+        depth, node = stack.pop()
+        label = "  " * depth + one_line(node.name, MAX_NAME_LENGTH)
+        kind = f"{node.kind}?" if node.kind else ""  # "?": the type is inferred
         cells = _cells(node.tensor, rows) if node.tensor else ("", kind, "", "")
         lines.append((label, *cells))
-        waiting += [(depth + 1, child) for child in reversed(node.children)]
+        stack += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
     say(
@@ -109,28 +109,28 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
         first, *more = value.splitlines() or [""]
         say(f"Metadata {key}: {first}")
         for line in more:
-            say(f"    {line}")  # indented, so that it is not taken for a line of the program
-    for note in _roles(checkpoint):
+            say(f"    {line}")  # indented, so that it cannot be mistaken for a line of the program
+    for note in _role_lines(checkpoint):
         say(note)
-    for warning in (*checkpoint.warnings, *_remarks(checkpoint)):
+    for warning in (*checkpoint.warnings, *_provenance_remarks(checkpoint)):
         say(f"Warning: {warning}")
 
 
-def _remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Return what is wrong with what the metadata say about how the file was made."""
+def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return the problems with the provenance that the metadata record."""
     from prune_gui.recipe.provenance import Provenance
 
-    made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
-    return made.remarks if made else ()
+    provenance = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
+    return provenance.remarks if provenance else ()
 
 
-def _roles(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield what the first few tensors that are parts of a weight are for it."""
-    parts = [info for info in checkpoint.tensors.values() if info.role]
-    for info in parts[:ROLES_AT_MOST]:
+def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield a line on the role of each tensor that is part of a weight, up to `MAX_SHOWN_ROLES`."""
+    with_role = [info for info in checkpoint.tensors.values() if info.role]
+    for info in with_role[:MAX_SHOWN_ROLES]:
         yield f"{info.name}: {info.role}"
-    if len(parts) > ROLES_AT_MOST:
-        yield f"and {len(parts) - ROLES_AT_MOST:,} more like these; --json names all"
+    if len(with_role) > MAX_SHOWN_ROLES:
+        yield f"and {len(with_role) - MAX_SHOWN_ROLES:,} more like these; --json names all"
 
 
 def _cells(info: TensorInfo, rows: Mapping[str, Row]) -> tuple[str, str, str, str]:

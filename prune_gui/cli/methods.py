@@ -1,4 +1,4 @@
-"""`prune-gui methods`: what there is to prune by."""
+"""`prune-gui methods`: the pruning methods and their parameters."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
     for name, method in METHODS.items():
         origin = "" if method.source == Method.source else f"  (from {method.source})"
         say(f"{name}{origin}")
-        say(f"    {_summary(method.__doc__)}")
+        say(f"    {_first_line(method.__doc__)}")
         for field_name, field in method.model_fields.items():
-            given = "required" if field.is_required() else f"{field.default}"
-            say(f"    {field_name} [{given}]: {field.description}")
+            default = "required" if field.is_required() else f"{field.default}"
+            say(f"    {field_name} [{default}]: {field.description}")
         say()
     say("Infinity ranks above every finite score, and NaN above infinity: they are pruned last.")
 
 
-def _summary(text: str | None) -> str:
+def _first_line(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]

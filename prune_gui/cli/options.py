@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and how they are read."""
+"""Arguments and options that several commands share, and their parsing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from prune_gui.cli.printing import say
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-class _NamedPath(click.Path):
-    """A path that is not empty; whether a file is there is found by whatever opens it."""
+class _NonEmptyPath(click.Path):
+    """A path that is not empty. Whether the file exists is checked when it is opened."""
 
     def __init__(self, path_type: type[str | Path]) -> None:
         super().__init__(readable=False, path_type=path_type)
@@ -29,15 +29,15 @@ class _NamedPath(click.Path):
         """Return the path.
 
         Raises:
-            click.BadParameter: it is empty; `Path` would take that for the working folder.
+            click.BadParameter: the path is empty; `Path("")` would be the working folder.
         """
         if not os.fspath(value):
             self.fail("The path is empty.", param, ctx)
         return super().convert(value, param, ctx)
 
 
-file = _NamedPath(Path)
-target = _NamedPath(str)
+file = _NonEmptyPath(Path)
+target = _NonEmptyPath(str)
 one_state = click.option(
     "--state",
     metavar="NAME",
@@ -53,7 +53,7 @@ own_methods = click.option(
 
 
 def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
-    """Return how many bytes a text such as 500MB, 5GB or 2GiB means."""
+    """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes."""
     if text is None:
         return None
     try:

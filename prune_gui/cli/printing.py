@@ -1,7 +1,7 @@
-"""What commands print: lines, tables, JSON, and progress on standard error.
+"""Output of the commands: lines, tables, JSON, and progress on standard error.
 
-Names from files may hold anything: line ends that forge a line, sequences that a terminal obeys.
-All output goes through here, where they are spelled out.
+Names from files may contain line ends that forge a line, or control sequences of terminals. All
+output goes through this module, which escapes them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from prune_gui.session.end_signals import end_signals
 if TYPE_CHECKING:
     from prune_gui.monitor import Progress
 
-LONGEST_NAME: Final = 200
-LONGEST_LINE: Final = 2000
+MAX_NAME_LENGTH: Final = 200
+MAX_LINE_LENGTH: Final = 2000
 
 
 def say(line: str = "", *, err: bool = False) -> None:
-    """Print one line, whatever is in it."""
-    click.echo(one_line(line, LONGEST_LINE), err=err)
+    """Print one line; characters that do not print are escaped."""
+    click.echo(one_line(line, MAX_LINE_LENGTH), err=err)
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines with the first column to the left and the others to the right."""
-    lines = [[one_line(cell, LONGEST_LINE) for cell in line] for line in lines]
+    """Yield lines of a table: the first column is left-aligned, the others are right-aligned."""
+    lines = [[one_line(cell, MAX_LINE_LENGTH) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *rest in lines:
         cells = [first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])]
@@ -45,24 +45,24 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON object. What does not print in its texts is escaped, as JSON allows.
+    """Print one JSON object. Characters that do not print are escaped, as JSON allows.
 
-    Where standard output cannot show every character of it, all of it is in ASCII.
+    If the encoding of standard output lacks a character of the object, all of it is ASCII.
     """
     text = json.dumps(value, indent=2, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding if sys.stdout else "utf-8")
-    except UnicodeEncodeError:  # or the name of a file is no text
+    except UnicodeEncodeError:  # lone surrogates, as in undecodable file names, raise it too
         text = json.dumps(value, indent=2)
     for line in text.split("\n"):
         if line.isprintable():
             click.echo(line)
         else:
-            click.echo("".join(s if s.isprintable() else json.dumps(s)[1:-1] for s in line))
+            click.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line))
 
 
-class Interrupted(PruneGuiError):  # noqa: N818 - what happened, and no mistake
-    """A signal asked the program to end.
+class Interrupted(PruneGuiError):  # noqa: N818 - an outcome, not an error
+    """The program received a signal to end.
 
     Attributes:
         exit_code: of the program: 130 for Ctrl-C.
@@ -75,13 +75,15 @@ class Interrupted(PruneGuiError):  # noqa: N818 - what happened, and no mistake
 
 @contextmanager
 def job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
-    """Give what shows progress on standard error, if that is a terminal, and what Ctrl-C sets.
+    """Run a block as a job with progress and cancellation.
 
-    `kill` and a closed terminal set it too. A second signal raises KeyboardInterrupt wherever the
-    program is.
+    Yields:
+        A function that shows progress on standard error, or None if that is not a terminal; and an
+        event that Ctrl-C, `kill` and a closed terminal set. A second signal raises
+        KeyboardInterrupt at once.
 
     Raises:
-        Interrupted: there was such a signal.
+        Interrupted: such a signal arrived.
     """
     stop = threading.Event()
     code = 0
@@ -95,7 +97,7 @@ def job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
 
     with end_signals(interrupt):
         try:
-            with _shown(title) as progress:
+            with _progress_bar(title) as progress:
                 yield progress, stop
         except (Cancelled, KeyboardInterrupt):
             raise Interrupted(code, str(Cancelled())) from None
@@ -104,11 +106,11 @@ def job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
 
 
 @contextmanager
-def _shown(title: str) -> Iterator[Progress | None]:
+def _progress_bar(title: str) -> Iterator[Progress | None]:
     if not (sys.stderr and sys.stderr.isatty()):
         yield None
         return
-    label = one_line(title, LONGEST_NAME)
+    label = one_line(title, MAX_NAME_LENGTH)
     with click.progressbar(length=1, label=label, file=sys.stderr, width=0) as bar:
 
         def show(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""All commands as one program, and its exit codes."""
+"""The program with all its commands, and its exit codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INTERRUPTED: Final = 130
 
 
 class _WindowByDefault(click.Group):
-    """A group whose first word may be a checkpoint instead of a command."""
+    """A group whose first argument may be a checkpoint instead of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "--help", "--version"):
@@ -55,29 +55,29 @@ for command in (open_window, inspect, apply, diff, verify, methods, demo):
 
 
 def run() -> NoReturn:
-    """Run the command that the arguments name, and exit; see `prune_gui.cli.main`."""
+    """Run the command that `sys.argv` names, and exit; see `prune_gui.cli.main`."""
     _open_closed_streams()
     ignore_config_file()
     log_path = start_log()
-    code, message = _outcome(log_path)
+    code, message = _run_command(log_path)
     if message and sys.stderr:
         with suppress(OSError):
             click.echo(f"prune-gui: {message}", err=True)
-    _drop_what_cannot_be_written()
+    _discard_unwritable_output()
     sys.exit(code)
 
 
-def _outcome(log_path: Path | None) -> tuple[int, str]:
-    """Run a command, and return its exit code and what there is to say on standard error."""
-    known = f" The log {log_path} has more." if log_path else ""
+def _run_command(log_path: Path | None) -> tuple[int, str]:
+    """Run a command, and return its exit code and the message for standard error, or ""."""
+    log_hint = f" The log {log_path} has more." if log_path else ""
     try:
-        os.getcwd()  # noqa: PTH109 - only to check it; oneMKL ends a process that has none
+        os.getcwd()  # noqa: PTH109 - only to check; oneMKL ends a process without a working folder
     except OSError:
         return INPUT_PROBLEM, "the working folder no longer exists. Change to another folder."
     try:
         return int(cli.main(standalone_mode=False) or 0), ""
     except click.ClickException as error:
-        vars(error)["message"] = one_line(error.message)  # it repeats arguments, as file names
+        vars(error)["message"] = one_line(error.message)  # it repeats arguments, such as file names
         usage = StringIO()
         error.show(usage)
         for line in usage.getvalue().splitlines():
@@ -93,39 +93,40 @@ def _outcome(log_path: Path | None) -> tuple[int, str]:
         return INPUT_PROBLEM, ""
     except ImportError as error:
         log.exception("A library cannot be loaded")
-        ways = "Free memory, or install Prune GUI again."
-        what = one_line(str(error)).rstrip(".")
-        return INPUT_PROBLEM, f"a library cannot be loaded: {what}. {ways}{known}"
+        advice = "Free memory, or install Prune GUI again."
+        reason = one_line(str(error)).rstrip(".")
+        return INPUT_PROBLEM, f"a library cannot be loaded: {reason}. {advice}{log_hint}"
     except OSError as error:
         log.exception("The system refused something")
-        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-        return INPUT_PROBLEM, one_line(f"{where}{error.strerror or error}.") + known
+        file = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return INPUT_PROBLEM, one_line(f"{file}{error.strerror or error}.") + log_hint
     except Exception as error:
         if is_out_of_memory(error):
             log.exception("There is not enough memory")
             return INPUT_PROBLEM, str(OutOfMemoryError())
         log.exception("A fault of the program")
-        what = one_line(f"{type(error).__name__}: {error}")
-        return INPUT_PROBLEM, f"a fault of the program ({what}).{known}"
+        description = one_line(f"{type(error).__name__}: {error}")
+        return INPUT_PROBLEM, f"a fault of the program ({description}).{log_hint}"
 
 
 def _open_closed_streams() -> None:
-    """Open what was closed at the start, or files to write would become standard output.
+    """Open the null device for each standard stream that is closed.
 
-    Text that a stream cannot encode is escaped.
+    Otherwise a file that is opened later would get the descriptor of standard output. Text that a
+    stream cannot encode is escaped.
     """
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the system takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, this one
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def _drop_what_cannot_be_written() -> None:
-    """Keep Python from trying it again, and complaining, at exit."""
+def _discard_unwritable_output() -> None:
+    """Discard unwritable output, which Python would otherwise try to write, and report, at exit."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             try:

@@ -1,4 +1,4 @@
-"""`prune-gui verify`: whether checkpoints are what was saved."""
+"""`prune-gui verify`: check that checkpoints are what was saved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.options import as_json, file
-from prune_gui.cli.printing import LONGEST_NAME, job, print_json, say
+from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, say
 from prune_gui.errors import PruneGuiError, one_line
 
 if TYPE_CHECKING:
@@ -32,22 +32,22 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
     """
     from prune_gui.recipe import verify as verify_file
 
-    found: list[Verification | PruneGuiError] = []
+    results: list[Verification | PruneGuiError] = []
     for path in files:
         with job(f"Verifying {path.name}") as (progress, stop):
             try:
-                found.append(verify_file(path, progress, stop))
+                results.append(verify_file(path, progress, stop))
             except PruneGuiError as error:
                 if stop.is_set():
                     raise
-                found.append(error)
+                results.append(error)
     if as_json:
-        print_json({"files": [_described(*each) for each in zip(files, found, strict=True)]})
+        print_json({"files": [_result_json(*each) for each in zip(files, results, strict=True)]})
     else:
-        for path, result in zip(files, found, strict=True):
+        for path, result in zip(files, results, strict=True):
             for line in _lines(path, result):
                 say(line)
-    problems = [line for each in zip(files, found, strict=True) for line in _problems(*each)]
+    problems = [line for each in zip(files, results, strict=True) for line in _problems(*each)]
     if problems:
         more = f" And {len(problems) - 1:,} more." if len(problems) > 1 else ""
         raise PruneGuiError(f"{one_line(problems[0])}{more}")
@@ -59,7 +59,7 @@ def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
         return
     yield from _problems(path, result)
     for note in result.notes:
-        yield f"{path}: note: {_told(note)}"
+        yield f"{path}: note: {_finding_text(note)}"
     if not result.problems:
         compared = f", {result.compared:,} compared with checksums" if result.compared else ""
         yield f"{path}: sound: {result.tensors:,} tensors, {result.nbytes:,} bytes{compared}"
@@ -68,14 +68,14 @@ def _lines(path: Path, result: Verification | PruneGuiError) -> Iterator[str]:
 def _problems(path: Path, result: Verification | PruneGuiError) -> list[str]:
     if isinstance(result, PruneGuiError):
         return [str(result)]
-    return [f"{path}: {_told(problem)}." for problem in result.problems]
+    return [f"{path}: {_finding_text(problem)}." for problem in result.problems]
 
 
-def _told(finding: Finding) -> str:
-    return f"{one_line(finding.name, LONGEST_NAME)!r}: {finding.text}"
+def _finding_text(finding: Finding) -> str:
+    return f"{one_line(finding.name, MAX_NAME_LENGTH)!r}: {finding.text}"
 
 
-def _described(path: Path, result: Verification | PruneGuiError) -> dict[str, object]:
+def _result_json(path: Path, result: Verification | PruneGuiError) -> dict[str, object]:
     if isinstance(result, PruneGuiError):
         return {"path": str(path), "sound": False, "error": str(result)}
     return {

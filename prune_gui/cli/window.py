@@ -1,4 +1,4 @@
-"""The window, on a checkpoint or on the demo."""
+"""The commands that open the window: on a checkpoint, or on the demo."""
 
 from __future__ import annotations
 
@@ -19,12 +19,18 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Form
 
 
-def _existing(ctx: click.Context, _param: click.Parameter, checkpoint: Path | None) -> Path | None:
-    """Return the checkpoint if there is something of that name; else it was meant as a command."""
+def _checked_path(
+    ctx: click.Context, _param: click.Parameter, checkpoint: Path | None
+) -> Path | None:
+    """Return the path if it exists.
+
+    Raises:
+        click.UsageError: it does not; the word may be a misspelt command, so these are listed.
+    """
     if checkpoint is not None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
         group = ctx.find_root().command
-        known = group.commands.items() if isinstance(group, click.Group) else ()
-        commands = ", ".join(name for name, command in known if not command.hidden)
+        named_commands = group.commands.items() if isinstance(group, click.Group) else ()
+        commands = ", ".join(name for name, command in named_commands if not command.hidden)
         raise click.UsageError(
             f"{str(checkpoint)!r} is neither a file or folder nor a command ({commands}).", ctx
         )
@@ -32,7 +38,7 @@ def _existing(ctx: click.Context, _param: click.Parameter, checkpoint: Path | No
 
 
 @click.command("open", hidden=True)
-@click.argument("checkpoint", type=file, required=False, callback=_existing)
+@click.argument("checkpoint", type=file, required=False, callback=_checked_path)
 @click.option("--recipe", type=file, help="A recipe to begin with.")
 @own_methods
 def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:

@@ -1,1 +1,1 @@
-"""The window; the only importer of PySide6 and pyqtgraph."""
+"""The GUI; no other package imports PySide6 or pyqtgraph."""

@@ -1,4 +1,4 @@
-"""Starting and ending the application."""
+"""Start and end of the application."""
 
 from __future__ import annotations
 
@@ -32,24 +32,27 @@ from prune_gui.language import tr
 from prune_gui.session import CrashTrail, Settings, log_path
 from prune_gui.session.end_signals import end_signals
 
-INTERRUPTED: Final = 130
+INTERRUPTED_EXIT_CODE: Final = 130
 SWITCH_INTERVAL: Final = 0.0001
-"""Seconds for which the engine may keep the interpreter from the window: a table that is painted
-asks for it hundreds of times."""
+"""Thread switch interval of the interpreter, in seconds.
+
+The GUI thread waits at most this long for the GIL, which painting a table takes hundreds of times.
+"""
 
 log = logging.getLogger(__name__)
 
 
 def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = ()) -> int:
-    """Show the window, open what is asked for, and return the exit code once it is closed.
+    """Show the first window, open the given files, and return the exit code after the last closes.
 
     Args:
-        checkpoint: to open.
-        recipe: for it.
-        methods: Python files of pruning methods that the user named and so agreed to run.
+        checkpoint: file or folder to open, if any.
+        recipe: recipe file to apply to the checkpoint, if any.
+        methods: Python files with pruning methods. The user named them on the command line, which
+            counts as consent to run them.
     """
-    trail = CrashTrail()
-    trail.start()
+    crash_trail = CrashTrail()
+    crash_trail.start()
     log_qt()
     sys.setswitchinterval(SWITCH_INTERVAL)
     app = QApplication(sys.argv[:1])
@@ -57,21 +60,23 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     app.setApplicationDisplayName("Prune GUI")
     app.setDesktopFileName("prune-gui")
     app.setWindowIcon(app_icon())
-    feed = LogFeed()
-    feed.start()
+    log_feed = LogFeed()
+    log_feed.start()
     preferences = Preferences(Settings.load(), app)
     speak(app, preferences.now.language)
     Theme(app, preferences.now.theme).follow(preferences)
-    collector = GcTimer(app)
-    windows = Windows(preferences, log_path(), trail.last, app)
-    windows.ready.connect(collector.settle)
-    windows.left.connect(collector.look_again)
-    feed.logged.connect(windows.log)
+    gc_timer = GcTimer(app)
+    windows = Windows(preferences, log_path(), crash_trail.last, app)
+    windows.ready.connect(gc_timer.settle)
+    windows.left.connect(gc_timer.look_again)
+    log_feed.logged.connect(windows.log)
     _catch_faults(windows)
-    # Not `app.exit` at once: it does nothing as long as `exec` has not begun.
+    # The timer delays `app.exit`, which has no effect before `exec` has started.
     with end_signals(lambda code: QTimer.singleShot(0, app, partial(app.exit, code))):
-        once_seen(windows.make(), partial(_begin, windows, checkpoint, recipe, methods))
-        code = INTERRUPTED
+        once_seen(
+            windows.make(), partial(_prepare_first_window, windows, checkpoint, recipe, methods)
+        )
+        code = INTERRUPTED_EXIT_CODE
         try:
             code = app.exec()
             return code
@@ -79,79 +84,82 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
             sys.excepthook = sys.__excepthook__
             if not windows.close():
                 atexit.register(_end_at_once, code)
-            collector.stop()
-            feed.stop()
-            trail.stop()
+            gc_timer.stop()
+            log_feed.stop()
+            crash_trail.stop()
 
 
 def _end_at_once(code: int) -> None:
-    """End the process around a thread that still works: it must not see the interpreter go."""
+    """End the process without interpreter shutdown, because another thread is still running."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # there is none where the program has no console
+        if stream is not None:  # None if the program has no console
             stream.flush()
     os._exit(code)
 
 
 def once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
-    """Begin when a window is painted and the classes of Qt are made, which takes a few turns."""
+    """Call `begin` after `window` is painted and all Qt classes exist.
+
+    Creating the classes takes several iterations of the event loop.
+    """
     FirstPaint(window, lambda: SlicedWork(make_classes(), window, begin))
 
 
-def _begin(
+def _prepare_first_window(
     windows: Windows, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
 ) -> None:
-    """Have a view made for the first window, then open the checkpoint and load the libraries.
+    """Create a view in the first window, then open the checkpoint and load the libraries.
 
-    In this order, so that nothing else is done on either thread while the view is made.
+    The view comes first so that neither thread does other work during its creation.
     """
     window = windows.front
-    if window is not None:  # not closed already
-        window.views.make_ahead(partial(_go_on, windows, window, checkpoint, recipe, methods))
+    if window is not None:  # None if the user has closed it already
+        window.views.make_ahead(partial(_open_files, windows, window, checkpoint, recipe, methods))
 
 
-def _go_on(
+def _open_files(
     windows: Windows,
     window: MainWindow,
     checkpoint: Path | None,
     recipe: Path | None,
     methods: Sequence[Path],
 ) -> None:
-    if window not in windows:  # closed meanwhile
+    if window not in windows:  # the user closed it meanwhile
         return
-    back = window.recovery.offer(lambda: windows.open().recovery)
-    if checkpoint is not None and checkpoint.absolute() in back:
-        checkpoint = None  # it is there with its steps
-    place = windows.open() if back and checkpoint is not None else window
+    restored = window.recovery.offer(lambda: windows.open().recovery)
+    if checkpoint is not None and checkpoint.absolute() in restored:
+        checkpoint = None  # its window is restored already
+    target_window = windows.open() if restored and checkpoint is not None else window
     if window.last_crash is not None:
         window.acts.refresh()
         window.status.say(
             tr("Prune GUI crashed when it was last used: Help > Last crash tells where.")
         )
-    first = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
-    if checkpoint is not None and first:  # opens without the libraries: show it
-        place.commands.open_path(checkpoint, recipe)
+    opens_fast = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
+    if checkpoint is not None and opens_fast:  # needs no libraries: show it before they load
+        target_window.commands.open_path(checkpoint, recipe)
     windows.begin(window)
     for path in methods:
-        place.workbench.load_methods(path)
-    if checkpoint is not None and not first:
-        place.commands.open_path(checkpoint, recipe)
+        target_window.workbench.load_methods(path)
+    if checkpoint is not None and not opens_fast:
+        target_window.commands.open_path(checkpoint, recipe)
 
 
 def _catch_faults(windows: Windows) -> None:
-    """Write every fault to the log, and say so once in the window that the user is at."""
+    """Log every unhandled exception, and show those of the GUI thread in the front window."""
 
-    def on_this_thread(
+    def on_gui_thread(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         log.critical("A fault of the program", exc_info=(kind, error, trace))
         if (front := windows.front) is not None:
             front.show_fault(tr("The last action"), error)
 
-    def on_another(fault: threading.ExceptHookArgs) -> None:
+    def on_other_thread(fault: threading.ExceptHookArgs) -> None:
         if fault.exc_value is not None:
             trace = (fault.exc_type, fault.exc_value, fault.exc_traceback)
             log.critical("A fault of the program in %s", fault.thread, exc_info=trace)
 
-    sys.excepthook = on_this_thread
-    threading.excepthook = on_another
+    sys.excepthook = on_gui_thread
+    threading.excepthook = on_other_thread

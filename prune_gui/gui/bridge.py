@@ -1,4 +1,4 @@
-"""The only place where a thread meets Qt."""
+"""The only place where the engine's thread calls into Qt."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job
 
 
 class Bridge(QObject):
-    """Runs jobs on the engine and hands what becomes of them to the GUI thread.
+    """Runs jobs on the engine and delivers their events to the GUI thread.
 
     Signals:
-        happened: every `Event` of the engine, on the GUI thread.
-        ended: the engine has nothing left to do, and its thread is about to end.
+        happened: (event) an `Event` of the engine, emitted on the GUI thread.
+        ended: the engine has no jobs left, and its thread is about to end.
     """
 
     happened = Signal(object)
@@ -32,7 +32,7 @@ class Bridge(QObject):
         self._engine = Engine(self._from_engine.emit, self._engine_ended.emit)
 
     def waits_for(self, ticket: int | None) -> bool:
-        """Tell whether it has not been told yet what became of a job."""
+        """Return whether the last event of a job (finished, failed or dropped) is still to come."""
         return ticket in self._waiting
 
     def run(
@@ -41,22 +41,28 @@ class Bridge(QObject):
         then: Callable[[object], None],
         failed: Callable[[BaseException], None],
     ) -> int:
-        """Queue a job; `then` or `failed` is called on the GUI thread, neither if it is dropped."""
+        """Queue a job, and return its ticket.
+
+        `then` or `failed` is called on the GUI thread; neither if the job is dropped.
+        """
         ticket = self._engine.submit(job)
         self._waiting[ticket] = then, failed
         return ticket
 
     def cancel(self, ticket: int) -> None:
-        """Stop a job."""
+        """Cancel a job."""
         self._engine.cancel(ticket)
 
     def stop(self) -> None:
-        """Stop every job; `ended` tells when that is done."""
+        """Cancel every job. `ended` is emitted when the engine has stopped."""
         self._waiting.clear()
         self._engine.stop()
 
     def close(self, *, hurry: bool = False) -> bool:
-        """Stop every job and end the engine's thread, as `Engine.close`; tell whether it ended."""
+        """Cancel every job and end the engine's thread as `Engine.close` does.
+
+        Returns whether the thread ended.
+        """
         self._waiting.clear()
         return self._engine.close(hurry=hurry)
 

@@ -1,4 +1,4 @@
-"""What the user can do that needs more than one panel: files, leaving, appearance."""
+"""Commands of the user that concern more than one panel: files, closing, appearance."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
 
 
 class Commands:
-    """Asks where it must, then tells the workbench.
+    """Runs the commands of a window: shows dialogs where needed, then calls the workbench.
 
     Attributes:
-        preferences: what the user likes, in every window.
-        window: over which dialogs open.
+        preferences: settings of the user, shared by all windows.
+        window: parent of the dialogs.
     """
 
     def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
         self.window = window
         self._workbench = workbench
         self.preferences = preferences
-        self._saving: int | None = None
-        workbench.opened.connect(self._remember)
+        self._save_ticket: int | None = None
+        workbench.opened.connect(self._add_to_recent)
         workbench.bridge.happened.connect(self._follow)
 
     def open(self) -> None:
-        """Open a checkpoint that the user picks."""
+        """Open a checkpoint that the user chooses."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_folder(self) -> None:
-        """Open the checkpoint in a folder that the user picks."""
+        """Open the checkpoint in a folder that the user chooses."""
         path = questions.ask_folder(self.window, self.folder)
         if path is not None:
             self.open_path(path)
 
     def open_path(self, path: Path, recipe: Path | None = None, state: str | None = None) -> None:
-        """Open a checkpoint, unless the user would rather keep the recipe that is not saved."""
+        """Open a checkpoint, unless the user decides to keep an unsaved recipe."""
         if self._may_drop_recipe():
             self._workbench.open(path, recipe, state)
 
     def use_elsewhere(self) -> None:
-        """Go on with the recipe on another checkpoint that the user picks, if it fits."""
+        """Open another checkpoint with the current recipe, if the user accepts how it matches."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self._workbench.prepare(path, self._agree_to_switch)
@@ -83,13 +83,13 @@ class Commands:
         other.checkpoint.close()
 
     def open_demo(self) -> None:
-        """Open the shipped checkpoint and its recipe."""
+        """Open the demo checkpoint and its recipe."""
         self.open_path(
             resource("demo", "digits_cnn.safetensors"), resource("demo", "digits_cnn.yaml")
         )
 
     def open_dropped(self, paths: Iterable[Path]) -> None:
-        """Open a checkpoint, a recipe, or one of each; of more than that nothing."""
+        """Open dropped files: a checkpoint, a recipe, or one of each. Report an error for more."""
         recipes: list[Path] = []
         checkpoints: list[Path] = []
         for path in paths:
@@ -108,13 +108,13 @@ class Commands:
             self.use_recipe(recipes[0])
 
     def open_recipe(self) -> None:
-        """Take the steps of a recipe that the user picks."""
+        """Replace the steps by those of a recipe file that the user chooses."""
         path = questions.ask_recipe(self.window, self.folder)
         if path is not None:
             self.use_recipe(path)
 
     def use_recipe(self, path: Path) -> None:
-        """Take the steps of a recipe file; undo brings the old ones back."""
+        """Replace the steps by those of a recipe file. Can be undone."""
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:
@@ -129,20 +129,20 @@ class Commands:
             self._workbench.use_recipe(recipe, path)
 
     def load_methods(self) -> None:
-        """Load pruning methods from a Python file that the user picks and agrees to run."""
+        """Load pruning methods from a Python file that the user chooses and agrees to run."""
         path = questions.ask_methods(self.window, self.folder)
         if path is not None and questions.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
 
     def save_recipe(self) -> bool:
-        """Save the recipe to its file, asking for one if it has none; tell whether it is saved."""
+        """Save the recipe, asking for a file if it has none; return whether it was saved."""
         session = self._workbench.session
         if session is None or session.recipe_path is None or _is_shipped(session.recipe_path):
             return self.save_recipe_as()
         return self._write_recipe(session.recipe_path)
 
     def save_recipe_as(self) -> bool:
-        """Save the recipe to a file that the user names; tell whether it is saved."""
+        """Save the recipe to a file that the user chooses; return whether it was saved."""
         session = self._workbench.session
         if session is None:
             return False
@@ -153,7 +153,7 @@ class Commands:
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
-        """Write the pruned checkpoint in a form and to a file that the user chooses."""
+        """Write the pruned checkpoint, in a form and to a file that the user chooses."""
         from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
 
         session = self._workbench.session
@@ -164,7 +164,7 @@ class Commands:
             self._workbench, pruned_path(beside), self.settings.form, parent=self.window
         )
         if dialog.exec():
-            self._saving = self._workbench.save(
+            self._save_ticket = self._workbench.save(
                 dialog.path,
                 dialog.form,
                 overwrite=dialog.replaces,
@@ -173,13 +173,13 @@ class Commands:
         dialog.deleteLater()
 
     def copy_recipe(self) -> None:
-        """Put the recipe on the clipboard."""
+        """Copy the recipe to the clipboard."""
         session = self._workbench.session
         if session is not None:
             self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
-        """Put a command line that does the same on the clipboard."""
+        """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
         from prune_gui.gui.dialogs.save import pruned_path
 
         session = self._workbench.session
@@ -190,7 +190,7 @@ class Commands:
         self._copy(line, tr("Copied the command line"))
 
     def copy_script(self) -> None:
-        """Put a Python program that makes the same masks on the clipboard, once it is made."""
+        """Compute a Python program that makes the same masks, then copy it to the clipboard."""
         from prune_gui.gui.dialogs.save import pruned_path
 
         session = self._workbench.session
@@ -215,39 +215,39 @@ class Commands:
         self._workbench.copied.emit(note)
 
     def may_close(self) -> bool:
-        """Ask about whatever closing would break off or lose; tell whether to close."""
+        """Ask about running saves and an unsaved recipe; return whether the window may close."""
         from prune_gui.gui.dialogs.batch import BatchDialog
 
         batches = self.window.findChildren(BatchDialog)
-        if self._saving is not None or any(batch.writing for batch in batches):
+        if self._save_ticket is not None or any(batch.writing for batch in batches):
             if not questions.ask_cancel_saving(self.window):
                 return False
-            if self._saving is not None:
-                self._workbench.bridge.cancel(self._saving)
+            if self._save_ticket is not None:
+                self._workbench.bridge.cancel(self._save_ticket)
             for batch in batches:
                 batch.stop()
         return self._may_drop_recipe()
 
     def use_theme(self, mode: Mode) -> None:
-        """Change the appearance, now and for later."""
+        """Change the theme setting."""
         self.preferences.change("theme", mode)
 
     def use_white_pictures(self, white: bool) -> None:
-        """Have pictures that are taken away on white, now and for later, or not."""
+        """Change the setting that exports pictures on a white background."""
         self.preferences.change("white_pictures", white)
 
     def about(self) -> None:
-        """Say what this program is."""
+        """Show the About box."""
         questions.show_about(self.window)
 
     @property
     def settings(self) -> Settings:
-        """The settings as they are now."""
+        """The current settings."""
         return self.preferences.now
 
     @property
     def folder(self) -> Path:
-        """Where dialogs begin: beside the open checkpoint, unless that came with the program."""
+        """The start folder of dialogs: that of the open checkpoint, or home for the demo."""
         session = self._workbench.session
         if session is None or _is_shipped(session.checkpoint.path):
             return Path.home()
@@ -281,14 +281,14 @@ class Commands:
         self._workbench.edited.emit()
         return True
 
-    def _remember(self) -> None:
+    def _add_to_recent(self) -> None:
         session = self._workbench.session
         if session is not None and not _is_shipped(session.checkpoint.path):
             self.preferences.remember(session.checkpoint.path)
 
     def _follow(self, event: Event) -> None:
-        if event.ticket == self._saving and isinstance(event, Finished | Failed | Dropped):
-            self._saving = None
+        if event.ticket == self._save_ticket and isinstance(event, Finished | Failed | Dropped):
+            self._save_ticket = None
 
 
 def _is_shipped(path: Path) -> bool:

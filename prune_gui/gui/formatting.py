@@ -1,4 +1,4 @@
-"""Steps and what they come to, in the words of the window."""
+"""Texts for steps, amounts, counts and results, as the window shows them."""
 
 from __future__ import annotations
 
@@ -17,23 +17,31 @@ from prune_gui.pruning.methods.n_m import NM
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome, Resolution, Step
 
-ALWAYS: Final[tuple[str, ...]] = ("scope", "dim", "amount", "value", "m", "height", "channels")
-"""The parameters named first, be they as usual or not."""
-LISTED: Final = 40
-"""How long a list of channels may be to be shown."""
+ALWAYS_SHOWN_FIELDS: Final[tuple[str, ...]] = (
+    "scope",
+    "dim",
+    "amount",
+    "value",
+    "m",
+    "height",
+    "channels",
+)
+"""Fields that are shown first, even if they have their default values."""
+MAX_CHANNEL_LIST_CHARS: Final = 40
+"""A longer list of channels is left out; only the number of channels is shown."""
 MAX_TARGETS: Final = 5000
-"""Characters of the patterns of a step."""
-NOTES: Final = 3
-"""How many remarks about single targets are shown before the rest is only counted."""
-WIDE: Final = 80
-"""How many letters a line of a tool tip may have."""
+"""Limit of the text of a step's patterns, in characters."""
+MAX_NOTES: Final = 3
+"""Number of remarks about single targets that are shown; the others are only counted."""
+TOOL_TIP_LINE_CHARS: Final = 80
+"""Maximum line length of a tool tip."""
 UNITS: Final = {
     "entry": later("entries"),
     "channel": later("channels"),
     "block": later("blocks"),
 }
-"""What an amount counts, as a choice."""
-VALUES: Final = {
+"""Units of an amount, as shown in a combo box."""
+VALUE_TEXTS: Final = {
     "scope": {"local": later("local"), "global": later("global"), "row": later("row")},
     "amount_of": {"total": later("of all"), "reach": later("reached in all")},
     "relative_to": {"std": later("in standard deviations")},
@@ -41,24 +49,27 @@ VALUES: Final = {
     "tail": {"keep": later("tail keep")},
     "flatten": {"False": later("flatten False")},
 }
-"""Values of parameters that say by themselves what they are values of."""
+"""Texts of field values that are clear without the name of their field."""
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
-"""Stands between the sizes of a shape."""
-NAMED: Final = {
+"""Separator between the sizes of a shape."""
+NAMED_FIELDS: Final = {
     "dim": later("dim {value}"),
     "n": later("n {value}"),
     "seed": later("seed {value}"),
 }
-"""How the values of other parameters are introduced; those of plug-ins by their names."""
+"""Texts of field values with the name of the field. Fields of plug-ins use their own names."""
 
 
 def percent(share: float) -> str:
-    """Return a share in [0, 1] as a person writes it: 0.5 is "50 %", 1 / 3 is "33.3333 %"."""
+    """Return a share in [0, 1] in percent, up to 4 decimals: 0.5 is "50 %", 1/3 "33.3333 %"."""
     return tr("{percent:g} %", percent=round(share * 100, 4))
 
 
 def sparsity(pruned: int, total: int) -> str:
-    """Return a share of entries with one decimal: 0.0 % is none at all, 100.0 % is all of them."""
+    """Return the share of pruned elements with one decimal.
+
+    "0.0 %" means exactly none, and "100.0 %" exactly all; other shares are not rounded to them.
+    """
     share = pruned / total if total else 0.0
     if 0 < share < 0.0005:
         return tr("< {percent:.1f} %", percent=0.1)
@@ -68,7 +79,7 @@ def sparsity(pruned: int, total: int) -> str:
 
 
 def short_count(count: int) -> str:
-    """Return a large number in short: 22,713,728 is "22.7 M"."""
+    """Return a number with a unit prefix: 22,713,728 is "22.7 M"."""
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{number(count / size, '.1f')} {letter}"
@@ -76,7 +87,7 @@ def short_count(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as a person says it, rounded up: "40 s", "3 min", "2 h"."""
+    """Return a time in s, min or h, rounded up: "40 s", "3 min", "2 h"."""
     if seconds <= 90:
         return tr("{count:,} s", count=math.ceil(seconds))
     if seconds <= 90 * 60:
@@ -85,7 +96,7 @@ def duration(seconds: float) -> str:
 
 
 def units(unit: str, count: int) -> str:
-    """Return how many units an amount is: "1,200 entries"."""
+    """Return a number of units: "1,200 entries"."""
     match unit:
         case "channel":
             return trn("{count:,} channel", "{count:,} channels", count)
@@ -96,81 +107,81 @@ def units(unit: str, count: int) -> str:
 
 
 def steps(count: int) -> str:
-    """Return how many steps there are: "3 steps"."""
+    """Return a number of steps: "3 steps"."""
     return trn("{count:,} step", "{count:,} steps", count)
 
 
 def parameters(method: Method) -> str:
-    """Return what sets a method apart, shortly: "global, 50 %"."""
+    """Return the main and the non-default field values of a method: "global, 50 %"."""
     fields = type(method).model_fields
-    telling = [name for name in ALWAYS if name in fields]
-    telling += [
+    shown_fields = [name for name in ALWAYS_SHOWN_FIELDS if name in fields]
+    shown_fields += [
         name
         for name, field in fields.items()
-        if name not in ALWAYS and getattr(method, name) != field.default
+        if name not in ALWAYS_SHOWN_FIELDS and getattr(method, name) != field.default
     ]
-    texts = (_parameter(method, name, getattr(method, name)) for name in telling)
+    texts = (_parameter(method, name, getattr(method, name)) for name in shown_fields)
     return clauses(texts)
 
 
 def title(step: Step) -> str:
-    """Return a step in a line: "L1 unstructured, local, 50 %"."""
+    """Return a step in one line: "L1 unstructured, local, 50 %"."""
     return one_line(clauses((tr(step.method.title), parameters(step.method))))
 
 
 def targets(step: Step) -> str:
-    """Return the patterns of a step in a line, as they are typed."""
+    """Return the patterns of a step in one line, as they are typed."""
     return one_line(", ".join(step.targets), MAX_TARGETS)
 
 
 def wrapped(text: str) -> str:
-    """Return a text in lines for a tool tip, which does not wrap them itself; words stay whole."""
-    return textwrap.fill(text, WIDE, break_long_words=False, break_on_hyphens=False)
+    """Return a text with line breaks between words. Qt does not wrap plain-text tool tips."""
+    return textwrap.fill(text, TOOL_TIP_LINE_CHARS, break_long_words=False, break_on_hyphens=False)
 
 
 def outcome(resolution: Resolution, number: int) -> str:
-    """Return what step `number` zeroes: "zeroes 5,308,416 of 10,616,832 (50.0 %)"."""
+    """Return how much step `number` prunes: "zeroes 5,308,416 of 10,616,832 (50.0 %)"."""
     if not resolution.recipe.steps[number - 1].enabled:
         return tr("switched off")
     return tr("zeroes {pruned:,} of {total:,} ({share})", **_zeroed(resolution, number))
 
 
 def prospect(resolution: Resolution, number: int) -> str:
-    """Return what step `number` would zero, and how sparse its targets would then be."""
+    """Return how much step `number` would prune, and the sparsity of its targets afterwards."""
     if not resolution.recipe.steps[number - 1].enabled:
         return tr("Switched off.")
     zeroed = _zeroed(resolution, number)
-    after, total = resolution.of_targets(number)
-    if after == zeroed["pruned"]:
+    pruned_in_targets, total = resolution.of_targets(number)
+    if pruned_in_targets == zeroed["pruned"]:
         return tr("Zeroes {pruned:,} of {total:,} ({share}).", **zeroed)
     return tr(
         "Zeroes {pruned:,} of {total:,} ({share}). "
         "With the other steps, {all_share} of the targets are pruned.",
-        all_share=sparsity(after, total),
+        all_share=sparsity(pruned_in_targets, total),
         **zeroed,
     )
 
 
 def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:
-    """Return how many entries step `number` zeroes, of how many, and what share that is."""
+    """Return the counts and the share of the elements that step `number` prunes."""
     pruned, total = resolution.outcomes[number - 1].total
     return {"pruned": pruned, "total": total, "share": sparsity(pruned, total)}
 
 
-def notes(done: Outcome) -> list[str]:
-    """Return the remarks on a step, those of equal words as one."""
+def notes(result: Outcome) -> list[str]:
+    """Return the remarks on a step; remarks with equal text are merged into one."""
     by_text: dict[str, list[str]] = {}
-    for name, note in done.notes.items():
+    for name, note in result.notes.items():
         by_text.setdefault(note, []).append(name)
     lines = [_note(text, names) for text, names in by_text.items()]
-    if len(lines) <= NOTES:
+    if len(lines) <= MAX_NOTES:
         return lines
-    return [*lines[:NOTES], tr("and {more:,} more", more=len(lines) - NOTES)]
+    return [*lines[:MAX_NOTES], tr("and {more:,} more", more=len(lines) - MAX_NOTES)]
 
 
-def short_notes(done: Outcome) -> list[str]:
-    """Return the commonest remarks on a step, each with how many targets it is about."""
-    counts = Counter(done.notes.values()).most_common(NOTES)
+def short_notes(result: Outcome) -> list[str]:
+    """Return the most frequent remarks on a step, each with the number of its targets."""
+    counts = Counter(result.notes.values()).most_common(MAX_NOTES)
     return [
         tr(
             "{note}: {targets}",
@@ -199,12 +210,12 @@ def _parameter(method: Method, field: str, value: object) -> str:
         case "height", int(height) if isinstance(method, Block):
             return f"{height} x {method.width}"
         case "n", _ if isinstance(method, NM):
-            return ""  # said with m
+            return ""  # shown with m
         case "width", _ if isinstance(method, Block):
-            return ""  # said with the height
+            return ""  # shown with the height
         case "channels", tuple(channels):
             text, listing = units("channel", len(channels)), ranges(channels)
-            if len(listing) > LISTED:
+            if len(listing) > MAX_CHANNEL_LIST_CHARS:
                 return text
             return tr("{count}: {channels}", count=text, channels=listing)
         case "value", float(value):
@@ -213,12 +224,12 @@ def _parameter(method: Method, field: str, value: object) -> str:
             return _file_name(path)
         case "moved_from", str(path):
             return tr("moved from {file}", file=_file_name(path))
-        case _ if known := VALUES.get(field, {}).get(str(value)):
-            return tr(known)
+        case _ if message := VALUE_TEXTS.get(field, {}).get(str(value)):
+            return tr(message)
         case "max_sparsity", float(share):
             return tr("≤ {share}", share=percent(share))
-        case _ if field in NAMED:
-            return tr(NAMED[field], value=value)
+        case _ if field in NAMED_FIELDS:
+            return tr(NAMED_FIELDS[field], value=value)
         case _:
             return f"{field} {value}"
 
@@ -228,7 +239,7 @@ def _file_name(path: str) -> str:
 
 
 def ranges(channels: object) -> str:
-    """Return channels as a person writes them, "3, 7, 12-15"; a text as it is."""
+    """Return channels as ranges, "3, 7, 12-15"; any other value as `str`."""
     if not isinstance(channels, tuple):
         return str(channels)
     return in_ranges(channels)

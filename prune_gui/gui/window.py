@@ -1,4 +1,4 @@
-"""The main window: panels around the views, and the menus over them."""
+"""The main window: docks around the views, menus and toolbar."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.locale import literal, plain
-from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.focus_frame import FocusFrame
@@ -57,25 +57,25 @@ from prune_gui.session import Crash, Presets
 
 log = logging.getLogger(__name__)
 
-STATES_AT_MOST: Final = 40
-"""State dicts in the menu; the command line takes the name of any."""
+MAX_LISTED_STATES: Final = 40
+"""Limit of the state dicts in the menu. The command line accepts the name of any."""
 
 
 class MainWindow(QMainWindow):
-    """Lays out the panels, and connects them where they meet outside the workbench.
+    """Lays out the panels, and makes those connections between them that bypass the workbench.
 
     Args:
-        workbench: outlives the window; whoever made it closes it.
-        preferences: of the user.
-        log_file: where faults of the program are written down.
+        workbench: outlives the window; its creator closes it.
+        preferences: settings of the user.
+        log_file: the log file, named in error messages.
 
     Attributes:
-        last_crash: what the program that ran before left; None if it did not die.
+        last_crash: crash report of the previous run; None if it ended normally.
 
     Signals:
-        another_wanted: (path or None) show another window, on this checkpoint if it is one.
+        another_wanted: (path or None) open another window, with this checkpoint if not None.
         quit_wanted: close all windows.
-        closed: the user closed it, and nothing is left to ask.
+        closed: the user closed the window; all questions are answered.
     """
 
     another_wanted: ClassVar[Signal] = Signal(object)
@@ -96,7 +96,7 @@ class MainWindow(QMainWindow):
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__()
         self.workbench = workbench
-        self._leaves = False
+        self._close_confirmed = False
         self._log_file = log_file
         self.last_crash: Crash | None = None
         self._errors = ErrorBox(self)
@@ -136,7 +136,7 @@ class MainWindow(QMainWindow):
         self.views.offer(self.acts.several(menus.VIEW_MENU))
         self.share_memory(1)
         self._connect()
-        self._before_key = PeekOriginal(workbench, self)
+        self._peek_original = PeekOriginal(workbench, self)
         preferences.changed.connect(self._follow_setting)
         self.resize(1440, 900)
         self._first_layout = self.saveState()
@@ -145,15 +145,15 @@ class MainWindow(QMainWindow):
         self._refresh()
 
     def reset_layout(self) -> None:
-        """Put the docks where they were at first."""
+        """Restore the initial layout of the docks."""
         self.restoreState(self._first_layout)
 
     def show_palette(self) -> None:
-        """Offer every action that can be done now, by its name."""
+        """Open the command palette: all enabled actions, presets and docks, by name."""
         from prune_gui.gui.actions.palette import Palette
 
-        offered = self._presets.fill() if self.workbench.session is not None else []
-        more = [(tr("Preset"), action) for action in offered]
+        preset_actions = self._presets.fill() if self.workbench.session is not None else []
+        more = [(tr("Preset"), action) for action in preset_actions]
         more += [(plain(tr("&View")), dock.toggleViewAction()) for dock in self._docks]
         palette = Palette(self.acts, self, more)
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -161,7 +161,7 @@ class MainWindow(QMainWindow):
         palette.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def show_shortcuts(self) -> None:
-        """Show all keys."""
+        """Show the list of keyboard shortcuts."""
         from prune_gui.gui.actions.palette import Shortcuts
 
         shortcuts = Shortcuts(self.acts, self)
@@ -169,7 +169,7 @@ class MainWindow(QMainWindow):
         shortcuts.open()
 
     def show_settings(self) -> None:
-        """Let the user change settings."""
+        """Open the settings dialog."""
         from prune_gui.gui.dialogs.settings import SettingsDialog
 
         dialog = SettingsDialog(self.commands.settings, self)
@@ -184,18 +184,18 @@ class MainWindow(QMainWindow):
         if name == "threads":
             self.workbench.use_threads(settings.threads)
         elif name == "picture_memory":
-            self.share_memory(self._sharing)
+            self.share_memory(self._window_count)
         for dialog in self.findChildren(SettingsDialog):
-            dialog.show_settings(settings)  # it may have been changed in another window
+            dialog.show_settings(settings)  # another window may have changed the setting
         self._refresh()
 
     def share_memory(self, windows: int) -> None:
-        """Keep pictures in an equal part of the memory for those of so many windows."""
-        self._sharing = windows
+        """Limit the picture memory of this window to an equal share among `windows` windows."""
+        self._window_count = windows
         self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
 
     def show_guide(self) -> None:
-        """Show the user guide, beside the window."""
+        """Open the user guide in a modeless window."""
         from prune_gui.gui.dialogs.help_window import HelpWindow
 
         guide = HelpWindow(self)
@@ -203,12 +203,12 @@ class MainWindow(QMainWindow):
         guide.show()
 
     def show_last_crash(self) -> None:
-        """Show where the program was when it died, to be copied into a report."""
+        """Show the crash report of the previous run."""
         if self.last_crash is not None:
             questions.show_crash(self, self.last_crash)
 
     def show_sweep(self) -> None:
-        """Offer to try several amounts of a step, beside the window."""
+        """Open the modeless dialog that tries several amounts of a step."""
         from prune_gui.gui.dialogs.sweep import SweepDialog
 
         dialog = SweepDialog(self.workbench, self.taking, self.stack.current, self)
@@ -216,17 +216,17 @@ class MainWindow(QMainWindow):
         dialog.show()
 
     def save_preset(self) -> None:
-        """Keep the stack as a preset."""
+        """Save the stack as a preset."""
         presets.save_stack(self.workbench, Presets(), self)
 
     def show_presets(self) -> None:
-        """Show the presets of the user."""
+        """Open the dialog of the user's presets."""
         dialog = presets.PresetDialog(self.workbench, Presets(), self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.open()
 
     def show_batch(self) -> None:
-        """Offer to carry out the stack on several checkpoints, beside the window."""
+        """Open the modeless dialog that applies the stack to several checkpoints."""
         from prune_gui.gui.dialogs.batch import BatchDialog
 
         dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
@@ -234,7 +234,10 @@ class MainWindow(QMainWindow):
         dialog.show()
 
     def setVisible(self, visible: bool) -> None:  # noqa: N802
-        """Show the window, and only then what floats: what comes before it would be behind it."""
+        """Show the window, then its floating docks.
+
+        A dock that is shown before the window would be stacked below it.
+        """
         super().setVisible(visible)
         for dock in self._docks if visible else ():
             if dock.isFloating() and dock.isVisible():
@@ -242,8 +245,8 @@ class MainWindow(QMainWindow):
                 dock.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
-        """Close, unless the user would lose something by it and says no."""
-        if not self._leaves and not self.commands.may_close():
+        """Close, unless the user declines because something would be lost."""
+        if not self._close_confirmed and not self.commands.may_close():
             event.ignore()
             return
         self.commands.preferences.change("window", self._layout())
@@ -252,7 +255,7 @@ class MainWindow(QMainWindow):
         self.closed.emit()
 
     def may_close(self) -> bool:
-        """Ask about whatever closing would lose, with the window in sight; tell whether to."""
+        """Raise the window, ask as `Commands.may_close` does, and return the answer."""
         if self.isMinimized():
             self.showNormal()
         self.raise_()
@@ -260,25 +263,25 @@ class MainWindow(QMainWindow):
         return self.commands.may_close()
 
     def leave(self) -> None:
-        """Close; the user has been asked."""
-        self._leaves = True
+        """Close without questions; the user has been asked."""
+        self._close_confirmed = True
         self.close()
 
     def look_like(self, other: MainWindow) -> None:
-        """Take the place, the size and the docks of another window."""
+        """Take over the position, size and docks of another window."""
         self._restore_layout(*other._layout())
 
     def dismantle(self) -> None:
-        """Let go of what Qt would not take along when the window is deleted."""
+        """Release what Qt does not delete together with the window."""
         self.views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """Take files of this machine."""
+        """Accept local files."""
         if any(url.isLocalFile() for url in event.mimeData().urls()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        """Open what is dropped."""
+        """Open the dropped files."""
         urls = event.mimeData().urls()
         event.acceptProposedAction()
         self.commands.open_dropped(Path(url.toLocalFile()) for url in urls if url.isLocalFile())
@@ -309,7 +312,7 @@ class MainWindow(QMainWindow):
         self, name: str, title: str, content: QWidget, area: Qt.DockWidgetArea
     ) -> QDockWidget:
         dock = QDockWidget(title)
-        dock.setObjectName(name)  # by which a layout that was kept knows it, in any language
+        dock.setObjectName(name)  # the key in saved layouts, independent of the language
         dock.setWidget(content)
         self.addDockWidget(area, dock)
         return dock
@@ -369,7 +372,7 @@ class MainWindow(QMainWindow):
         self.workbench.edited.connect(self._refresh)
         self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))
         self.workbench.copied.connect(self.status.say)
-        self.workbench.methods_loaded.connect(self._say_loaded)
+        self.workbench.methods_loaded.connect(self._show_loaded_methods)
         self.workbench.failed.connect(self._failed)
 
     def _opened(self) -> None:
@@ -383,7 +386,7 @@ class MainWindow(QMainWindow):
         session = self.workbench.session
         if session is not None:
             path = session.checkpoint.path
-            # Where a title has [*], Qt says that something is not saved; twice, it is itself.
+            # Qt replaces [*] in a title by the mark for unsaved changes; [*][*] is a literal [*].
             name, folder = (
                 text.replace("[*]", "[*][*]") for text in (path.name, str(path.absolute().parent))
             )
@@ -397,7 +400,7 @@ class MainWindow(QMainWindow):
         self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
         self.acts.refresh()
 
-    def _say_loaded(self, methods: Sequence[type[Method]]) -> None:
+    def _show_loaded_methods(self, methods: Sequence[type[Method]]) -> None:
         titles = items(tr(method.title) for method in methods)
         file = Path(methods[0].source).name
         self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
@@ -421,7 +424,7 @@ class MainWindow(QMainWindow):
         assert self.workbench.session is not None
         checkpoint = self.workbench.session.checkpoint
         self._states.clear()
-        for name in checkpoint.candidates[:STATES_AT_MOST]:
+        for name in checkpoint.candidates[:MAX_LISTED_STATES]:
             action = self._states.addAction(literal(name, 80))
             action.setCheckable(True)
             action.setChecked(name == checkpoint.state_dict)
@@ -431,19 +434,19 @@ class MainWindow(QMainWindow):
 
     def _failed(self, tried: str, error: BaseException) -> None:
         if isinstance(error, PruneGuiError):
-            self._errors.show(str(error), Entry.of_error(tried, error).whole)
+            self._errors.show(str(error), LogEntry.of_error(tried, error).whole)
         else:
             self.show_fault(tried, error)
 
     def show_fault(self, tried: str, error: BaseException) -> None:
-        """Say that the program made a mistake, and where it is written down."""
+        """Show that an action failed because of a fault of the program, and name the log file."""
         self._errors.show(
             tr(
                 "{tried} failed because of a fault in this program. See the log at {path}.",
                 tried=tried,
                 path=self._log_file,
             ),
-            Entry.of_error(tried, error).whole,
+            LogEntry.of_error(tried, error).whole,
         )
 
     def _layout(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The main windows that are open, and what they have in common."""
+"""The open main windows, and the state that they share."""
 
 from __future__ import annotations
 
@@ -10,44 +10,47 @@ from typing import Final
 from PySide6.QtCore import QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
-from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash
 
-CASCADE: Final = QPoint(32, 32)
-"""From the corner of a window to that of the next."""
+CASCADE_PX: Final = QPoint(32, 32)
+"""Offset between the top left corners of successive windows."""
 
 
 def beside(frame: QRect, screen: QRect) -> QPoint:
-    """Return where the next window stands: a little below `frame` and to the right of it."""
-    moved = frame.translated(CASCADE)
+    """Return the position of the next window: below and to the right of `frame`.
+
+    If it would leave the screen there, this is the top left corner of the screen.
+    """
+    moved = frame.translated(CASCADE_PX)
     return moved.topLeft() if screen.contains(moved) else screen.topLeft()
 
 
 def fit(window: QWidget, free: QSize) -> None:
-    """Let a window that is larger than the free part of its screen fill that."""
+    """Shrink and maximize a window that is larger than the available size of its screen."""
     if window.size() != window.size().boundedTo(free):
         window.resize(window.size().boundedTo(free))
         window.setWindowState(Qt.WindowState.WindowMaximized)
 
 
 class Windows(QObject):
-    """Makes main windows, each with a workbench and so an engine of its own, and lets them go.
+    """Creates and deletes the main windows, each with its own workbench and engine.
 
-    All live in one process: libraries are loaded and loops compiled once, and the memory of those
-    is there once. A window that is closed is kept, unseen, until its engine has ended.
+    All windows share one process: libraries are loaded, and loops are compiled, once. A closed
+    window stays in memory, hidden, until its engine has ended.
 
     Args:
-        preferences: the same for all.
-        log_file: where faults of the program are written down.
-        last_crash: what the program that ran before left; None if it did not die.
+        preferences: shared by all windows.
+        log_file: the log file, named in error messages.
+        last_crash: crash report of the previous run; None if it ended normally.
 
     Signals:
         ready: the engine of a window has loaded its libraries.
-        left: a window is gone, with its workbench.
+        left: a window and its workbench are deleted.
     """
 
     ready = Signal()
@@ -72,7 +75,7 @@ class Windows(QObject):
 
     @property
     def front(self) -> MainWindow | None:
-        """The window that the user is at, perhaps in a dialog of it; else the newest, if any."""
+        """The active window, or the parent of the active dialog; else the newest window, if any."""
         widget = QApplication.activeWindow()
         while widget is not None:
             if widget in self._open:
@@ -81,16 +84,16 @@ class Windows(QObject):
         return self._open[-1] if self._open else None
 
     def make(self) -> MainWindow:
-        """Return a new window with nothing open, shown; its engine has loaded nothing yet."""
+        """Create and show an empty window; its engine has not loaded its libraries yet."""
         workbench = Workbench()
         window = MainWindow(workbench, self._preferences, self._log_file)
         window.last_crash = self._last_crash
         window.another_wanted.connect(self.open)
         window.quit_wanted.connect(self.quit)
-        window.closed.connect(partial(self._let_go, window))
+        window.closed.connect(partial(self._closed, window))
         workbench.ready.connect(self.ready)
         workbench.methods_loaded.connect(partial(self._renew_methods, workbench))
-        workbench.bridge.ended.connect(partial(self._end, window))
+        workbench.bridge.ended.connect(partial(self._delete, window))
         front = self.front
         if front is not None:
             window.look_like(front)
@@ -105,7 +108,7 @@ class Windows(QObject):
         return window
 
     def begin(self, window: MainWindow) -> None:
-        """Have the engine of a window load its libraries, or find them loaded."""
+        """Load the libraries of a window's engine, and apply the thread setting."""
         window.workbench.warm_up()
         if (threads := self._preferences.now.threads) is not None:
             window.workbench.use_threads(threads)
@@ -114,28 +117,28 @@ class Windows(QObject):
         """Show another window, and open a checkpoint in it if one is given."""
         window = self.make()
         window.views.make_ahead()
-        self.begin(window)  # first: two engines that import at once get in each other's way
+        self.begin(window)  # before opening: two engines that import at once slow each other down
         if checkpoint is not None:
             window.commands.open_path(checkpoint)
         return window
 
     def quit(self) -> None:
-        """Close all windows, unless the user would rather keep one of them."""
+        """Close all windows, unless the user declines for one of them."""
         front = self.front
         windows = sorted(self, key=lambda window: window is not front)
         if all(window.may_close() for window in windows):
-            for window in reversed(windows):  # the front one's place is the one to remember
+            for window in reversed(windows):  # the front window is last: its layout is saved
                 window.leave()
 
-    def log(self, entries: Sequence[Entry]) -> None:
-        """Show what was logged, in every window: it may be about more than one."""
+    def log(self, entries: Sequence[LogEntry]) -> None:
+        """Show log entries in every window; an entry may concern more than one."""
         for window in self:
             window.log.add(entries)
 
     def close(self) -> bool:
-        """End all engines, as the program is about to end; tell whether they did.
+        """End all engines at the end of the program, and return whether all ended.
 
-        One that writes a file is waited for, one that only reads is left to die with the program.
+        Waits for engines that write a file, but not for engines that only read.
         """
         windows = (*self._open, *self._leaving)
         for window in windows:
@@ -143,19 +146,19 @@ class Windows(QObject):
         ended = [window.workbench.close(hurry=True) for window in windows]
         return all(ended)
 
-    def _let_go(self, window: MainWindow) -> None:
+    def _closed(self, window: MainWindow) -> None:
         self._open.remove(window)
         self._leaving.append(window)
         self._share_memory()
         window.workbench.stop()
 
     def _share_memory(self) -> None:
-        """Have all windows together keep no more of their pictures than the settings allow."""
+        """Divide the picture memory of the settings among the open windows."""
         for window in self:
             window.share_memory(len(self._open))
 
-    def _end(self, window: MainWindow) -> None:
-        """Get rid of a window whose engine has nothing left to do."""
+    def _delete(self, window: MainWindow) -> None:
+        """Delete a closed window whose engine has ended."""
         if window in self._leaving:
             self._leaving.remove(window)
             window.workbench.close()
@@ -165,7 +168,7 @@ class Windows(QObject):
             window.deleteLater()
 
     def _renew_methods(self, loaded_by: Workbench, _: Sequence[type[Method]]) -> None:
-        """Have the other windows know the methods that were loaded in one of them."""
+        """Make methods that were loaded in one window available in the others."""
         for window in self:
             if window.workbench is not loaded_by:
                 window.workbench.renew_methods()

@@ -1,4 +1,4 @@
-"""What the window shows, and what becomes of what the user does; panels meet here only."""
+"""The state of a window and the operations on it; the only link between the panels."""
 
 from __future__ import annotations
 
@@ -42,32 +42,33 @@ log = logging.getLogger(__name__)
 
 
 class Workbench(QObject):
-    """The open session, what it resolves to, the draft step, and the chosen parameter.
+    """The open session, its resolution, the draft step, and the chosen parameter.
 
-    Panels read its attributes and listen to its signals; they call its methods with what the user
-    wants. Every change of the recipe goes through `edit`.
+    Panels read the attributes, connect to the signals, and call the methods for what the user
+    does. Every change of the recipe goes through `edit`.
 
     Attributes:
         session: None until a checkpoint is open.
-        resolved: what the recipe and the draft come to; lags behind them while the engine works.
-        draft: the step in the form, shown in every view as if it were added; None if there is none.
-        before: whether the views show the file as it is, without the stack and the draft.
+        resolved: the resolution of recipe and draft; out of date while the engine works.
+        draft: the step in the form, which every view shows as if it were added; None without one.
+        before: whether the views show the file unchanged, without the stack and the draft.
         chosen: the name of the parameter that the views show.
-        other: another checkpoint to compare with, its zeros as pruned; None until one is asked for.
+        other: the resolution of another checkpoint to compare with, its zeros counted as pruned;
+            None until the user chooses one.
 
     Signals:
-        ready: the engine's libraries are loaded, and the methods of installed packages.
-        methods_loaded: (methods) a file that the user named offers them.
-        methods_renewed: other methods than before can be chosen.
-        opened: a session took the place of another, or of none.
+        ready: the engine's libraries and the methods of installed packages are loaded.
+        methods_loaded: (methods) the pruning methods of a file were loaded.
+        methods_renewed: the available methods changed.
+        opened: `session` changed.
         edited: the recipe, its history or its file changed.
-        resolved_changed: `resolved` is new, or `before` is.
-        resolving_stopped: the user cancelled it; `resolved` stays behind the recipe and the draft.
-        chosen_changed: another parameter is shown.
-        other_changed: `other` is another one.
+        resolved_changed: `resolved` or `before` changed.
+        resolving_stopped: the user cancelled resolving; `resolved` stays out of date.
+        chosen_changed: `chosen` changed.
+        other_changed: `other` changed.
         saved: (path) a file was written.
-        copied: (note) something is on the clipboard; the note says what, for the user.
-        failed: (what was tried, error) something could not be done.
+        copied: (note) something was copied to the clipboard; the note describes it to the user.
+        failed: (what was tried, error) an operation failed.
     """
 
     ready = Signal()
@@ -92,13 +93,13 @@ class Workbench(QObject):
         self.before = False
         self.chosen: str | None = None
         self.other: Resolution | None = None
-        self._left: list[Checkpoint] = []  # that are to be closed once nothing reads from them
-        self._resolving: int | None = None
-        self.bridge.happened.connect(self._notice_stop)
+        self._closing: list[Checkpoint] = []  # to be closed after the last job that reads them
+        self._resolve_ticket: int | None = None
+        self.bridge.happened.connect(self._on_resolve_dropped)
 
     @property
     def shown(self) -> Resolution | None:
-        """What the views show: the stack and the draft after it, if that can be carried out."""
+        """The resolution that the views show: with the draft, if it can be resolved."""
         if self.resolved is None:
             return None
         if self.before:
@@ -107,47 +108,47 @@ class Workbench(QObject):
 
     @property
     def draft_number(self) -> int | None:
-        """The number that the draft would have as a step; None unless `shown` has it."""
+        """The number of the draft as a step, from 1; None if `shown` does not include it."""
         return self.resolved.draft_number if self.resolved and not self.before else None
 
     def warm_up(self) -> None:
-        """Load the engine's libraries behind the window."""
+        """Load the engine's libraries in the background."""
         self._run(warm_up_job(), self._warmed_up)
 
     def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
-        """Have the engine import what the window needs, which would hold the window up."""
+        """Run imports for the GUI on the engine's thread, which does not block the window."""
         return self._run(Job(later("Starting the engine"), lambda _: work()), lambda _: then())
 
     def use_threads(self, count: int | None) -> None:
-        """Have the engine work on so many threads; None for as many as torch takes by itself."""
+        """Set the number of worker threads; None for the default of torch."""
         self._run(threads_job(count), lambda _: None)
 
     def show_before(self, *, on: bool) -> None:
-        """Show the file as it is, or again what the recipe and the draft come to."""
+        """Show the file unchanged, or the recipe and the draft again."""
         if on != self.before:
             self.before = on
             self.resolved_changed.emit()
 
     def fail(self, tried: str, error: Exception) -> None:
-        """Say that something could not be done, and log it; what fails on the engine is logged."""
+        """Log an error and emit `failed`. Failed jobs are logged by the engine."""
         log.warning("%s: %s", tried, error)
         self.failed.emit(tr(tried), error)
 
     def load_methods(self, path: Path) -> None:
-        """Run a Python file and offer its methods; whoever calls has asked the user."""
+        """Run a Python file and register its methods; the caller has asked the user."""
         self._run(methods_job(path), self._methods_loaded)
 
     def renew_methods(self) -> None:
-        """Take all methods as they are now: a file was loaded in another window."""
+        """Update the steps to the methods registered now, after another window loaded a file."""
         self.edit(lambda session: session.renew_methods())
         self.methods_renewed.emit()
 
     def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
-        """Open a checkpoint in place of the one there is, which stays until it succeeds."""
+        """Open a checkpoint. The current one stays open until that succeeds."""
         return self._run(open_job(path, recipe_path, state), self._opened)
 
     def reload(self) -> None:
-        """Open the checkpoint anew, and go on with the recipe there is and its history."""
+        """Open the checkpoint file again, and keep the recipe and its history."""
         before = self.session
         if before is None:
             return
@@ -155,18 +156,18 @@ class Workbench(QObject):
         def reloaded(session: Session) -> None:
             if self.session is before:
                 self.go_on(session)
-            else:  # another one was opened meanwhile
+            else:  # another checkpoint was opened meanwhile
                 session.checkpoint.close()
 
         checkpoint = before.checkpoint
         self._run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
 
     def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
-        """Open another checkpoint for `then`, which passes it to `go_on` or closes it."""
+        """Open another checkpoint, and call `then`, which passes it to `go_on` or closes it."""
         self._run(open_job(path), then)
 
     def go_on(self, session: Session) -> None:
-        """Go on with the recipe there is, and the parameter shown, in another session."""
+        """Switch to another session; keep the recipe, its history and the chosen parameter."""
         chosen = self.chosen
         if self.session is not None:
             session.take_over(self.session)
@@ -175,11 +176,11 @@ class Workbench(QObject):
             self.choose(chosen)
 
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
-        """Take the steps of a recipe file in place of the ones there are."""
+        """Replace the steps by those of a recipe file."""
         self.edit(lambda session: session.use_recipe(recipe, path))
 
     def edit(self, act: Callable[[Session], None]) -> None:
-        """Change the recipe: `act` calls a method of the session."""
+        """Change the recipe: `act` calls a method of the session. Errors go to `failed`."""
         if self.session is None:
             return
         try:
@@ -191,7 +192,7 @@ class Workbench(QObject):
         self.resolve()
 
     def set_draft(self, step: Step | None, replaces: int | None = None) -> None:
-        """Show `step` as if it were added, or as if it were in the place of another."""
+        """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""
         draft = Draft(step, replaces) if step else None
         if draft != self.draft:
             self.draft = draft
@@ -209,39 +210,42 @@ class Workbench(QObject):
             self.edit(lambda session: session.replace(index, draft.step))
 
     def resolve(self) -> None:
-        """Work out what the recipe and the draft come to."""
+        """Resolve the recipe and the draft on the engine's thread."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft)
-            self._resolving = self._run(job, self._set_resolved)
+            self._resolve_ticket = self._run(job, self._set_resolved)
 
     def choose(self, name: str | None) -> None:
-        """Show another parameter; a name that a picture has from the file before is left alone."""
+        """Show another parameter. A name that the open checkpoint does not have is ignored.
+
+        A picture of the previous checkpoint may still send such names.
+        """
         known = self.session.checkpoint.tensors if self.session else ()
         if name != self.chosen and (name is None or name in known):
             self.chosen = name
             self.chosen_changed.emit()
 
     def choose_beside(self, by: int) -> None:
-        """Show the next parameter of the file that can be pruned, or with -1 the one before."""
+        """Show the next prunable parameter of the file (`by` = 1) or the previous one (-1)."""
         if self.session is None or self.chosen is None:
             return
         tensors = self.session.checkpoint.tensors
         names = list(tensors)
-        place = names.index(self.chosen) + by
-        while 0 <= place < len(names):
-            if tensors[names[place]].not_prunable is None:
-                self.choose(names[place])
+        index = names.index(self.chosen) + by
+        while 0 <= index < len(names):
+            if tensors[names[index]].not_prunable is None:
+                self.choose(names[index])
                 return
-            place += by
+            index += by
 
     def compare_with(self, path: Path) -> None:
-        """Open another checkpoint to compare with, in place of the one there is."""
+        """Open a checkpoint to compare with, in place of `other`."""
         self._run(compare_job(path), self._set_other)
 
     def save(
         self, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
     ) -> int | None:
-        """Write the pruned checkpoint."""
+        """Write the pruned checkpoint; return the ticket of the job, None without a session."""
         session = self.session
         if session is None:
             return None
@@ -261,7 +265,10 @@ class Workbench(QObject):
         then: Callable[[Sizes], None],
         failed: Callable[[BaseException], None],
     ) -> int | None:
-        """Work out how large the pruned checkpoint would be; the latest target wins."""
+        """Compute the size of the pruned checkpoint. A newer call replaces an older one.
+
+        Returns the ticket of the job, None without a session.
+        """
         if self.session is None:
             return None
 
@@ -273,32 +280,35 @@ class Workbench(QObject):
     def look(
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
-        """Compute something to look at on the engine's thread; a newer look of a lane wins."""
+        """Run `work` urgently on the engine's thread; a newer job of a lane replaces an older one.
+
+        Returns the ticket of the job. `then` gets the result on the GUI thread.
+        """
         return self._run(Job(later("Drawing"), work, lane=lane, urgent=True), then)
 
     def stop(self) -> None:
-        """Have the engine end, and do not wait for it: `close` when the bridge has `ended`."""
+        """Stop the engine without waiting. Call `close` after the bridge has emitted `ended`."""
         self.bridge.stop()
 
     def close(self, *, hurry: bool = False) -> bool:
-        """End the engine, close the checkpoint and let go of what is known of it.
+        """End the engine, close the checkpoints and release their data.
 
         Args:
             hurry: do not wait for a job that only reads.
 
         Returns:
-            Whether the engine ended; if not, it may still read, and all stays as it is.
+            Whether the engine ended. If not, it may still read, and nothing is closed.
         """
         if not self.bridge.close(hurry=hurry):
             return False
         if self.session is not None:
-            self._left.append(self.session.checkpoint)
+            self._closing.append(self.session.checkpoint)
         if self.other is not None:
-            self._left.append(self.other.checkpoint)
-        for checkpoint in self._left:
+            self._closing.append(self.other.checkpoint)
+        for checkpoint in self._closing:
             checkpoint.close()
         self.session = self.resolved = self.draft = self.other = None
-        self._left.clear()
+        self._closing.clear()
         return True
 
     def _run(self, job: Job, then: Callable[[Result], None]) -> int:
@@ -319,9 +329,9 @@ class Workbench(QObject):
         self.edit(lambda session: session.renew_methods())
         self.methods_loaded.emit(methods)
 
-    def _notice_stop(self, event: Event) -> None:
-        # A newer job of the lane has a ticket of its own: then this one was not the last word.
-        if isinstance(event, Dropped) and event.ticket == self._resolving:
+    def _on_resolve_dropped(self, event: Event) -> None:
+        # A resolve job that a newer one replaced is also dropped, but has an older ticket.
+        if isinstance(event, Dropped) and event.ticket == self._resolve_ticket:
             self.resolving_stopped.emit()
 
     def _opened(self, session: Session) -> None:
@@ -335,11 +345,11 @@ class Workbench(QObject):
         self.resolve()
 
     def _close(self, checkpoint: Checkpoint) -> None:
-        """Close a checkpoint behind the jobs that still read from it."""
-        self._left.append(checkpoint)
+        """Queue the closing of a checkpoint after the jobs that still read from it."""
+        self._closing.append(checkpoint)
         title = later("Closing {name}", name=checkpoint.path.name)
         job = Job(title, lambda _: checkpoint.close())
-        self._run(job, lambda _: self._left.remove(checkpoint))
+        self._run(job, lambda _: self._closing.remove(checkpoint))
 
     def _set_other(self, other: Resolution) -> None:
         if self.other is not None:

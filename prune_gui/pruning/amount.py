@@ -1,4 +1,4 @@
-"""How much to prune: from what a person asked for to a number of units."""
+"""Amounts: validation, and conversion to a number of units."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import numbers
 from typing import Literal
 
 Amount = int | float
-"""A whole number of units, or a share in [0, 1]. 1 is one unit, 1.0 is all of them."""
+"""A whole number of units, or a share in [0, 1]. 1 is one unit, 1.0 is all units."""
 
 AmountOf = Literal["remaining", "total", "reach"]
-"""What a share is a share of, see `units_to_prune`."""
+"""The base of a share, see `units_to_prune`."""
 
 
 def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
-    """Return how many more units (entries or channels) a step prunes.
+    """Return how many more units (elements or channels) a step prunes.
 
     Args:
         amount: a share in [0, 1], or a whole number of units.
-        amount_of: ``"remaining"``: a share of what is left, as torch has it; ``"total"``: a share
-            of all units, on top of what is pruned; ``"reach"``: go on until that share, or that
-            number, of all units is pruned, and do nothing if it already is. Under the first two
-            a whole number means that many more units.
+        amount_of: ``"remaining"``: a share of the remaining units, as in torch; ``"total"``: a
+            share of all units, in addition to those already pruned; ``"reach"``: prune until that
+            share, or that number, of all units is pruned, and nothing if it already is. With the
+            first two, a whole number is the number of further units.
         remaining: units not yet pruned.
         total: all units.
 
@@ -36,15 +36,15 @@ def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total
 
 
 def units_wanted(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
-    """Return what `units_to_prune` does, of a valid amount, even if it is more than remain."""
+    """Return the result of `units_to_prune` for a valid amount, even if fewer units remain."""
     units = _compute_nparams_toprune(amount, remaining if amount_of == "remaining" else total)
     return max(0, units - (total - remaining)) if amount_of == "reach" else units
 
 
 def _validate_pruning_amount_init(amount: Amount) -> None:
-    """Check an amount before it is known of how many units.
+    """Check an amount before the number of units is known.
 
-    Unlike torch, this refuses NaN, and True and False, at once.
+    Unlike torch, this also rejects NaN, True and False.
 
     Raises:
         TypeError: `amount` is not a real number.
@@ -63,10 +63,10 @@ def _validate_pruning_amount_init(amount: Amount) -> None:
 
 
 def _validate_pruning_amount(amount: Amount, tensor_size: int) -> None:
-    """Check that there are as many units as `amount` wants, if it is a whole number.
+    """Check that at least `amount` units remain, if it is a whole number.
 
     Raises:
-        ValueError: there are fewer.
+        ValueError: fewer units remain.
     """
     if isinstance(amount, numbers.Integral) and amount > tensor_size:
         raise ValueError(f"Cannot prune {amount} units: only {tensor_size} remain.")

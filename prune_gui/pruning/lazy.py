@@ -1,4 +1,4 @@
-"""A value that is worked out when it is first asked for."""
+"""A value that is computed on first use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Works a value out once, whichever threads ask for it; a failure is tried again.
+    """A value that is computed once, on first use; thread-safe.
+
+    If the computation raises, the next call computes the value again.
 
     Args:
-        work: returns the value.
+        work: computes the value.
 
     Attributes:
-        latest: another object whenever any value has been worked out.
+        latest: replaced by a new object each time that any lazy value is computed.
     """
 
     latest: ClassVar[object] = object()
@@ -24,25 +26,25 @@ class Lazy(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
         self._lock = threading.Lock()
-        self._found: list[T] = []
+        self._values: list[T] = []
 
     @classmethod
     def known(cls, value: T) -> Lazy[T]:
-        """Return a value that needs no work."""
-        made = cls(lambda: value)
-        made._found.append(value)
-        return made
+        """Return a lazy value that is already computed."""
+        lazy = cls(lambda: value)
+        lazy._values.append(value)
+        return lazy
 
     @property
     def is_known(self) -> bool:
-        """Whether it has been worked out."""
-        return bool(self._found)
+        """Whether the value is already computed."""
+        return bool(self._values)
 
     def __call__(self) -> T:
-        """Return the value, and work it out if nobody has yet."""
-        if not self._found:
+        """Return the value; compute it on first use."""
+        if not self._values:
             with self._lock:
-                if not self._found:
-                    self._found.append(self._work())
+                if not self._values:
+                    self._values.append(self._work())
                     Lazy.latest = object()
-        return self._found[0]
+        return self._values[0]

@@ -1,4 +1,4 @@
-"""Work over chunks of tensors, on as many threads as torch is set to use."""
+"""Run work on chunks of tensors, on `torch.get_num_threads()` threads."""
 
 from __future__ import annotations
 
@@ -13,98 +13,100 @@ from typing import Final, TypeVar
 import torch
 
 CHUNK_ELEMENTS = 1 << 21
-"""Entries per piece of work: some milliseconds, so that Cancel is prompt."""
-_USUAL = torch.get_num_threads()
+"""Elements per chunk: they take some milliseconds, so that Cancel is prompt."""
+_DEFAULT_THREADS = torch.get_num_threads()
 
-NAME: Final = "prune-gui-chunk"
-"""What the names of the threads begin with."""
+THREAD_NAME_PREFIX: Final = "prune-gui-chunk"
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def chunks(size: int, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield spans (start, stop) of `most` or `CHUNK_ELEMENTS` indices that cover [0, size)."""
-    most = most or CHUNK_ELEMENTS
-    for start in range(0, size, most):
-        yield start, min(start + most, size)
+def chunks(size: int, max_elements: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield spans (start, stop) that cover [0, size).
+
+    Each has `max_elements` indices, by default `CHUNK_ELEMENTS`; the last may have fewer.
+    """
+    max_elements = max_elements or CHUNK_ELEMENTS
+    for start in range(0, size, max_elements):
+        yield start, min(start + max_elements, size)
 
 
 def use_threads(count: int | None) -> None:
-    """Have torch, and `run`, use so many threads; None for as many as torch takes by itself.
+    """Set the number of threads of torch and of `run`; None restores torch's default.
 
-    torch keeps the number by thread: it counts for work that is begun on the calling one.
+    torch keeps the number per thread: it applies to work that the calling thread starts.
     """
-    torch.set_num_threads(count or _USUAL)
+    torch.set_num_threads(count or _DEFAULT_THREADS)
 
 
 def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
     """Yield ``work(task)`` for every task, in order, computed on `torch.get_num_threads()` threads.
 
-    The calling thread is one of them. The first exception ends it; tasks not begun by then are
-    dropped. Work that calls this in turn has threads of its own, since those of the work around it
-    may all wait for what it finds.
+    The calling thread is one of them. After the first exception no further task starts, and the
+    exception is raised. Nested calls use a separate pool per nesting depth: all threads of the
+    outer call may be waiting for the result of the inner one.
     """
-    left = deque(enumerate(tasks))
-    count, others = len(left), torch.get_num_threads() - 1
-    if count == 1 or not others:  # as for most parameters; to wake threads takes longer
-        yield from (work(task) for _, task in left)
+    pending = deque(enumerate(tasks))
+    count, other_threads = len(pending), torch.get_num_threads() - 1
+    if count == 1 or not other_threads:  # most parameters: waking threads takes longer
+        yield from (work(task) for _, task in pending)
         return
     done: dict[int, Result] = {}
-    depth = _here.depth
+    depth = _nesting.depth
 
-    def do_one() -> bool:
-        """Do a task if one is left."""
+    def run_next() -> bool:
+        """Run the next pending task; return False if there is none."""
         try:
-            place, task = left.popleft()
+            index, task = pending.popleft()
         except IndexError:
             return False
-        _here.depth = depth + 1
+        _nesting.depth = depth + 1
         try:
-            done[place] = work(task)
+            done[index] = work(task)
         finally:
-            _here.depth = depth
+            _nesting.depth = depth
         return True
 
-    def do_all() -> None:
+    def run_all() -> None:
         try:
-            while do_one():
+            while run_next():
                 pass
         except BaseException:
-            left.clear()
+            pending.clear()
             raise
 
-    # Each in a copy of the context: `check_cancelled` asks there what it asks here.
-    helpers = [
-        _pool(others, depth).submit(copy_context().run, do_all)
-        for _ in range(min(others, count - 1))
+    # Each thread runs in a copy of the context, where `check_cancelled` finds the same monitor.
+    futures = [
+        _pool(other_threads, depth).submit(copy_context().run, run_all)
+        for _ in range(min(other_threads, count - 1))
     ]
     try:
-        for place in range(count):
-            while place not in done:
-                if not do_one():
-                    for helper in helpers:
-                        if not helper.cancel():
-                            helper.result()
-            yield done.pop(place)
+        for index in range(count):
+            while index not in done:
+                if not run_next():
+                    for future in futures:
+                        if not future.cancel():
+                            future.result()
+            yield done.pop(index)
     finally:
-        left.clear()
-        wait([helper for helper in helpers if not helper.cancel()])
+        pending.clear()
+        wait([future for future in futures if not future.cancel()])
 
 
-class _Here(threading.local):
-    """How many calls of `run` the calling thread works for."""
+class _Nesting(threading.local):
+    """The number of calls of `run` inside which the calling thread runs."""
 
     depth = 0
 
 
-_here = _Here()
+_nesting = _Nesting()
 
 
 @lru_cache(maxsize=4)
 def _pool(threads: int, depth: int) -> ThreadPoolExecutor:
-    """Return threads that wait for work: to start them takes longer than many a pass over memory.
+    """Return a pool of idle threads: starting threads can take longer than a pass over memory.
 
-    Whoever calls `run` does the work itself while they are busy.
+    While they are busy, the caller of `run` runs the tasks itself.
     """
-    return ThreadPoolExecutor(threads, NAME)
+    return ThreadPoolExecutor(threads, THREAD_NAME_PREFIX)

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a value, in the language of whoever gave the value."""
+"""Messages for pydantic validation errors, in the language in use."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from prune_gui.language import later, tr, trn
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-LONGEST: Final = 300
-"""Characters of what a validator says, whatever the value."""
+MAX_MESSAGE_LENGTH: Final = 300
+"""Maximum length of the message of a validator, in characters."""
 MESSAGES: Final = {
     "bool_parsing": later("true or false is expected"),
     "bool_type": later("true or false is expected"),
@@ -31,20 +31,20 @@ MESSAGES: Final = {
     "string_type": later("text is expected"),
     "tuple_type": later("a list such as [a, b] is expected"),
 }
-"""By the type of the problem. Of what is not here, pydantic's own English is told."""
+"""By error type of pydantic. Other types keep the English message of pydantic."""
 
 
 def validation_message(problem: ErrorDetails) -> str:
-    """Return what is wrong with a value, to be written after the name of what has it.
+    """Return the message for an error, to be shown after the name of the field.
 
-    Of a validator of this program that is what it raised, and nothing else.
+    For a validator of this program, that is the text of the exception that it raised.
     """
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "value_error":
-            return one_line(str(context["error"]).removesuffix("."), LONGEST)
+            return one_line(str(context["error"]).removesuffix("."), MAX_MESSAGE_LENGTH)
         case "literal_error":
-            return tr(MESSAGES[kind], expected=_choice(context["expected"]))
+            return tr(MESSAGES[kind], expected=_localized_choice(context["expected"]))
         case "string_too_short":
             return trn(
                 "at least {count} character is expected",
@@ -69,18 +69,18 @@ def validation_message(problem: ErrorDetails) -> str:
 
 
 def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
-    """Return the problems without those that others of the same value make needless.
+    """Return the errors without those that another error of the same value makes redundant.
 
     Args:
-        problems: pydantic has one for each type that a value may have, and for what follows.
-        depth: how many parts of the location of a problem say which value it is about.
+        problems: the errors of pydantic, which has one for each type that a value may have.
+        depth: how many leading parts of the location of an error identify the value.
     """
-    kinds: dict[tuple[int | str, ...], set[str]] = {}
+    types_at: dict[tuple[int | str, ...], set[str]] = {}
     for problem in problems:
-        kinds.setdefault(problem["loc"][:depth], set()).add(problem["type"])
+        types_at.setdefault(problem["loc"][:depth], set()).add(problem["type"])
 
-    def is_needless(problem: ErrorDetails) -> bool:
-        others = kinds[problem["loc"][:depth]] - {problem["type"]}
+    def is_redundant(problem: ErrorDetails) -> bool:
+        others = types_at[problem["loc"][:depth]] - {problem["type"]}
         match problem["type"]:
             case "int_type":
                 return not others.isdisjoint({"float_type", "float_parsing"})
@@ -88,10 +88,10 @@ def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
                 return bool(others)
         return False
 
-    return [problem for problem in problems if not is_needless(problem)]
+    return [problem for problem in problems if not is_redundant(problem)]
 
 
-def _choice(expected: str) -> str:
-    """Return words such as "'a', 'b' or 'c'" in the language in use."""
+def _localized_choice(expected: str) -> str:
+    """Return a list of choices such as "'a', 'b' or 'c'" in the language in use."""
     others, _, last = expected.rpartition(" or ")
     return tr("{others} or {last}", others=others, last=last) if others else last

@@ -1,4 +1,4 @@
-"""Several amounts, as a person writes them, and a step with another amount than its own."""
+"""Parsing lists of amounts from text, and replacing the amount of a step."""
 
 from __future__ import annotations
 
@@ -20,58 +20,60 @@ if TYPE_CHECKING:
 Amount = int | float
 """A whole number of units, or a share in [0, 1]."""
 
-MOST: Final = 1000
-"""Amounts in one text: each is a pass over the weights."""
-LONGEST: Final = 10_000
-"""Characters of such a text."""
+MAX_AMOUNTS: Final = 1000
+"""Limit on the amounts in one text: each amount costs a pass over the weights."""
+MAX_CHARACTERS: Final = 10_000
+"""Limit on the length of the text."""
 NUMBER: Final = r"(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}) ?(%?)"
-ONE: Final = re.compile(NUMBER)
+SINGLE: Final = re.compile(NUMBER)
 RANGE: Final = re.compile(rf"{NUMBER} ?(?:to|-|–) ?{NUMBER} ?by ?{NUMBER}")  # noqa: RUF001
 EXAMPLE: Final = later('Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".')
 
 
 def parse_amounts(text: str) -> tuple[Amount, ...]:
-    """Return the amounts that a text lists, in its order, each once.
+    """Return the amounts that a text lists, in its order and without duplicates.
 
-    ``10%`` and ``0.1`` are shares, ``8`` is a number of units. ``10% to 90% by 10%`` stands for all
-    from the first up to the second; a sign for percent at one of the three is meant for all.
+    ``10%`` and ``0.1`` are shares, ``8`` is a number of units. ``10% to 90% by 10%`` is the range
+    from the first to the second amount, both included; a percent sign at one of the three numbers
+    applies to all.
 
     Raises:
-        ValueError: it lists none, or something else; says so in a sentence.
+        ValueError: the text lists no amount or cannot be parsed; the message is a sentence.
     """
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHARACTERS:
         raise ValueError(_too_many())
-    found: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     parts = (" ".join(part.split()) for part in re.split("[,;]", text.lower()))
     for part in filter(None, parts):
         for amount in _amounts(part):
-            found[repr(amount)] = amount  # 1 is not 1.0
-            if len(found) > MOST:
+            amounts[repr(amount)] = amount  # `repr` distinguishes 1 unit from the share 1.0
+            if len(amounts) > MAX_AMOUNTS:
                 raise ValueError(_too_many())
-    if not found:
+    if not amounts:
         raise ValueError(tr(EXAMPLE))
-    return tuple(found.values())
+    return tuple(amounts.values())
 
 
 def _too_many() -> str:
-    return tr("These are more than {most:,} amounts. Take larger steps.", most=MOST)
+    return tr("These are more than {most:,} amounts. Take larger steps.", most=MAX_AMOUNTS)
 
 
 def _amounts(part: str) -> Iterator[Amount]:
-    if one := ONE.fullmatch(part):
-        yield _amount(part, Fraction(one[1]), percent=bool(one[2]), whole="." not in one[1])
+    if single := SINGLE.fullmatch(part):
+        whole = "." not in single[1]
+        yield _amount(part, Fraction(single[1]), percent=bool(single[2]), whole=whole)
         return
-    several = RANGE.fullmatch(part)
-    if several is None:
+    range_match = RANGE.fullmatch(part)
+    if range_match is None:
         shown = one_line(part, 60)
         raise ValueError(tr("{part!r} is no amount. {example}", part=shown, example=tr(EXAMPLE)))
-    first, last, by = (Fraction(several[i]) for i in (1, 3, 5))
+    first, last, by = (Fraction(range_match[i]) for i in (1, 3, 5))
     if by == 0:
         raise ValueError(tr("{part!r} never gets anywhere: the step after 'by' is 0.", part=part))
-    if last - first > MOST * by:
+    if last - first > MAX_AMOUNTS * by:
         raise ValueError(_too_many())
-    percent = any(several[i] for i in (2, 4, 6))
-    whole = not any("." in several[i] for i in (1, 3, 5))
+    percent = any(range_match[i] for i in (2, 4, 6))
+    whole = not any("." in range_match[i] for i in (1, 3, 5))
     while first <= last:
         yield _amount(part, first, percent=percent, whole=whole)
         first += by
@@ -89,15 +91,15 @@ def _amount(part: str, number: Fraction, *, percent: bool, whole: bool) -> Amoun
 
 
 def has_amount(method: Method) -> bool:
-    """Tell whether a method is told how much to prune."""
+    """Return whether a method has the parameter `amount`."""
     return "amount" in type(method).model_fields
 
 
 def with_amount(step: Step, amount: Amount) -> Step:
-    """Return a step that differs in its amount alone.
+    """Return a copy of a step with another amount.
 
     Raises:
-        RecipeError: its method takes no amount, or not this one.
+        RecipeError: the method of the step has no amount, or rejects this one.
     """
     method = step.method
     if not has_amount(method):

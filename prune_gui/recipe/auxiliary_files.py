@@ -1,4 +1,4 @@
-"""Files that a recipe names beside the checkpoint: scores, and masks made elsewhere."""
+"""Files that a recipe names in addition to the checkpoint: scores, masks and earlier weights."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ NO_WEIGHTS: Final = later(
 
 
 class AuxiliaryFiles:
-    """Opens each file when a step first asks for it; closes all when it goes itself."""
+    """The open auxiliary files: each is opened on first use, all are closed with this object."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Checkpoint, _Stamps]] = {}
 
     def file(self, path: str) -> Checkpoint:
-        """Return the file at an absolute path: the same object while the file is the same.
+        """Return the checkpoint at an absolute path: the same object while the file is unchanged.
 
-        A file that was changed or replaced since is opened anew. One that is gone stays as it was.
+        A file that was changed or replaced in the meantime is opened again. A deleted file stays
+        open.
 
         Raises:
-            RecipeError: it cannot be opened.
+            RecipeError: the file cannot be opened.
         """
         if path in self._open:
             file, stamps = self._open[path]
@@ -67,17 +68,17 @@ class AuxiliaryFiles:
         return file
 
     def entries(self, path: str, target: TensorInfo, what: Content) -> TensorScores:
-        """Return what reads the tensor of `target`'s name in the file at `path`.
+        """Return a reader of the tensor with the name of `target` in the file at `path`.
 
-        A pruned parameter of that file (``X_orig`` and ``X_mask``) gives what is asked for. Scores
-        may be one number per input column.
+        If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
+        the two. Scores may have the shape of the parameter or be one number per input column.
 
         Raises:
-            RecipeError: the file cannot be opened, or has no such tensor of that shape.
+            RecipeError: the file cannot be opened, or has no tensor of that name and shape.
         """
         file = self.file(path)
-        found = file.tensors.get(target.name)
-        if found is None:
+        info = file.tensors.get(target.name)
+        if info is None:
             raise RecipeError(
                 tr(
                     "{path} has no tensor named {name}. Add it there, or leave the parameter out "
@@ -88,27 +89,27 @@ class AuxiliaryFiles:
             )
         columns = target.shape[1:2]
         by_column = what == "scores" and columns != ()
-        if found.shape != target.shape and not (by_column and found.shape == columns):
+        if info.shape != target.shape and not (by_column and info.shape == columns):
             message = OTHER_COLUMNS if by_column else OTHER_SHAPE
             raise RecipeError(
                 tr(
                     message,
                     path=path,
                     name=target.name,
-                    found=list(found.shape),
+                    found=list(info.shape),
                     shape=list(target.shape),
                     columns=list(columns),
                 )
             )
-        if what != "mask" and found.not_prunable:
+        if what != "mask" and info.not_prunable:
             message = NO_SCORES if what == "scores" else NO_WEIGHTS
-            reason = tr(found.not_prunable)
+            reason = tr(info.not_prunable)
             raise RecipeError(tr(message, path=path, name=target.name, reason=reason))
-        return mask_entries(file, found) if what == "mask" else file_entries(file, found)
+        return mask_entries(file, info) if what == "mask" else file_entries(file, info)
 
 
 def _stamps(paths: Iterable[Path]) -> _Stamps:
-    """Return how files stand now: size, time of change and number; None of one that is gone."""
+    """Return size in bytes, modification time in ns and inode of each file; None if it is gone."""
     stamps: _Stamps = {}
     for path in paths:
         try:
@@ -121,12 +122,12 @@ def _stamps(paths: Iterable[Path]) -> _Stamps:
 
 
 def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
-    """Return what reads the entries of a parameter of a checkpoint."""
+    """Return a reader of the weights of a parameter; of a reparametrized pair, of ``X_orig``."""
     dtype: torch.dtype = getattr(torch, info.dtype)
     return TensorScores(View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
 
 
 def mask_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
-    """Return what reads the mask of a reparametrized pair, or a parameter that is a mask."""
+    """Return a reader of the mask of a reparametrized pair, or of a tensor that is a mask."""
     read = View(file, info.pair[1] if info.pair else info.name)
     return TensorScores(read, info.shape, read().dtype)

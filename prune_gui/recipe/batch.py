@@ -1,4 +1,4 @@
-"""One recipe on several checkpoints, one after the other."""
+"""Applying one recipe to several checkpoints in sequence."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """What a recipe comes to on one checkpoint.
+    """The result of a recipe on one checkpoint.
 
     Attributes:
-        path: of the checkpoint.
-        targets: how many parameters the steps are for; None if it was not opened.
-        unmatched: patterns that match no parameter of it, each once.
-        pruned: entries, of all parameters that can be pruned.
-        total: their entries; None if the recipe was not carried out.
-        out: the file or folder that was written, if one was.
-        error: what went wrong, or "".
+        path: the checkpoint.
+        targets: number of parameters that the steps target; None if the checkpoint was not opened.
+        unmatched: patterns that match no parameter, without duplicates.
+        pruned: number of pruned elements in all prunable parameters.
+        total: number of elements in all prunable parameters; None if the recipe was not applied.
+        out: the file or folder that was written; None if none was.
+        error: the error message, or "".
     """
 
     path: Path
@@ -45,7 +45,7 @@ class BatchRow:
 
     @property
     def sparsity(self) -> float:
-        """The share that is pruned."""
+        """The share of elements that is pruned, in [0, 1]."""
         return self.pruned / self.total if self.total else 0.0
 
 
@@ -58,23 +58,24 @@ def prune_file(
     *,
     overwrite: bool = False,
 ) -> BatchRow:
-    """Carry out a recipe on a checkpoint, and write it unless `out` is None.
+    """Apply a recipe to a checkpoint, and write the result unless `out` is None.
 
-    What cannot be opened, carried out or written is told in the row.
+    An error in opening, pruning or writing is stored in the row.
 
     Raises:
-        Cancelled: the monitor said so; nothing is written then.
+        Cancelled: the monitor was cancelled; nothing is written.
     """
-    from prune_gui.recipe.exporting import write  # loads torch, for which the window does not wait
+    # Importing these loads torch, which must not delay the window.
+    from prune_gui.recipe.exporting import write
     from prune_gui.recipe.resolution import initial_resolution
 
     row = BatchRow(path)
     try:
         monitor.advance()
         with open_checkpoint(path) as checkpoint:
-            fits = match_recipe(recipe, checkpoint)
-            targets = {name for one in fits for name in one.targets}
-            unmatched = dict.fromkeys(text for one in fits for text in one.unmatched)
+            matches = match_recipe(recipe, checkpoint)
+            targets = {name for match in matches for name in match.targets}
+            unmatched = dict.fromkeys(text for match in matches for text in match.unmatched)
             row = replace(row, targets=len(targets), unmatched=tuple(unmatched))
             resolution = initial_resolution(recipe, checkpoint, monitor)
             for step in recipe.steps:
@@ -100,18 +101,18 @@ def batch(
     *,
     overwrite: bool = False,
 ) -> list[BatchRow]:
-    """Carry out a recipe on several checkpoints; one that cannot be used does not stop the others.
+    """Apply a recipe to several checkpoints; an error in one does not stop the others.
 
     Args:
-        recipe: what to do.
-        paths: of the checkpoints.
-        folder: where to write the pruned ones, see `outputs`; None to write nothing.
-        form: in which to write them, see `export`.
-        monitor: told of the progress.
-        overwrite: whether what is in the folder may be replaced.
+        recipe: the recipe to apply.
+        paths: the checkpoints.
+        folder: where to write the pruned checkpoints, see `outputs`; None to write nothing.
+        form: the form to write, see `export`.
+        monitor: receives the progress.
+        overwrite: whether existing files in the folder may be replaced.
 
     Raises:
-        Cancelled: the monitor said so; what was written before stays.
+        Cancelled: the monitor was cancelled; checkpoints that are already written stay.
     """
     paths = list(paths)
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
@@ -122,47 +123,47 @@ def batch(
 
 
 def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
-    """Return where in a folder the pruned form of each checkpoint goes; a folder for shards.
+    """Return the output path in a folder for each checkpoint; a subfolder for a sharded one.
 
-    No two are the same, even where letters of either case are, and none is one of `paths`.
+    The paths are distinct, also on a case-insensitive file system, and none is one of `paths`.
     """
     taken = {_key(path) for path in paths}
     taken |= {_key(path.absolute().parent) for path in paths if is_index(path)}
-    found = []
+    result = []
     for path in paths:
         out = next(out for name in _names(path) if _key(out := folder / name) not in taken)
         taken.add(_key(out))
-        found.append(out)
-    return found
+        result.append(out)
+    return result
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """Return all checkpoints right in a folder, shards as the index that lists them.
+    """Return all checkpoints directly in a folder; shards are represented by their index file.
 
-    Without any, those that the folders in it mean, see `open_checkpoint`.
+    If there are none, returns the checkpoints of its subfolders, see `open_checkpoint`.
 
     Raises:
-        CheckpointError: there are none there either, or the folder cannot be read.
+        CheckpointError: the subfolders have none either, or the folder cannot be read.
     """
     try:
         files = [path for path in files_of(folder) if is_weights(path)]
-        found = [path for path in files if is_index(path) or index_with(path) is None]
-        if not found:
-            within = (_meant_by(path) for path in sorted(folder.iterdir()) if path.is_dir())
-            found = [path for path in within if path is not None]
+        checkpoints = [path for path in files if is_index(path) or index_with(path) is None]
+        if not checkpoints:
+            within = (_checkpoint_of(path) for path in sorted(folder.iterdir()) if path.is_dir())
+            checkpoints = [path for path in within if path is not None]
     except OSError as error:
         reason = error.strerror or error
         raise CheckpointError(
             tr("{path} cannot be read: {reason}.", path=folder, reason=reason)
         ) from error
-    if not found:
+    if not checkpoints:
         raise CheckpointError(
             tr("There is no checkpoint in {folder}, nor in the folders in it.", folder=folder)
         )
-    return found
+    return checkpoints
 
 
-def _meant_by(folder: Path) -> Path | None:
+def _checkpoint_of(folder: Path) -> Path | None:
     try:
         return find_checkpoint(folder)[0]
     except CheckpointError:
@@ -174,12 +175,12 @@ def _key(path: Path) -> str:
 
 
 def _names(path: Path) -> Iterator[str]:
-    """Yield names for the pruned form of a checkpoint, the most wanted first."""
-    whole = path.absolute()
+    """Yield candidate names for the pruned form of a checkpoint, in order of preference."""
+    absolute = path.absolute()
     if is_index(path):
-        stem, suffix, parent = whole.parent.name, "", whole.parent.parent.name
+        stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name
     else:
-        stem, suffix, parent = whole.stem, whole.suffix, whole.parent.name
+        stem, suffix, parent = absolute.stem, absolute.suffix, absolute.parent.name
     yield f"{stem}-pruned{suffix}"
     yield f"{parent}-{stem}-pruned{suffix}"
     for number in count(2):

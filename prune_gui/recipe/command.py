@@ -1,4 +1,4 @@
-"""A stack as a line for a shell."""
+"""A recipe as a command line for a POSIX shell."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from prune_gui.recipe.recipe import Recipe
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
 
-END = "END_OF_RECIPE"
+HERE_DOCUMENT_END = "END_OF_RECIPE"
 
 
 def command_line(
     recipe: Recipe, checkpoint: Checkpoint, out: Path, recipe_path: Path | None
 ) -> str:
-    """Return what does on a command line what `export` does with the recipe.
+    """Return a shell command that writes what `export` writes for the recipe.
 
     Args:
-        recipe: to carry out.
-        checkpoint: on which.
-        out: what to write, finalized.
-        recipe_path: a file that holds just this recipe; None: the line holds it itself, as a here
-            document for a POSIX shell.
+        recipe: the recipe to apply.
+        checkpoint: the checkpoint to prune.
+        out: the file to write, in the finalized form.
+        recipe_path: a file that contains exactly this recipe; None: the command contains the
+            recipe as a here document.
     """
     words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
     words += [str(recipe_path.absolute()) if recipe_path else "-"]
@@ -35,13 +35,14 @@ def command_line(
     line = " ".join(map(_quoted, words))
     if recipe_path is not None:
         return f"{line}\n"
-    return f"{line} <<'{END}'\n{recipe.anchored().to_yaml()}{END}\n"
+    return f"{line} <<'{HERE_DOCUMENT_END}'\n{recipe.anchored().to_yaml()}{HERE_DOCUMENT_END}\n"
 
 
 def _quoted(word: str) -> str:
-    """Return a word as a POSIX shell reads it, without what a terminal obeys when it is pasted.
+    """Return a word quoted for a POSIX shell, with control characters as octal escapes.
 
-    Ctrl-C in the name of a file would end the line there, and what follows would be run.
+    A terminal acts on control characters in pasted text: Ctrl-C in a file name would end the line
+    there, and the shell would run the rest as a command.
     """
     if one_line(word, len(word)) == word:
         return shlex.quote(word)
@@ -52,7 +53,7 @@ def _quoted(word: str) -> str:
 
 
 def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield what else the program has to be told."""
+    """Yield the options for plug-in files and for the choice of a state dict."""
     sources = dict.fromkeys(step.method.source for step in recipe.steps)
     for source in sources:
         if source.endswith(".py"):

@@ -1,4 +1,4 @@
-"""What steps decided before, so that an edit decides anew only what depends on it."""
+"""An LRU cache of step decisions: after an edit, only steps that depend on it are recomputed."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final
 
 from prune_gui.pruning.methods import Decision
 
-KEPT_AT_MOST: Final = 256
-"""Steps; a decision is a few numbers per target."""
+MAX_CACHED_STEPS: Final = 256
+"""A cached step takes a few numbers per target."""
 
 
 class DecisionCache:
-    """Remembers the decisions of the last steps by all that they follow from."""
+    """An LRU cache of the decisions of steps; a key contains everything that they depend on."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Hashable, list[Decision]] = OrderedDict()
+        self._decisions: OrderedDict[Hashable, list[Decision]] = OrderedDict()
 
-    def get(self, question: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
-        """Return what was decided on a question, or decide it now.
+    def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
+        """Return the cached decisions for a key, or compute and cache them.
 
         Args:
-            question: the method, its targets, and the predicates that come before it.
-            decide: is asked if the question is new; what it raises is not remembered.
+            key: the method, its targets, and the predicates of the steps before it.
+            decide: computes the decisions if the key is not cached; an error is not cached.
         """
-        if question not in self._known:
-            self._known[question] = decide()
-            if len(self._known) > KEPT_AT_MOST:
-                self._known.popitem(last=False)
-        self._known.move_to_end(question)
-        return self._known[question]
+        if key not in self._decisions:
+            self._decisions[key] = decide()
+            if len(self._decisions) > MAX_CACHED_STEPS:
+                self._decisions.popitem(last=False)
+        self._decisions.move_to_end(key)
+        return self._decisions[key]

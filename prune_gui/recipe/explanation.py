@@ -10,14 +10,14 @@ from prune_gui.pruning.predicates import ElementRank
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One entry of a parameter, and how it stood in every step that looked at it.
+    """One element of a parameter, and its rank in every step that ranked it.
 
     Attributes:
-        name: of the parameter.
-        index: of the entry, along every dimension.
-        value: in the file.
-        pruned_by: the step that pruned it; 0: it is kept, 255: pruned in the file.
-        element_ranks: by step, up to the one that pruned it.
+        name: name of the parameter.
+        index: index of the element, one number per dimension.
+        value: its value in the file.
+        pruned_by: the step that pruned it, from 1; 0 if it is kept, 255 if the file has it pruned.
+        element_ranks: its rank by step number, up to the step that pruned it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Writing what a resolution decided, as a checkpoint that other programs load."""
+"""Writing a resolution as a pruned checkpoint that other programs can load."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ def export(
     cancel: CancelFlag | None = None,
     shard_size: int | None = None,
 ) -> None:
-    """Write the pruned checkpoint; the file, or the folder of shards, appears whole or not at all.
+    """Write the pruned checkpoint atomically, as a file or as a folder of shards.
 
-    Only weights are written: config.json, tokenizers and the like stay where they are. The file
-    carries the recipe and a checksum of each tensor; `prune_gui.recipe.verify` compares them.
+    Only weights are written: config.json, tokenizers and similar files are not copied. The file
+    contains the recipe and a checksum of each tensor; `prune_gui.recipe.verify` compares them.
 
-    A reparametrized file and the lines that load it are replaced together; an error leaves both as
-    they were. The lines are renamed first, and only if they differ from those that are there: they
-    differ if the file gets another state dict. A process that is killed between the two renames
-    leaves the new lines beside the old file.
+    A reparametrized file and its loader script are replaced together; an error leaves both
+    unchanged. The script is renamed first, and only if it differs from the existing one, which
+    happens if the file gets another state dict. A process that is killed between the two renames
+    leaves the new script beside the old file.
 
     Args:
-        resolution: what to prune.
-        out: where to. A file: the suffix (``.safetensors``, ``.pt``, ...) says of which kind. A
-            folder (there is one, or the name ends in none of these suffixes): shards like those of
-            the input, each with the same tensors, and their index.
-        form: ``finalized``: same keys, order and types, pruned entries exactly +0.
+        resolution: the resolution to write.
+        out: the output path. A file: its suffix (``.safetensors``, ``.pt``, ...) determines the
+            format. A folder (it exists, or the name has none of these suffixes): shards as in the
+            input, each with the same tensors, and their index.
+        form: ``finalized``: same keys, order and dtypes, pruned elements exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
-            `torch.nn.utils.prune` keeps them, and beside it a few lines of Python that load it into
-            a model (see `loader_path`). ``masks``: a boolean tensor per pruned parameter.
-        overwrite: whether existing files may be replaced; of a folder, the shards in it.
+            `torch.nn.utils.prune` keeps them, and a Python script that loads the file into a model
+            (see `loader_path`). ``masks``: a boolean tensor per pruned parameter.
+        overwrite: whether existing files may be replaced; for a folder, its shards.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
-        shard_size: split the checkpoint anew, into shards of no more than so many bytes (or of a
-            single tensor), named as Hugging Face does.
+        shard_size: split the checkpoint again, into shards of at most this many bytes (or of one
+            tensor, if that is larger), named as Hugging Face does.
 
     Raises:
         RecipeError: there is nothing to write in this form.
-        CheckpointError: the file cannot be written; what was there before is untouched.
-        Cancelled: `cancel` was set; what was there before is untouched.
+        CheckpointError: the file cannot be written; existing files are unchanged.
+        Cancelled: `cancel` was set; existing files are unchanged.
     """
     monitor = Monitor(progress, cancel)
     write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
@@ -74,7 +74,7 @@ def write(
     monitor: Monitor,
     shard_size: int | None = None,
 ) -> None:
-    """Do as `export`, reporting to a monitor."""
+    """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
     target = OutputPath.of(checkpoint, out, shard_size)
     entries = [part.entry for part in parts_to_write(resolution, form)]
@@ -86,9 +86,9 @@ def write(
         written = check_target(target.path, entries, like=like, beside=beside, overwrite=overwrite)
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_beside()
-    with monitor.plan(fingerprinted + 2 * written):  # it is read back, too
+    with monitor.plan(fingerprinted + 2 * written):  # written, then read back to verify
         metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor))
-        metadata[CHECKSUMS] = ""  # to be filled in
+        metadata[CHECKSUMS] = ""  # the writer fills it in
         if target.is_folder:
             write_shards(
                 target.path,
@@ -117,27 +117,27 @@ def parts_to_write(resolution: Resolution, form: Form) -> list[FormTensor]:
     """Return the tensors of a form.
 
     Raises:
-        RecipeError: there are none.
+        RecipeError: the form has no tensors.
     """
-    found = list(parts(resolution, form))
-    if not found:
+    tensors = list(parts(resolution, form))
+    if not tensors:
         raise RecipeError(tr("There are no masks to write: no step is for any parameter."))
-    return found
+    return tensors
 
 
 def surroundings(resolution: Resolution, form: Form) -> Checkpoint | None:
-    """Return the checkpoint whose order and surroundings the new one keeps, if it keeps any."""
+    """Return the checkpoint whose tensor order and other contents are kept; None for masks."""
     return None if form == "masks" else resolution.checkpoint
 
 
 def metadata_for(resolution: Resolution, form: Form, fingerprint: str) -> dict[str, str]:
-    """Return what is added to the metadata of the input."""
+    """Return the metadata to add to those of the input."""
     pruned = {name: resolution.counts[name][0] for name in resolution.layers}
     return metadata_of(resolution.recipe, form, fingerprint, pruned)
 
 
 def loader_of(resolution: Resolution, target: OutputPath, form: Form) -> dict[str, bytes]:
-    """Return by its name what is written beside the tensors of a form, if anything is."""
+    """Return the loader script by its file name; empty if the form needs none."""
     if form != "reparametrized":
         return {}
     return {loader_path(target).name: loader_text(resolution.checkpoint, target).encode()}

@@ -1,4 +1,4 @@
-"""The few lines that load a reparametrized checkpoint into a model, written beside it."""
+"""The loader script, which loads a reparametrized checkpoint into a model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.recipe.target import OutputPath
 
 HERE: Final = "Path(__file__).parent"
-NO_NAME: Final = re.compile(r"\W")
-"""What a name in Python cannot hold."""
+NOT_IDENTIFIER: Final = re.compile(r"\W")
+"""A character that a Python identifier cannot contain."""
 
 LOADER: Final = Template('''\
 """Written by Prune GUI beside the checkpoint that it loads."""
@@ -47,22 +47,23 @@ ${reading}
 
 
 def loader_path(target: OutputPath) -> Path:
-    """Return where the lines for a target go: a module that Python can import.
+    """Return the path of the loader script for an output: a module that Python can import.
 
-    The suffix is in its name, too, for the same model may lie there as .safetensors and as .pt.
+    Its name includes the suffix of the output, because a folder may have the same model as
+    .safetensors and as .pt.
     """
     stem = target.main.partition(".")[0] if target.is_folder else target.path.name
-    return _folder(target) / f"load_{NO_NAME.sub('_', stem)}.py"
+    return _folder(target) / f"load_{NOT_IDENTIFIER.sub('_', stem)}.py"
 
 
 def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = False) -> str:
-    """Return a program whose `load(model)` loads what is written to `target`.
+    """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
 
     Args:
-        checkpoint: that was pruned.
-        target: where its reparametrized form goes.
-        anywhere: whether the lines are to work wherever they are pasted, and so name the folder;
-            else they look in their own.
+        checkpoint: the checkpoint that was pruned.
+        target: the output path of its reparametrized form.
+        anywhere: whether the script contains the absolute path of the folder, so that it works
+            wherever it is pasted; otherwise it looks in the folder that it is in.
     """
     root: Sequence[str] = ()
     if isinstance(checkpoint, TorchCheckpoint) and target.format == "torch":
@@ -86,7 +87,12 @@ def _imports(target: OutputPath) -> Sequence[str]:
 
 
 def _reading(target: OutputPath, root: Sequence[str]) -> Sequence[str]:
-    """Return the lines that make the dictionary `state`; `root` leads to it inside a torch file."""
+    """Return the lines that build the dictionary `state`.
+
+    Args:
+        target: the output path.
+        root: the keys that lead to the state dict inside a torch file.
+    """
     main = ascii(target.main)
     if not target.is_folder:
         keys = "".join(f"[{key!a}]" for key in root)

@@ -1,4 +1,4 @@
-"""The tensors of each form that a pruned checkpoint can be saved in, stretch by stretch."""
+"""The tensors of each form of a pruned checkpoint, computed chunk by chunk."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Form = Literal["finalized", "reparametrized", "masks"]
 FORMS: tuple[Form, ...] = get_args(Form)
 
 Spans = Iterable[tuple[int, int]]
-"""Stretches (start, stop) of a flat tensor, in entries; in bytes where entries are packed."""
+"""Spans (start, stop) of a flat tensor, in elements; in bytes if the dtype is packed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormTensor:
-    """One tensor to write, of which any stretch can be made alone.
+    """One tensor to write, any span of which can be computed by itself.
 
     Attributes:
-        entry: the tensor as a whole.
-        units: how many entries it has; bytes if its dtype is packed.
-        values: returns flat tensors with the values of some stretches.
+        entry: writes the whole tensor.
+        units: number of elements; of bytes if the dtype is packed.
+        values: yields the values of each of some spans as a flat tensor.
     """
 
     entry: TensorWriter
@@ -41,7 +41,7 @@ class FormTensor:
 
 
 def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
-    """Yield the tensors of a form; a torch file keeps special ones by itself."""
+    """Yield the tensors of a form, without special ones, which the torch writer copies."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is None:
             yield from _FORMS[form](resolution, info)
@@ -49,21 +49,21 @@ def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
 
 def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     values = _pruned if info.name in resolution.layers else _original
-    yield _part(info, info.name, info.dtype, partial(values, resolution, info))
+    yield _form_tensor(info, info.name, info.dtype, partial(values, resolution, info))
 
 
 def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     pruned = info.name in resolution.layers
     name = info.name + ORIGINAL if pruned else info.name
-    yield _part(info, name, info.dtype, partial(_original, resolution, info))
+    yield _form_tensor(info, name, info.dtype, partial(_original, resolution, info))
     if pruned:
         mask = partial(_mask, resolution, info, info.dtype)
-        yield _part(info, info.name + MASK, info.dtype, mask)
+        yield _form_tensor(info, info.name + MASK, info.dtype, mask)
 
 
 def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     if info.name in resolution.layers:
-        yield _part(info, info.name, "bool", partial(_mask, resolution, info, "bool"))
+        yield _form_tensor(info, info.name, "bool", partial(_mask, resolution, info, "bool"))
 
 
 _FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[FormTensor]]] = {
@@ -73,7 +73,7 @@ _FORMS: dict[Form, Callable[[Resolution, TensorInfo], Iterator[FormTensor]]] = {
 }
 
 
-def _part(
+def _form_tensor(
     info: TensorInfo, name: str, dtype: str, values: Callable[[Spans], Iterator[torch.Tensor]]
 ) -> FormTensor:
     units = info.nbytes if dtype in PACKED_DTYPES else info.numel
@@ -88,19 +88,19 @@ def _original(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterato
 
 
 def _pruned(resolution: Resolution, info: TensorInfo, spans: Spans) -> Iterator[torch.Tensor]:
-    """Yield the weights with pruned entries set to +0: all bits zero in every float type."""
+    """Yield the weights with pruned elements set to +0: all bits zero in every float type."""
     flat = resolution.checkpoint.view(info.name).reshape(-1)
-    layers = resolution.layers[info.name]
+    applied_steps = resolution.layers[info.name]
     for start, stop in spans:
-        part = torch.empty_like(flat[start:stop])
-        kept = stack.kept(layers, start, stop)
-        np.multiply(raw_bits(flat[start:stop]), kept, out=raw_bits(part))
-        yield part
+        values = torch.empty_like(flat[start:stop])
+        kept = stack.kept(applied_steps, start, stop)
+        np.multiply(raw_bits(flat[start:stop]), kept, out=raw_bits(values))
+        yield values
 
 
 def _mask(
     resolution: Resolution, info: TensorInfo, dtype: str, spans: Spans
 ) -> Iterator[torch.Tensor]:
-    layers = resolution.layers[info.name]
+    applied_steps = resolution.layers[info.name]
     for start, stop in spans:
-        yield torch.from_numpy(stack.kept(layers, start, stop)).to(getattr(torch, dtype))
+        yield torch.from_numpy(stack.kept(applied_steps, start, stop)).to(getattr(torch, dtype))

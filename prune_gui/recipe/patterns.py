@@ -1,4 +1,4 @@
-"""Writing the globs that mean a given set of parameters: the way back from `select`."""
+"""Finding short globs that select a given set of parameters: the inverse of `select`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from prune_gui.recipe.selector import select
 
 
 def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tuple[str, ...]:
-    """Return short globs that choose exactly `wanted` among the parameters that can be pruned.
+    """Return short globs that select exactly `wanted` among the prunable parameters.
 
-    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where nothing
-    shorter will do.
+    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where no shorter
+    globs select the same.
 
     Args:
-        wanted: names of parameters that can be pruned; others are left out.
-        tensors: of the whole checkpoint.
+        wanted: names of prunable parameters; other names are ignored.
+        tensors: all tensors of the checkpoint.
     """
     prunable = [tensor for tensor in tensors if not tensor.not_prunable]
     wanted = set(wanted)
@@ -29,56 +29,61 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
         return tuple(map(_literal, names))
     module = _common_module(names)
     others = [t.name for t in prunable if t.name.startswith(module) and t.name not in wanted]
-    for patterns in sorted(_proposals(names, others), key=lambda some: len("".join(some))):
+    for patterns in sorted(_proposals(names, others), key=lambda globs: len("".join(globs))):
         if len(patterns) > len(names):
             continue
-        # An alias, or an unusual name, can make a glob match more or less than it was written for.
+        # An alias or an unusual name can make a glob match more or fewer names than intended.
         if [tensor.name for tensor in select(patterns, prunable)] == names:
             return tuple(patterns)
     return tuple(map(_literal, names))
 
 
 def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[str]]:
-    """Yield globs that include modules, or what the wanted names share, and exclude the rest."""
-    kinds = [tuple(_kinds(name)) for name in wanted]
-    kept = set().union(*kinds)
-    harmless = {name: [p for p in _kinds(name) if p not in kept] for name in others}
-    in_the_way = [name for name in others if not harmless[name]]
-    includes = list(_modules_without(in_the_way, wanted))
-    yield [*includes, *_exclusions(includes, harmless)]
+    """Yield lists of globs: each includes modules or a shared glob, and excludes the others."""
+    globs_of_wanted = [tuple(_general_globs(name)) for name in wanted]
+    unsafe = set().union(*globs_of_wanted)
+    excludable = {name: [p for p in _general_globs(name) if p not in unsafe] for name in others}
+    not_excludable = [name for name in others if not excludable[name]]
+    includes = list(_modules_without(not_excludable, wanted))
+    yield [*includes, *_exclusions(includes, excludable)]
     prefix = _literal(_common_module(wanted))
-    for kind in _shared(kinds):
-        include = [prefix + kind]
-        if not select(include, map(_bare, in_the_way)):
-            yield [*include, *_exclusions(include, harmless)]
+    for glob in _shared(globs_of_wanted):
+        include = [prefix + glob]
+        if not select(include, map(_bare, not_excludable)):
+            yield [*include, *_exclusions(include, excludable)]
 
 
-def _shared(kinds: Sequence[Sequence[str]]) -> list[str]:
-    """Return what all have, in the order of the first."""
-    shared = list(kinds[0])
-    for others in kinds:
+def _shared(lists: Sequence[Sequence[str]]) -> list[str]:
+    """Return the items that are in all lists, in the order of the first list."""
+    shared = list(lists[0])
+    for items in lists:
         if not shared:
             break
-        shared = [kind for kind in shared if kind in others]
+        shared = [item for item in shared if item in items]
     return shared
 
 
 def _common_module(names: Sequence[str]) -> str:
-    """Return the dotted path that all names begin with, and its last dot; "" if there is none."""
-    first, last = min(names), max(names)  # what these two share, all share
+    """Return the longest dotted path that all names begin with, with its last dot, or ""."""
+    first, last = min(names), max(names)  # a common prefix of these two is one of all names
     same = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
     common = "".join(letter for letter, _ in same)
     return common[: common.rfind(".") + 1]
 
 
-def _exclusions(includes: list[str], harmless: Mapping[str, list[str]]) -> list[str]:
-    """Return globs that exclude what is included and not wanted."""
-    unwanted = select(includes, map(_bare, harmless))
-    return [f"!{pattern}" for pattern in _cover([harmless[tensor.name] for tensor in unwanted])]
+def _exclusions(includes: list[str], safe: Mapping[str, list[str]]) -> list[str]:
+    """Return globs that exclude the names that `includes` match.
+
+    Args:
+        includes: globs.
+        safe: by unwanted name, the globs that match it and no wanted name.
+    """
+    unwanted = select(includes, map(_bare, safe))
+    return [f"!{pattern}" for pattern in _cover([safe[tensor.name] for tensor in unwanted])]
 
 
-def _kinds(name: str) -> Iterator[str]:
-    """Yield globs for parameters like `name`: of the same last part, and under a like module."""
+def _general_globs(name: str) -> Iterator[str]:
+    """Yield globs for parameters with the last component of `name`, or under a similar module."""
     *modules, last = name.split(".")
     if modules:
         yield f"*.{_literal(last)}"
@@ -88,13 +93,13 @@ def _kinds(name: str) -> Iterator[str]:
 
 
 def _cover(choices: Sequence[Sequence[str]]) -> list[str]:
-    """Return few strings such that every choice has one of them."""
+    """Return a small set of strings such that every choice contains one of them (greedy)."""
     picked: list[str] = []
-    left = [choice for choice in choices if choice]
-    while left:
-        counts = Counter(text for choice in left for text in choice)
+    uncovered = [choice for choice in choices if choice]
+    while uncovered:
+        counts = Counter(text for choice in uncovered for text in choice)
         picked.append(counts.most_common(1)[0][0])
-        left = [choice for choice in left if picked[-1] not in choice]
+        uncovered = [choice for choice in uncovered if picked[-1] not in choice]
     for text in list(picked):
         fewer = set(picked) - {text}
         if all(fewer.intersection(choice) for choice in choices):
@@ -103,7 +108,7 @@ def _cover(choices: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _modules_without(unwanted: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
-    """Yield globs for the largest modules that hold wanted and no unwanted parameters."""
+    """Yield globs for the largest modules that contain wanted and no unwanted parameters."""
     waiting = [("", wanted, unwanted)]
     while waiting:
         prefix, inside, outside = waiting.pop()
@@ -128,9 +133,9 @@ def _bare(name: str) -> TensorInfo:
 
 @lru_cache(4096)
 def _literal(name: str) -> str:
-    """Return a glob for exactly `name`, which may hold anything."""
-    # White space may part a glob from conditions, which a name may look like from its first letter.
+    """Return a glob that matches exactly `name`, which may contain any character."""
+    # White space separates a glob from conditions; a name may look like a condition.
     first = r"^[a-z](?=\w*[:<>=])"
     escaped = re.sub(rf"[*?\[,\s]|{first}", r"[\g<0>]", name)
-    # A leading "!" would exclude; a glob cannot hold "!" alone, so that it goes with a neighbour.
+    # A leading "!" would exclude, and "[!]" is no valid glob: a range that contains "!" escapes it.
     return re.sub(r"^!", "[ -!]", escaped)

@@ -1,8 +1,8 @@
-"""Reading and writing YAML of plain values alone: what a hostile text could do is never built.
+"""Reading and writing YAML of plain values only, safely for untrusted text.
 
-A recipe needs mappings, lists, texts, numbers, true, false and null. Everything else that YAML has
-(anchors and aliases, merges, tags, directives, dates, several documents) is refused, and so is a
-text that is too long or too deep, while the parser is still reading it.
+A recipe needs mappings, lists, strings, numbers, true, false and null. Everything else in YAML
+(anchors and aliases, merges, tags, directives, dates, several documents) is rejected during
+parsing, and so is a text that is too long or nested too deep. Nothing is built from rejected parts.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 8 << 20
 """A recipe of a hundred thousand full names takes half of it."""
 MAX_NODES: Final = 300_000
-"""Values and keys in one text; about a second of work."""
+"""Limit on the values and keys in one text; parsing that many takes about a second."""
 MAX_DEPTH: Final = 20
-"""Lists and mappings within each other. A recipe has four."""
+"""Limit on nested lists and mappings. A recipe has four levels."""
 MAX_NUMBER_LENGTH: Final = 100
-"""Characters up to which a plain word may be a number; a longer one is a text."""
+"""Limit on the characters of a number; a longer plain scalar is a string."""
 
 DIRECTIVE: Final = re.compile("(?:^|[\n\r\x85\u2028\u2029\ufeff])%")
-"""A line that YAML takes for a directive. libyaml needs quadratic time for many of them."""
+"""A line that YAML parses as a directive. libyaml needs quadratic time for many of them."""
 
-# The C parser is some twenty times as fast; PyYAML has it wherever libyaml is installed.
+# The C parser is about twenty times as fast; PyYAML has it wherever libyaml is installed.
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 _resolver: Final[Any] = Resolver()
 _constructor = SafeConstructor()
-_MAKE: Final = {
+_CONSTRUCTORS: Final = {
     f"tag:yaml.org,2002:{name}": getattr(SafeConstructor, f"construct_yaml_{name}")
     for name in ("null", "bool", "int", "float")
 }
 
 
 def load_yaml(text: str) -> object:
-    """Return the value that a YAML text stands for; None of an empty one.
+    """Return the value of a YAML text; None if the text is empty.
 
-    Plain words mean what they do to `yaml.safe_load`, but that dates and merge keys are texts.
+    Plain scalars have the types that `yaml.safe_load` gives them, except that dates and merge keys
+    are strings.
 
     Raises:
-        yaml.YAMLError: it is not YAML, holds what is refused (see above), or a key twice. No other
-            error is raised, whatever the text.
+        yaml.YAMLError: the text is not YAML, contains a rejected feature (see the module
+            docstring), or has a key twice. No text raises any other error.
     """
     if len(text) > MAX_BYTES:
         raise yaml.YAMLError(tr("it is longer than {limit:,} characters", limit=MAX_BYTES))
@@ -60,7 +61,7 @@ def load_yaml(text: str) -> object:
         raise yaml.YAMLError(tr("it has directives, which begin with %"))
     document: list[Any] = []
     stack: list[list[Any] | dict[str, Any]] = [document]
-    keys: list[str | None] = [None]  # for each of the stack, the key whose value comes next
+    keys: list[str | None] = [None]  # parallel to `stack`: the key whose value comes next
     nodes = 0
     try:
         for event in yaml.parse(text, Loader=LOADER):
@@ -68,13 +69,13 @@ def load_yaml(text: str) -> object:
                 nodes += 1
                 _check(event, nodes, len(stack), len(document))
                 value = _value(event)
-                into, key = stack[-1], keys[-1]
-                if isinstance(into, list):
-                    into.append(value)
+                parent, key = stack[-1], keys[-1]
+                if isinstance(parent, list):
+                    parent.append(value)
                 elif key is None:
-                    keys[-1] = _key(value, into, event)
+                    keys[-1] = _key(value, parent, event)
                 else:
-                    into[key] = value
+                    parent[key] = value
                     keys[-1] = None
                 if isinstance(value, list | dict):
                     stack.append(value)
@@ -84,28 +85,28 @@ def load_yaml(text: str) -> object:
                 keys.pop()
     except UnicodeError as error:
         raise yaml.YAMLError(tr("it holds half of a surrogate pair")) from error
-    except ReaderError as error:  # its own message has several lines, and depends on the parser
+    except ReaderError as error:  # its message has several lines and depends on the parser
         code = f"U+{error.character:04X}"
         raise yaml.YAMLError(tr("it holds {code}, a character not allowed", code=code)) from error
     return document[0] if document else None
 
 
 def dump_yaml(value: object) -> str:
-    """Return plain values as YAML, which `load_yaml` reads.
+    """Return plain values as YAML that `load_yaml` reads.
 
     Raises:
-        RecipeError: it would be too long to be read, or holds half of a surrogate pair.
+        RecipeError: the text is too long for `load_yaml`, or a string has half a surrogate pair.
     """
     options = {"Dumper": DUMPER, "sort_keys": False, "width": 100}
     try:
         text: str = yaml.dump(value, allow_unicode=True, **options)
-        if "\x85" in text:  # PyYAML writes this one line break as it is, and reads it as a space
+        if "\x85" in text:  # PyYAML writes this line break unescaped, and reads it as a space
             text = yaml.dump(value, allow_unicode=False, **options)
     except UnicodeError as error:
         raise RecipeError(
             tr("The recipe cannot be written: a name in it is no Unicode text. Rename the file.")
         ) from error
-    # No line has more than a key and a value.
+    # A line has at most two nodes: a key and a value.
     if len(text.encode()) > MAX_BYTES or 2 * text.count("\n") > MAX_NODES:
         raise RecipeError(
             tr("The recipe is too long to be written. Use globs as targets, and fewer steps.")
@@ -114,7 +115,7 @@ def dump_yaml(value: object) -> str:
 
 
 def _check(event: yaml.NodeEvent, nodes: int, depth: int, documents: int) -> None:
-    """Refuse an event before anything is made of it."""
+    """Raise an error for an event that is not allowed, before a value is built from it."""
     if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
         raise _refused(tr("anchors and aliases (& and *) are not allowed"), event)
     if getattr(event, "tag", None) is not None:
@@ -127,8 +128,8 @@ def _check(event: yaml.NodeEvent, nodes: int, depth: int, documents: int) -> Non
         raise _refused(tr("there are more than {limit:,} values", limit=MAX_NODES), event)
 
 
-def _value(event: yaml.NodeEvent) -> Any:  # noqa: ANN401 - whatever the text holds
-    """Return an empty list or mapping, or what a scalar stands for."""
+def _value(event: yaml.NodeEvent) -> Any:  # noqa: ANN401 - any plain value
+    """Return an empty list or mapping, or the value of a scalar."""
     if isinstance(event, yaml.SequenceStartEvent):
         return []
     if isinstance(event, yaml.MappingStartEvent):
@@ -138,18 +139,18 @@ def _value(event: yaml.NodeEvent) -> Any:  # noqa: ANN401 - whatever the text ho
     if not event.implicit[0] or len(text) > MAX_NUMBER_LENGTH:
         return text
     tag = _resolver.resolve(yaml.ScalarNode, text, (True, False))
-    if tag not in _MAKE:
+    if tag not in _CONSTRUCTORS:
         return text
     try:
-        return _MAKE[tag](_constructor, yaml.ScalarNode(tag, text))
+        return _CONSTRUCTORS[tag](_constructor, yaml.ScalarNode(tag, text))
     except ValueError as error:
         raise _refused(tr("{text!r} is no number", text=text), event) from error
 
 
-def _key(value: object, into: dict[str, Any], event: yaml.NodeEvent) -> str:
+def _key(value: object, mapping: dict[str, Any], event: yaml.NodeEvent) -> str:
     if not isinstance(value, str):
         raise _refused(tr("the name of a field is no text"), event)
-    if value in into:
+    if value in mapping:
         raise _refused(tr("{field!r} is there twice", field=value), event)
     return value
 

@@ -1,4 +1,4 @@
-"""What a file that this program wrote says about how it was made."""
+"""The metadata that this program writes into a file: version, form, recipe, input and counts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Provenance:
     """How a file was made.
 
     Attributes:
-        version: of the program.
+        version: the version of the program that wrote it.
         form: "finalized", "reparametrized" or "masks".
-        recipe: that was carried out; None if this program does not understand it.
-        problem: why it does not, in one line; "" if it does, or there is no recipe.
+        recipe: the recipe that was applied; None if it is missing or cannot be parsed.
+        problem: why the recipe cannot be parsed, in one line; "" if it can or is missing.
         input: the fingerprint of the checkpoint that was pruned.
-        pruned: how many entries of each parameter were pruned, for those a step was for.
+        pruned: number of pruned elements of each parameter that a step targeted.
     """
 
     version: str
@@ -39,11 +39,14 @@ class Provenance:
 
     @classmethod
     def of(cls, metadata: Mapping[str, str], folder: Path | None = None) -> Provenance | None:
-        """Read the metadata of a file; None if it does not say. What is malformed is left out.
+        """Read the metadata of a file; malformed values are omitted.
 
         Args:
-            metadata: of the file.
-            folder: in which the file is; relative paths in its recipe are looked for there.
+            metadata: the metadata of the file.
+            folder: the folder of the file, against which relative paths in its recipe are resolved.
+
+        Returns:
+            None if this program did not write the file.
         """
         own = {key.removeprefix(PREFIX): text for key, text in metadata.items()}
         if PREFIX + "version" not in metadata:
@@ -59,24 +62,24 @@ class Provenance:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a person should know about what the file says, one sentence each."""
+        """Warnings about the metadata for the user, one sentence each."""
         if not self.problem:
             return ()
         return (tr("The recipe in the metadata is ignored. {problem}", problem=self.problem),)
 
 
 def pruned_before(metadata: Mapping[str, str]) -> Mapping[str, int]:
-    """Return how many zeros of each parameter are there because this program pruned them."""
+    """Return the number of zeros of each parameter that this program pruned in a finalized file."""
     if PREFIX + "version" not in metadata or metadata.get(PREFIX + "form") != "finalized":
         return {}
     return _counts({"pruned": metadata.get(PREFIX + "pruned", "{}")})
 
 
 def metadata_of(recipe: Recipe, form: str, input: str, pruned: Mapping[str, int]) -> dict[str, str]:  # noqa: A002 - as the field is called
-    """Return what a file carries, for `Provenance.of` to read.
+    """Return the metadata to write into a file; `Provenance.of` reads them.
 
-    Files that the recipe names are named as the user did, so that absolute paths of this machine
-    do not get out.
+    Paths in the recipe are written as the user wrote them, so that the file does not reveal
+    absolute paths of this machine.
     """
     return {
         PREFIX + "version": own_version(),
@@ -89,10 +92,10 @@ def metadata_of(recipe: Recipe, form: str, input: str, pruned: Mapping[str, int]
 
 @cache
 def own_version() -> str:
-    """Return the version of this program; it is read once, so that no later save depends on it."""
+    """Return the version of this program, cached so that later saves do not read it again."""
     try:
         return version("prune-gui")
-    except PackageNotFoundError:  # run from a folder, or its installation cannot be read
+    except PackageNotFoundError:  # it runs from a source folder, or the package is unreadable
         return "unknown"
 
 

@@ -1,7 +1,7 @@
-"""What the numbers in `Resolution.pruned_by` stand for. Loads nothing, so that a window may ask."""
+"""The codes in `Resolution.pruned_by`. Imports nothing heavy, so that the GUI can use it."""
 
 from typing import Final
 
 KEPT: Final = 0
 IN_FILE: Final = 255
-"""Pruned before the first step, in the file as it was opened. All other numbers are steps."""
+"""Pruned in the opened file, before the first step. All other codes are step numbers."""

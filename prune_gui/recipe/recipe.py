@@ -1,4 +1,4 @@
-"""What the user decided: an ordered, immutable list of steps, and its file."""
+"""The recipe: an ordered, immutable list of steps, and its file format."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MAX_STEPS = 250
-"""`Resolution.pruned_by` numbers the steps in a byte, and keeps a few values for itself."""
+"""`Resolution.pruned_by` stores step numbers in a uint8, and reserves a few values."""
 MAX_PROBLEMS = 5
-"""Told in one message."""
+"""Limit on the problems reported in one message."""
 
 
 class Recipe(BaseModel):
-    """An ordered list of steps. Changing it makes a new one.
+    """An ordered list of steps. It is immutable; its methods return changed copies.
 
     Attributes:
-        version: of the file form.
+        version: version of the file format.
         start: ``dense``, or ``zeros`` to count zeros already in the file as pruned.
-        protect: patterns, as the targets of a step are, for parameters that no step touches.
-        steps: carried out in order.
+        protect: patterns, like the targets of a step, for parameters that no step prunes.
+        steps: the steps, applied in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
@@ -58,10 +58,10 @@ class Recipe(BaseModel):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a recipe file; the files it names are looked for beside it.
+        """Read a recipe file; relative paths in it are resolved against its folder.
 
         Raises:
-            RecipeError: it cannot be read, or is not a recipe.
+            RecipeError: the file cannot be read or is not a recipe.
         """
         from prune_gui.recipe.plain_yaml import MAX_BYTES
 
@@ -85,12 +85,12 @@ class Recipe(BaseModel):
 
         Args:
             text: YAML.
-            source: what to call it in messages; None: the recipe.
-            folder: where files that it names by relative paths are; None: the current folder.
-                The recipe has their absolute paths.
+            source: the name of the recipe in messages; None: "The recipe".
+            folder: the folder against which relative paths are resolved; None: the current
+                folder. The returned recipe has absolute paths.
 
         Raises:
-            RecipeError: it is not a recipe; the message says where.
+            RecipeError: the text is not a recipe; the message names the line or the field.
         """
         import yaml
 
@@ -126,49 +126,51 @@ class Recipe(BaseModel):
             ) from error
 
     def to_yaml(self) -> str:
-        """Return the recipe as YAML, its files named as the user wrote them.
+        """Return the recipe as YAML, with paths as the user wrote them.
 
-        Told the same folder, `from_yaml` gives an equal recipe back.
+        With the same folder, `from_yaml` returns an equal recipe.
 
         Raises:
-            RecipeError: it would be too long to be read.
+            RecipeError: the text is longer than `from_yaml` accepts.
         """
         from prune_gui.recipe.plain_yaml import dump_yaml
 
         return dump_yaml(self.model_dump(mode="json"))
 
     def renewed(self) -> Self:
-        """Return the recipe as its YAML would be read now, with the methods there are now.
+        """Return the recipe validated again, with the methods that are registered now.
 
         Raises:
-            RecipeError: a step no longer fits its method, or that is gone.
+            RecipeError: a method no longer exists or no longer accepts the parameters of a step.
         """
         steps = [step.model_dump() | step.method.files for step in self.steps]
         return self._validated(self.model_dump() | {"steps": steps}, tr("The recipe"), None)
 
     def with_steps(self, steps: tuple[Step, ...]) -> Self:
-        """Return a recipe that differs in its steps alone.
+        """Return a copy of the recipe with other steps.
 
         Raises:
-            RecipeError: there are more than `MAX_STEPS`.
+            RecipeError: there are more than `MAX_STEPS` steps.
         """
         if len(steps) > MAX_STEPS:
             raise RecipeError(tr("A recipe holds at most {most} steps.", most=MAX_STEPS))
         return self.model_copy(update={"steps": steps})
 
     def anchored(self) -> Self:
-        """Return an equal recipe that is written with absolute paths, wherever it will lie."""
-        return self._written(attrgetter("in_full"))
+        """Return an equal recipe whose YAML has absolute paths, independent of its folder."""
+        return self._with_paths(attrgetter("in_full"))
 
     def lying_in(self, folder: Path) -> Self:
-        """Return an equal recipe, written with absolute paths where others mean no such file there.
+        """Return an equal recipe that can be written to `folder`.
+
+        Its YAML has an absolute path wherever the relative one means another file there.
 
         Args:
-            folder: of the file that the recipe will be written to.
+            folder: the folder that the recipe file will be in.
         """
-        return self._written(methodcaller("seen_from", folder))
+        return self._with_paths(methodcaller("seen_from", folder))
 
-    def _written(self, write: Callable[[FilePath], FilePath]) -> Self:
+    def _with_paths(self, write: Callable[[FilePath], FilePath]) -> Self:
         steps = []
         for step in self.steps:
             files = {name: write(path) for name, path in step.method.files.items()}
@@ -183,21 +185,22 @@ def _not_yaml(source: str, error: yaml.MarkedYAMLError, text: str) -> str:
     return tr(
         "{recipe}: not YAML in line {line}: {reason}.",
         recipe=source,
-        line=min(error.problem_mark.line, text.count("\n")) + 1,  # libyaml counts the end as one
+        # libyaml counts the end of the text as a line.
+        line=min(error.problem_mark.line, text.count("\n")) + 1,
         reason=error.problem,
     )
 
 
 def _explain(problem: ErrorDetails) -> str:
-    """Say what is wrong with a recipe, and where."""
+    """Return a message that describes a validation problem and the step and field it is in."""
     reason = validation_message(problem)
     match problem["loc"]:
-        case ("steps", int(place), field, *_):
+        case ("steps", int(index), field, *_):
             return tr(
-                "step {number}, {field}: {reason}", number=place + 1, field=field, reason=reason
+                "step {number}, {field}: {reason}", number=index + 1, field=field, reason=reason
             )
-        case ("steps", int(place)):
-            return tr("step {number}: {reason}", number=place + 1, reason=reason)
+        case ("steps", int(index)):
+            return tr("step {number}: {reason}", number=index + 1, reason=reason)
         case (field, *_):
             return tr("{field}: {reason}", field=field, reason=reason)
     return reason

@@ -1,4 +1,4 @@
-"""Which parameters of a checkpoint the steps of a recipe are for, as names and shapes tell."""
+"""Which parameters of a checkpoint the steps of a recipe target, from names and shapes only."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepMatch:
-    """How a step fits a checkpoint.
+    """The parameters of a checkpoint that a step matches.
 
     Attributes:
-        number: of the step, from 1.
-        step: itself.
-        targets: the names of the parameters that it is for, in file order.
-        unmatched: its patterns that match no parameter, apart from excluding ones.
+        number: the number of the step, from 1.
+        step: the step.
+        targets: the names of the targeted parameters, in file order.
+        unmatched: the including patterns of the step that match no parameter.
     """
 
     number: int
@@ -33,41 +33,44 @@ class StepMatch:
 
 
 def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...]:
-    """Return how each step that is switched on fits a checkpoint. Looks at no weight.
+    """Return the match of each enabled step with a checkpoint. Reads no weights.
 
-    A condition on the sparsity of a parameter is taken to hold, as that depends on earlier steps.
+    A condition on sparsity is assumed to hold, because it depends on earlier steps.
     """
     every = checkpoint.tensors.values()
 
     def matching(patterns: Iterable[str]) -> list[TensorInfo]:
         return select(tuple(patterns), every, kinds=lambda: checkpoint.kinds)
 
-    spared = {info.name for info in matching(recipe.protect)} if recipe.protect else set()
-    found = []
+    protected = {info.name for info in matching(recipe.protect)} if recipe.protect else set()
+    matches = []
     for number, step in enumerate(recipe.steps, start=1):
         if not step.enabled:
             continue
-        meant = {text: _whatever_sparsity(text) for text in step.targets}
+        reduced = {text: _without_sparsity(text) for text in step.targets}
         targets = tuple(
             info.name
-            for info in matching(filter(None, meant.values()))
-            if not info.not_prunable and info.name not in spared
+            for info in matching(filter(None, reduced.values()))
+            if not info.not_prunable and info.name not in protected
         )
-        wanted = [text for text in meant if not text.startswith("!")]
-        unmatched = tuple(text for text in wanted if not matching([meant[text]]))
-        found.append(StepMatch(number, step, targets, unmatched))
-    return tuple(found)
+        including = [text for text in reduced if not text.startswith("!")]
+        unmatched = tuple(text for text in including if not matching([reduced[text]]))
+        matches.append(StepMatch(number, step, targets, unmatched))
+    return tuple(matches)
 
 
-def _whatever_sparsity(text: str) -> str:
-    """Return a pattern without conditions on sparsity; "" if it then excludes nothing for sure."""
+def _without_sparsity(text: str) -> str:
+    """Return a pattern without its conditions on sparsity.
+
+    Returns "" for an excluding pattern with such a condition, because it may exclude nothing.
+    """
 
     def keep(condition: Match[str]) -> str:
         return "" if condition["field"] == "sparsity" else condition[0]
 
     excludes = text.startswith("!")
-    meant = text.removeprefix("!")
-    left = CONDITION.sub(keep, meant)
-    if left == meant:
+    pattern = text.removeprefix("!")
+    stripped = CONDITION.sub(keep, pattern)
+    if stripped == pattern:
         return text
-    return "" if excludes else left.strip() or "*"
+    return "" if excludes else stripped.strip() or "*"

@@ -1,4 +1,4 @@
-"""A recipe made definite on one checkpoint: every mask, on demand."""
+"""A recipe resolved on one checkpoint: computes every mask on demand."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ ALL_PROTECTED: Final = later(
     "step."
 )
 NEARLY_EMPTY: Final = 0.99
-"""The pruned share from which on a parameter is warned of."""
+"""The pruned share of a parameter, in [0, 1], from which on there is a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one step did.
+    """The effect of one step.
 
     Attributes:
-        pruned: by target, how many entries that were still there it pruned.
-        remarks: by target or pattern, what a person should know.
-        predicates: by target, what it prunes there.
-        total: (pruned entries, all entries) of all targets together.
-        files: those that the method named, as they were opened.
+        pruned: by target, the number of remaining elements that the step pruned.
+        remarks: by target or pattern, a remark for the user.
+        predicates: by target, the predicate of the step.
+        total: (pruned elements, all elements) over all targets.
+        files: the opened auxiliary files that the method names.
     """
 
     pruned: Mapping[str, int] = field(default_factory=dict)
@@ -64,35 +64,35 @@ class Outcome:
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     total: tuple[int, int] = (0, 0)
     files: tuple[Checkpoint, ...] = ()
-    _noted: list[tuple[object, Mapping[str, str]]] = field(
+    _cached_notes: list[tuple[object, Mapping[str, str]]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """The remarks, and what is odd about the scores that somebody has looked at so far.
+        """The remarks, and warnings about the scores that are computed so far.
 
-        The same object as before, unless somebody has looked at some since.
+        Cached: the same object until another lazy value is computed.
         """
         latest = Lazy.latest
-        if not self._noted or self._noted[-1][0] is not latest:
-            found = dict(self.remarks)
+        if not self._cached_notes or self._cached_notes[-1][0] is not latest:
+            notes = dict(self.remarks)
             for name, predicate in self.predicates.items():
                 if note := predicate.note:
-                    found[name] = _together(found.get(name, ""), note)
-            self._noted[:] = [(latest, found)]
-        return self._noted[-1][1]
+                    notes[name] = _joined(notes.get(name, ""), note)
+            self._cached_notes[:] = [(latest, notes)]
+        return self._cached_notes[-1][1]
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """What a recipe prunes of a checkpoint. Immutable; adding a step gives a new one.
+    """What a recipe prunes in a checkpoint. Immutable; `with_step` returns a new resolution.
 
     Attributes:
-        recipe: the steps carried out.
-        checkpoint: must stay open while masks are asked for.
-        layers: for each parameter that a step touched, what the steps say of it, in order.
-        counts: for every parameter that can be pruned: (pruned entries, all entries).
+        recipe: the applied steps.
+        checkpoint: the checkpoint; it must stay open while masks are computed.
+        layers: the applied steps of each parameter that a step targeted, in order.
+        counts: (pruned elements, all elements) of every prunable parameter.
         outcomes: one per step.
     """
 
@@ -101,10 +101,12 @@ class Resolution:
     layers: Mapping[str, tuple[AppliedStep, ...]]
     counts: Mapping[str, tuple[int, int]]
     outcomes: tuple[Outcome, ...] = ()
-    _companions: AuxiliaryFiles = field(default_factory=AuxiliaryFiles, repr=False, compare=False)
-    _decided: DecisionCache = field(default_factory=DecisionCache, repr=False, compare=False)
-    _remembered: HistogramCache = field(default_factory=HistogramCache, repr=False, compare=False)
-    _of_targets: dict[int, tuple[int, int]] = field(
+    _auxiliary_files: AuxiliaryFiles = field(
+        default_factory=AuxiliaryFiles, repr=False, compare=False
+    )
+    _decisions: DecisionCache = field(default_factory=DecisionCache, repr=False, compare=False)
+    _histograms: HistogramCache = field(default_factory=HistogramCache, repr=False, compare=False)
+    _counts_of_targets: dict[int, tuple[int, int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -112,29 +114,29 @@ class Resolution:
         """Return a boolean tensor of the parameter's shape, True where kept.
 
         Args:
-            name: of the parameter.
-            tile: one slice of step 1 per dimension, to get that part alone.
+            name: name of the parameter.
+            tile: one slice of step 1 per dimension; None: the whole parameter.
 
         Raises:
-            RecipeError: the checkpoint has no parameter of that name, or that no such tile.
-            CheckpointError: the file was changed meanwhile.
+            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
+            CheckpointError: the file changed while it was read.
         """
         if tile is not None:
             return self._tile(name, tile) == KEPT
         return self._whole(name, stack.kept, torch.bool)
 
     def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
-        """Return, as torch.uint8 of the parameter's shape, the step that pruned each entry.
+        """Return the step that pruned each element, as torch.uint8 of the parameter's shape.
 
-        0 is kept, i is step i (from 1), 255 was pruned in the file already.
+        0: kept; i: pruned by step i (from 1); 255: pruned in the file.
 
         Args:
-            name: of the parameter.
-            tile: one slice of step 1 per dimension, to get that part alone.
+            name: name of the parameter.
+            tile: one slice of step 1 per dimension; None: the whole parameter.
 
         Raises:
-            RecipeError: the checkpoint has no parameter of that name, or that no such tile.
-            CheckpointError: the file was changed meanwhile.
+            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
+            CheckpointError: the file changed while it was read.
         """
         if tile is not None:
             return self._tile(name, tile)
@@ -143,21 +145,21 @@ class Resolution:
     def pruned_by_within(
         self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
     ) -> NDArray[np.uint8]:
-        """Return `pruned_by` for the flat (row-major) entries [start, stop) alone.
+        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop).
 
-        It is written to `out`, if that is given.
+        The result is written to `out`, if given.
         """
         return stack.pruned_by(self.layers.get(name, ()), start, stop, out)
 
     def explain(self, name: str, index: Sequence[int]) -> Explanation:
-        """Return which step pruned an entry, and how it stood in every step up to that one.
+        """Return which step pruned an element, and its rank in every step up to that one.
 
         Args:
-            name: of the parameter.
-            index: of the entry, one number per dimension; negative ones count from the end.
+            name: name of the parameter.
+            index: index of the element, one number per dimension; negative: from the end.
 
         Raises:
-            RecipeError: the checkpoint has no parameter of that name, or that no such entry.
+            RecipeError: the checkpoint has no such parameter, or the parameter no such element.
         """
         info = self._info(name)
         sides = list(zip(index, info.shape, strict=False))
@@ -170,19 +172,19 @@ class Resolution:
                     index=list(index),
                 )
             )
-        place = tuple(i % n for i, n in sides)
-        flat = flat_index(info.shape, place)
-        value = float(self.checkpoint.view(name)[place])
+        position = tuple(i % n for i, n in sides)
+        flat = flat_index(info.shape, position)
+        value = float(self.checkpoint.view(name)[position])
         element_ranks: dict[int, ElementRank] = {}
-        for layer in self.layers.get(name, ()):
-            element_ranks[layer.step] = layer.predicate.element_rank(flat)
-            if element_ranks[layer.step].pruned:
-                return Explanation(name, place, value, layer.step, element_ranks)
-        return Explanation(name, place, value, KEPT, element_ranks)
+        for applied in self.layers.get(name, ()):
+            element_ranks[applied.step] = applied.predicate.element_rank(flat)
+            if element_ranks[applied.step].pruned:
+                return Explanation(name, position, value, applied.step, element_ranks)
+        return Explanation(name, position, value, KEPT, element_ranks)
 
     @cached_property
     def protected(self) -> frozenset[str]:
-        """The names of the parameters that no step touches."""
+        """The names of the parameters that the recipe protects from all steps."""
         if not self.recipe.protect:
             return frozenset()
         every, kinds = self.checkpoint.tensors.values(), partial(getattr, self.checkpoint, "kinds")
@@ -190,7 +192,7 @@ class Resolution:
 
     @cached_property
     def total(self) -> tuple[int, int]:
-        """(pruned entries, all entries) of every parameter that can be pruned."""
+        """(pruned elements, all elements) over all prunable parameters."""
         return (
             sum(pruned for pruned, _ in self.counts.values()),
             sum(total for _, total in self.counts.values()),
@@ -198,30 +200,31 @@ class Resolution:
 
     @property
     def is_current(self) -> bool:
-        """Whether the files that the last step names are still those that it was decided by."""
+        """Whether the auxiliary files of the last step are unchanged since it was resolved."""
         if not self.outcomes or not self.outcomes[-1].files:
             return True
         try:
-            found = tuple(map(self._companions.file, self.recipe.steps[-1].method.files.values()))
+            paths = self.recipe.steps[-1].method.files.values()
+            files = tuple(map(self._auxiliary_files.file, paths))
         except RecipeError:
             return False
-        return found == self.outcomes[-1].files
+        return files == self.outcomes[-1].files
 
     def of_targets(self, number: int) -> tuple[int, int]:
-        """Return (pruned entries, all entries) of the targets of a step, by all steps together."""
-        if number not in self._of_targets:
+        """Return (pruned elements, all elements) of the targets of a step, after all steps."""
+        if number not in self._counts_of_targets:
             counts = [self.counts[name] for name in self.outcomes[number - 1].pruned]
-            self._of_targets[number] = sum(n for n, _ in counts), sum(n for _, n in counts)
-        return self._of_targets[number]
+            self._counts_of_targets[number] = sum(n for n, _ in counts), sum(n for _, n in counts)
+        return self._counts_of_targets[number]
 
     @gc_paused()
     def with_step(self, step: Step, monitor: Monitor) -> Resolution:
-        """Return this resolution with one more step carried out.
+        """Return this resolution with one more step applied.
 
         Raises:
-            StepError: the step cannot be carried out.
-            CheckpointError: the file was changed meanwhile.
-            Cancelled: the monitor said so.
+            StepError: the step cannot be applied.
+            CheckpointError: the file changed while it was read.
+            Cancelled: the monitor was cancelled.
         """
         recipe = self.recipe.with_steps((*self.recipe.steps, step))
         number = len(recipe.steps)
@@ -230,41 +233,41 @@ class Resolution:
         try:
             infos, remarks = self._select(step)
             targets = [self._target(info) for info in infos]
-            files = tuple(map(self._companions.file, step.method.files.values()))
+            files = tuple(map(self._auxiliary_files.file, step.method.files.values()))
             before = tuple((target.name, self._predicates(target.name)) for target in targets)
-            decisions = self._decided.get(
+            decisions = self._decisions.get(
                 (step.method, files, before),
                 lambda: step.method.decide(targets, monitor),
             )
         except RecipeError as error:
             raise StepError(number, str(error)) from error
-        self.checkpoint.check()  # what was read from a file that changed meanwhile may be anything
+        self.checkpoint.check()  # data read from a file that changed meanwhile are invalid
         layers, counts = dict(self.layers), dict(self.counts)
         pruned, predicates = {}, {}
         for target, decision in zip(targets, decisions, strict=True):
             name = target.name
-            already, total = counts[name]
-            counts[name] = already + decision.pruned, total
+            pruned_before_step, total = counts[name]
+            counts[name] = pruned_before_step + decision.pruned, total
             pruned[name] = decision.pruned
             layers.setdefault(name, ())
             if decision.predicate is not None:
                 predicates[name] = decision.predicate
                 layers[name] = (*layers[name], AppliedStep(number, decision.predicate))
             warning = _nearly_empty(*counts[name]) if decision.pruned else ""
-            if remark := _together(decision.note, warning):
+            if remark := _joined(decision.note, warning):
                 remarks[name] = remark
-        in_all = sum(pruned.values()), sum(target.size for target in targets)
-        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates, in_all, files))
+        step_total = sum(pruned.values()), sum(target.size for target in targets)
+        outcomes = (*self.outcomes, Outcome(pruned, remarks, predicates, step_total, files))
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
 
-    def _whole(self, name: str, part: stack.Part, dtype: torch.dtype) -> torch.Tensor:
-        """Return `part` of a whole parameter."""
-        shape, layers = self._info(name).shape, self.layers.get(name, ())
+    def _whole(self, name: str, evaluate: stack.Evaluate, dtype: torch.dtype) -> torch.Tensor:
+        """Return the result of `evaluate` for a whole parameter, computed chunk by chunk."""
+        shape, applied_steps = self._info(name).shape, self.layers.get(name, ())
         out = np.empty(shape, np.uint8)
         flat = out.reshape(-1)
 
         def fill(span: tuple[int, int]) -> None:
-            part(layers, *span, flat[slice(*span)])
+            evaluate(applied_steps, *span, flat[slice(*span)])
 
         for _ in run(fill, chunks(flat.size)):
             pass
@@ -272,7 +275,7 @@ class Resolution:
         return torch.from_numpy(out).view(dtype)
 
     def _predicates(self, name: str) -> tuple[Predicate, ...]:
-        return tuple(layer.predicate for layer in self.layers.get(name, ()))
+        return tuple(applied.predicate for applied in self.layers.get(name, ()))
 
     def _tile(self, name: str, tile: Tile) -> torch.Tensor:
         shape = self._info(name).shape
@@ -286,13 +289,13 @@ class Resolution:
                 )
             )
         ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
-        out = np.empty([len(some) for some in ranges], np.uint8)
+        out = np.empty([len(indices) for indices in ranges], np.uint8)
         if out.ndim == 0:
             return self.pruned_by(name)
-        for place in np.ndindex(out.shape[:-1]) if out.size else ():
-            index = [some[i] for some, i in zip(ranges, (*place, 0), strict=True)]
+        for row in np.ndindex(out.shape[:-1]) if out.size else ():
+            index = [indices[i] for indices, i in zip(ranges, (*row, 0), strict=True)]
             first = flat_index(shape, index)
-            out[place] = self.pruned_by_within(name, first, first + out.shape[-1])
+            out[row] = self.pruned_by_within(name, first, first + out.shape[-1])
         return torch.from_numpy(out)
 
     def _info(self, name: str) -> TensorInfo:
@@ -304,7 +307,7 @@ class Resolution:
             ) from None
 
     def _select(self, step: Step) -> tuple[list[TensorInfo], dict[str, str]]:
-        """Return the parameters a step is for, and notes on patterns that match nothing."""
+        """Return the parameters that a step targets, and remarks by parameter or pattern."""
         every = self.checkpoint.tensors.values()
         kinds = partial(getattr, self.checkpoint, "kinds")
         matching = select(step.targets, every, self.counts, kinds)
@@ -333,14 +336,14 @@ class Resolution:
                 )
             )
         including = [pattern for pattern in step.targets if not pattern.startswith("!")]
-        idle = [
+        unmatched = [
             pattern
             for pattern in including
             if len(including) > 1 and not select([pattern], every, self.counts, kinds)
         ]
-        spared = [info.name for info in prunable if info.name in self.protected]
-        remarks = dict.fromkeys(idle, tr("matches no parameter"))
-        return chosen, remarks | dict.fromkeys(spared, tr("protected, so left as it is"))
+        protected = [info.name for info in prunable if info.name in self.protected]
+        remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
+        return chosen, remarks | dict.fromkeys(protected, tr("protected, so left as it is"))
 
     def _target(self, info: TensorInfo) -> Target:
         pruned, total = self.counts[info.name]
@@ -349,37 +352,38 @@ class Resolution:
             shape=info.shape,
             remaining=total - pruned,
             weights=file_entries(self.checkpoint, info),
-            other=lambda path, what: self._companions.entries(path, info, what),
+            other=lambda path, what: self._auxiliary_files.entries(path, info, what),
             remaining_mask=stack.remaining_mask_of(self.layers.get(info.name, ())),
-            remembered=self._remembered,
+            remembered=self._histograms,
         )
 
 
 @gc_paused()
 def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor) -> Resolution:
-    """Return the resolution of `recipe` before its first step: what the file says is pruned.
+    """Return the resolution of `recipe` before its first step: what is pruned in the file.
 
-    That is the masks of reparametrized pairs; the zeros of what this program pruned and finalized,
-    unless there are fewer by now; and, if the recipe starts from ``zeros``, every zero.
+    Counted as pruned are: the masks of reparametrized pairs; the zeros of a parameter that this
+    program pruned and finalized, unless it has fewer zeros now; and, if the recipe starts from
+    ``zeros``, every zero.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     layers: dict[str, tuple[AppliedStep, ...]] = {}
     counts: dict[str, tuple[int, int]] = {}
-    remembered = pruned_before(checkpoint.metadata)
+    recorded = pruned_before(checkpoint.metadata)
     for info in checkpoint.tensors.values():
         if info.not_prunable:
             continue
         zeros = recipe.start == "zeros"
-        predicates = _pruned_in_file(info, checkpoint, zeros=zeros or info.name in remembered)
-        layers_here = tuple(AppliedStep(IN_FILE, predicate) for predicate in predicates)
+        predicates = _pruned_in_file(info, checkpoint, zeros=zeros or info.name in recorded)
+        applied_steps = tuple(AppliedStep(IN_FILE, predicate) for predicate in predicates)
         pruned = 0
-        if layers_here:
+        if applied_steps:
             monitor.expect(info.nbytes)
-            pruned = sum(run(partial(_count, layers_here, info, monitor), chunks(info.numel)))
-            if zeros or pruned >= remembered.get(info.name, 0):
-                layers[info.name] = layers_here
+            pruned = sum(run(partial(_count, applied_steps, info, monitor), chunks(info.numel)))
+            if zeros or pruned >= recorded.get(info.name, 0):
+                layers[info.name] = applied_steps
             else:
                 pruned = 0
         counts[info.name] = pruned, info.numel
@@ -392,17 +396,17 @@ def resolve(
     progress: Progress | None = None,
     cancel: CancelFlag | None = None,
 ) -> Resolution:
-    """Carry out every step of `recipe` on `checkpoint`. Nothing is written.
+    """Apply every step of `recipe` to `checkpoint`. Nothing is written.
 
     Args:
-        recipe: what to do.
-        checkpoint: stays open for as long as the resolution is used.
+        recipe: the steps to apply.
+        checkpoint: the checkpoint; it must stay open while the resolution is used.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
 
     Raises:
-        StepError: a step cannot be carried out; the message says which and why.
-        CheckpointError: the file was changed meanwhile.
+        StepError: a step cannot be applied; the message names the step and the reason.
+        CheckpointError: the file changed while it was read.
         Cancelled: `cancel` was set.
     """
     monitor = Monitor(progress, cancel)
@@ -413,37 +417,37 @@ def resolve(
 
 
 def _count(
-    layers: Sequence[AppliedStep], info: TensorInfo, monitor: Monitor, span: tuple[int, int]
+    applied_steps: Sequence[AppliedStep], info: TensorInfo, monitor: Monitor, span: tuple[int, int]
 ) -> int:
-    """Count what is pruned of a stretch of a parameter."""
+    """Return the number of pruned elements in a span of a parameter."""
     monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
-    return int(np.count_nonzero(stack.pruned_by(layers, *span)))
+    return int(np.count_nonzero(stack.pruned_by(applied_steps, *span)))
 
 
 def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) -> list[Predicate]:
     predicates: list[Predicate] = []
     if info.pair is not None:
-        checkpoint.read_mask(info.name)  # once, for its check that every value is 0 or 1
+        checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
         predicates.append(CustomMask(mask_entries(checkpoint, info)))
     if zeros:
         keys = ScoreKeys.of(file_entries(checkpoint, info))
-        everything_below_one = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(ElementCut(Ranking(keys), Lazy.known(everything_below_one)))
+        only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
+        predicates.append(ElementCut(Ranking(keys), Lazy.known(only_zeros)))
     return predicates
 
 
 def flat_index(shape: Sequence[int], index: Sequence[int]) -> int:
-    """Return the place of an entry in row-major order."""
+    """Return the flat (row-major) index of an element."""
     return sum(i * math.prod(shape[dim + 1 :]) for dim, i in enumerate(index))
 
 
-def _together(one: str, other: str) -> str:
-    """Return two remarks, each of which may be "", as one."""
+def _joined(one: str, other: str) -> str:
+    """Return two remarks as one; either may be ""."""
     return tr("{one}; {other}", one=one, other=other) if one and other else one or other
 
 
 def _nearly_empty(pruned: int, total: int) -> str:
-    """Warn of a parameter of which little or nothing is left."""
+    """Return a warning if few or no elements of a parameter remain, else ""."""
     if pruned == total:
         return tr("nothing is left of it")
     if pruned >= NEARLY_EMPTY * total:

@@ -1,4 +1,4 @@
-"""A stack as a Python program, of torch.nn.utils.prune as far as that goes."""
+"""A resolution as a Python script, with calls of torch.nn.utils.prune where possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.pruning.methods import Method
 
-WIDTH: Final = 96
+LINE_LENGTH: Final = 96
 
 IMPORT_TORCH: Final = "\nimport torch\n"
 IMPORTS: Final = """
@@ -33,7 +33,7 @@ import torch
 from safetensors.torch import load_file, save_file
 """
 
-LAST: Final = """
+SET_STATE: Final = """
 for name, (module, _) in parameters.items():
     if prune.is_pruned(module):
         kept = torch.where(module.weight_mask != 0, module.weight_orig, 0.0)
@@ -41,7 +41,7 @@ for name, (module, _) in parameters.items():
         print(f"{name}: {float((module.weight_mask == 0).double().mean()):.1%} pruned")
 """
 
-OURS: Final = '''
+AS_PRUNE_GUI_DOES: Final = '''
 
 def as_prune_gui_does(step, names):
     """Prune what step number `step` of the recipe prunes, of the parameters named."""
@@ -56,13 +56,14 @@ def as_prune_gui_does(step, names):
 
 
 def python_script(resolution: Resolution, out: Path) -> str:
-    """Return a program that prunes the same entries of the same file, and writes them to `out`.
+    """Return a script that prunes the same elements of the same file, and writes them to `out`.
 
-    A step that torch.nn.utils.prune can say is a call of it. Any other is left to this package, and
-    a comment says so. Of a safetensors file it makes the same bytes as `export`.
+    A step that torch.nn.utils.prune can express is a call of it. Any other step calls this
+    package, and a comment states that. For a safetensors input, the script writes the same bytes
+    as `export`.
 
     Args:
-        resolution: of the whole stack.
+        resolution: the resolution of the whole recipe.
         out: a safetensors file for the finalized tensors.
     """
     steps = list(_steps(resolution))
@@ -70,22 +71,22 @@ def python_script(resolution: Resolution, out: Path) -> str:
     _, future, own = inspect.getsource(script_prelude).partition(
         "from __future__ import annotations\n"
     )
-    name = ascii(checkpoint.path.name).replace('"', r"\"")  # which would end the text
+    name = ascii(checkpoint.path.name).replace('"', r"\"")  # a quote would end the docstring
     title = f'"""Prune {name} as Prune GUI does."""'
     parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, IMPORTS)}"]
     if any("as_prune_gui_does" in line for line in steps):
-        parts.append(OURS)
+        parts.append(AS_PRUNE_GUI_DOES)
     parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
     if len(parts) > 2:
         parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
-    parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, LAST]
+    parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, SET_STATE]
     parts += [f"state[{alias!r}] = state[{name!r}]" for alias, name in _aliases(resolution)]
     parts += _saving(resolution, out)
     return "\n".join(parts)
 
 
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield what reads the state dict, and what makes parameters of its tensors."""
+    """Yield the lines that read the state dict and make parameters of its tensors."""
     if checkpoint.format == "safetensors":
         load = "load_file({})"
     else:
@@ -106,15 +107,17 @@ def _loading(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _already_pruned(resolution: Resolution) -> Iterator[str]:
-    """Yield what prunes what counts as pruned in the file."""
+    """Yield the lines that prune the elements that count as pruned in the file."""
     checkpoint = resolution.checkpoint
     if any(info.pair for info in checkpoint.tensors.values()):
         yield "for name in pairs:"
         yield "    prune.custom_from_mask(*parameters[name], mask=masks[name])"
     zeros = [
         name
-        for name, layers in resolution.layers.items()
-        if layers[:1] and layers[0].step == IN_FILE and not checkpoint.tensors[name].pair
+        for name, applied_steps in resolution.layers.items()
+        if applied_steps[:1]
+        and applied_steps[0].step == IN_FILE
+        and not checkpoint.tensors[name].pair
     ]
     if zeros:
         yield f"for name in {_text(zeros)}:"
@@ -122,23 +125,23 @@ def _already_pruned(resolution: Resolution) -> Iterator[str]:
 
 
 def _steps(resolution: Resolution) -> Iterator[str]:
-    """Yield what does as each step that is switched on."""
+    """Yield the lines of each enabled step."""
     outcomes = resolution.outcomes
     for number, (step, outcome) in enumerate(zip(resolution.recipe.steps, outcomes, strict=True)):
         if not step.enabled:
             continue
         names = _names(step, list(outcome.pruned), resolution.checkpoint)
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
-        say = IN_TORCH.get(type(step.method))
-        said = say(step.method, names) if say else []
-        if not said:
+        torch_lines = IN_TORCH.get(type(step.method))
+        lines = torch_lines(step.method, names) if torch_lines else []
+        if not lines:
             yield "# torch.nn.utils.prune cannot say this; Prune GUI works the masks out."
             yield f"as_prune_gui_does({number + 1}, {names})"
-        yield from said
+        yield from lines
 
 
 def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
-    """Return what names the targets of a step in a program: its globs, if they say just that."""
+    """Return an expression for the names of the targets: its globs if they match exactly those."""
     floating = [
         info._replace(aliases=())
         for info in checkpoint.tensors.values()
@@ -153,14 +156,14 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
 
 
 def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
-    """Yield further names of pruned parameters."""
+    """Yield (alias, name) for each alias of a pruned parameter."""
     for name in resolution.layers:
         for alias in resolution.checkpoint.tensors[name].aliases:
             yield alias, name
 
 
 def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
-    """Yield what writes the tensors, as `export` does if the input is one file of its kind."""
+    """Yield the lines that write the tensors; for one safetensors file, as `export` does."""
     checkpoint = resolution.checkpoint
     pairs = any(info.pair for info in checkpoint.tensors.values())
     if checkpoint.format == "safetensors" and checkpoint.files == (checkpoint.path,) and not pairs:
@@ -170,14 +173,14 @@ def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
         yield f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n"
 
 
-def _plain(method: L1Unstructured | LnStructured) -> bool:
-    """Tell whether torch has a word for all parameters of a method."""
-    others = (method.importance, method.moved_from, method.amount_of, method.max_sparsity)
-    return others == (None, None, "remaining", 1.0)
+def _in_torch(method: L1Unstructured | LnStructured) -> bool:
+    """Return whether torch supports all parameters of a method as they are set."""
+    extensions = (method.importance, method.moved_from, method.amount_of, method.max_sparsity)
+    return extensions == (None, None, "remaining", 1.0)
 
 
 def _l1(method: L1Unstructured, names: str) -> list[str]:
-    if not _plain(method) or method.scope == "row":
+    if not _in_torch(method) or method.scope == "row":
         return []
     if method.scope == "local":
         return [f"for name in {names}:", f"    L1.apply(*parameters[name], {method.amount!r})"]
@@ -190,7 +193,7 @@ def _l1(method: L1Unstructured, names: str) -> list[str]:
 
 
 def _ln(method: LnStructured, names: str) -> list[str]:
-    if not _plain(method) or method.scope != "local" or method.n == "nuc":
+    if not _in_torch(method) or method.scope != "local" or method.n == "nuc":
         return []
     order = 2.0 if method.n == "fro" else float(method.n)
     n = f'float("{order}")' if math.isinf(order) else repr(order)
@@ -202,7 +205,7 @@ def _identity(_: Identity, names: str) -> list[str]:
     return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
 
 
-def _given(method: CustomFromMask, names: str) -> list[str]:
+def _custom_mask(method: CustomFromMask, names: str) -> list[str]:
     path = Path(method.mask)
     if path.suffix != ".safetensors" or method.take == "zeros":
         return []
@@ -226,10 +229,10 @@ IN_TORCH: Final[Mapping[type[Method], Callable[..., list[str]]]] = {
     L1Unstructured: _l1,
     LnStructured: _ln,
     Identity: _identity,
-    CustomFromMask: _given,
+    CustomFromMask: _custom_mask,
     Channels: _channels,
 }
 
 
 def _text(value: object) -> str:
-    return pformat(value, width=WIDTH, compact=True, sort_dicts=False)
+    return pformat(value, width=LINE_LENGTH, compact=True, sort_dicts=False)

@@ -1,4 +1,4 @@
-"""What every program that `python_script` writes begins with. It needs torch alone."""
+"""The beginning of every script that `python_script` writes. It needs torch only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ parameters: dict[str, tuple[nn.Module, str]] = {}
 
 
 class L1(prune.BasePruningMethod):
-    """Does as prune.L1Unstructured; of equal weights the first go, where torch leaves it open."""
+    """Like prune.L1Unstructured; of equal weights the first are pruned, which torch leaves open."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -26,7 +26,7 @@ class L1(prune.BasePruningMethod):
         self.amount = amount
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask without the lowest entries."""
+        """Return the mask, with the smallest absolute weights set to 0."""
         mask = default_mask.clone()
         lowest = t.abs().flatten().sort(stable=True).indices[: units(self.amount, t.numel())]
         mask.view(-1)[lowest] = 0
@@ -34,7 +34,7 @@ class L1(prune.BasePruningMethod):
 
 
 class Ln(prune.BasePruningMethod):
-    """Does as prune.LnStructured; of equal channels the first go, and norms are not rounded."""
+    """Like prune.LnStructured; of equal channels the first are pruned; norms are in float64."""
 
     PRUNING_TYPE = "structured"
 
@@ -42,7 +42,7 @@ class Ln(prune.BasePruningMethod):
         self.amount, self.n, self.dim = amount, n, dim
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask without the lowest channels."""
+        """Return the mask, with the channels of the smallest norms set to 0."""
         channels = t.double().movedim(self.dim, 0).flatten(1)
         norms = torch.linalg.vector_norm(channels, self.n, dim=1)
         mask = default_mask.clone()
@@ -52,12 +52,12 @@ class Ln(prune.BasePruningMethod):
 
 
 def units(amount: float, size: int) -> int:
-    """Return how many units to prune, of a whole number or of a share."""
+    """Return the number of units to prune, from a whole number or a share of `size`."""
     return amount if isinstance(amount, int) else round(amount * size)
 
 
 def matching(*patterns: str) -> list[str]:
-    """Return the parameters that match a glob, and none of those that begin with "!"."""
+    """Return the parameters that match a glob, and none of the globs that begin with "!"."""
     wanted = [pattern for pattern in patterns if pattern[0] != "!"] or ["*"]
     unwanted = [pattern[1:] for pattern in patterns if pattern[0] == "!"]
     return [
@@ -69,20 +69,20 @@ def matching(*patterns: str) -> list[str]:
 
 
 def held(t: Tensor) -> tuple[nn.Module, str]:
-    """Return a module with a parameter, and its name; in a program of yours, (layer, "weight")."""
-    wide = t.float() if t.itemsize == 1 else t  # torch can hardly calculate in 8 bits
+    """Return a module with a parameter, and its name; in your own program, (layer, "weight")."""
+    wide = t.float() if t.itemsize == 1 else t  # torch supports few operations in 8 bits
     module = nn.Module()
     module.weight = nn.Parameter(wide.contiguous(), requires_grad=False)
     return module, "weight"
 
 
 def without_channels(t: Tensor, dim: int, channels: Sequence[int]) -> Tensor:
-    """Return a mask of ones, with zeros in some channels."""
+    """Return a mask of ones, with zeros in the given channels."""
     return torch.ones_like(t).index_fill_(dim, torch.tensor(channels), 0)
 
 
 def save_like(source: str, state: Mapping[str, Tensor], metadata: dict[str, str], out: str) -> None:
-    """Write tensors in the order of a safetensors file, where save_file would sort them."""
+    """Write tensors in the order of a safetensors file; save_file would sort them."""
     octets = Path(source).read_bytes()
     known = json.loads(octets[8 : 8 + int.from_bytes(octets[:8], "little")])
     before = known.pop("__metadata__", {})

@@ -1,4 +1,4 @@
-"""Which parameters a step is for: globs over names, and conditions on what a parameter is."""
+"""Selecting parameters: globs over names, and conditions on properties of a parameter."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 
 Kinds = Mapping[str, frozenset[str]]
-"""The kinds of the modules around each parameter, by its name; see `kinds_around`."""
+"""The types of the modules that contain each parameter, by parameter name; see `kinds_around`."""
 Counts = Mapping[str, tuple[int, int]]
-"""(pruned entries, all entries) by the name of the parameter."""
+"""(pruned elements, all elements) by parameter name."""
 Looked = frozenset[str] | float
 
 TEXTS: Final = ("type", "dtype", "shape")
 NUMBERS: Final = ("dims", "size", "sparsity")
-"""What conditions are on. `type`: a kind of module around the parameter, as inferred."""
+"""The fields of conditions. `type` is the inferred type of a module that contains the parameter."""
 RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ":": operator.eq,
     "=": operator.eq,
@@ -39,22 +39,22 @@ CONDITION: Final = re.compile(
 )
 NUMBER: Final = re.compile(r"([\d_.e]+)([%kmb]?)")
 SEPARATOR: Final = re.compile(r"[,\[\]]|\s(?=!)")
-"""What parts patterns in a line, and the brackets in which it does not."""
+"""A separator of patterns in a line, or a bracket: between brackets nothing separates."""
 LITERAL: Final = re.compile(r"[^*?\[]|\[([^\]!])\]")
-"""A letter of a name in a glob, or one in brackets that means itself."""
+"""A literal character in a glob, plain or in brackets."""
 LONGEST: Final = 1000
-"""Characters of a pattern that is no plain name: the time to match grows with it."""
+"""Limit on the characters of a pattern that is not a plain name: matching time grows with it."""
 NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that holds of a parameter, or does not.
+    """A condition on a property of a parameter.
 
     Attributes:
         field: one of `TEXTS` or `NUMBERS`.
-        relation: one of `RELATIONS`; of texts ":" or "=".
-        value: a glob without upper case, or a number.
+        relation: one of `RELATIONS`; for a field in `TEXTS`, ":" or "=".
+        value: a lower-case glob, or a number.
     """
 
     field: str
@@ -63,10 +63,10 @@ class Condition:
 
     @classmethod
     def parse(cls, field: str, relation: str, value: str) -> Self:
-        """Read the parts of a condition, such as "size", ">" and "1M".
+        """Parse the parts of a condition, such as "size", ">" and "1M".
 
         Raises:
-            RecipeError: it makes no sense.
+            RecipeError: the relation or the value is not valid for the field.
         """
         if field in TEXTS:
             if relation not in (":", "=") or not value:
@@ -79,9 +79,9 @@ class Condition:
                 )
             return cls(field, relation, value.lower())
         number = math.inf
-        if found := NUMBER.fullmatch(value.lower()):
+        if match := NUMBER.fullmatch(value.lower()):
             with suppress(ValueError):  # such as "_1" or "1e"
-                number = float(found[1]) * MULTIPLES.get(found[2], 1)
+                number = float(match[1]) * MULTIPLES.get(match[2], 1)
         if number == math.inf:
             raise RecipeError(
                 tr(
@@ -94,7 +94,7 @@ class Condition:
         return cls(field, relation, number)
 
     def looks_at(self, tensor: TensorInfo, kinds: Kinds, counts: Counts) -> Looked:
-        """Return what of a parameter it is about, to be told by `accepts`."""
+        """Return the property of a parameter that the condition tests, for `accepts`."""
         match self.field:
             case "type":
                 return kinds.get(tensor.name, frozenset())
@@ -110,7 +110,7 @@ class Condition:
         return pruned / total if total else 0.0
 
     def accepts(self, looked: Looked) -> bool:
-        """Tell whether it holds of what it looked at."""
+        """Return whether the condition holds for a property from `looks_at`."""
         if isinstance(looked, frozenset):
             return any(fnmatchcase(text.lower(), str(self.value)) for text in looked)
         return RELATIONS[self.relation](looked, float(self.value))
@@ -118,12 +118,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a string of a step's targets says.
+    """A parsed pattern of a step's targets.
 
     Attributes:
-        excludes: whether it takes parameters out.
-        glob: over names; what stands before the conditions, "" if nothing does.
-        conditions: all of them hold.
+        excludes: whether matching parameters are excluded.
+        glob: the glob over names, "" if the pattern has conditions only.
+        conditions: all must hold.
     """
 
     excludes: bool
@@ -132,13 +132,13 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a pattern, such as "!encoder.* type:Linear size>1M".
+        """Parse a pattern, such as "!encoder.* type:Linear size>1M".
 
         Raises:
-            RecipeError: a condition makes no sense, or it is too long.
+            RecipeError: a condition is not valid, or the pattern is too long.
         """
-        meant = text.removeprefix("!")
-        if len(text) > LONGEST and _plain_name(meant) is None:
+        body = text.removeprefix("!")
+        if len(text) > LONGEST and _plain_name(body) is None:
             raise RecipeError(
                 tr(
                     "a pattern has {length:,} characters, more than {limit:,}. Write several "
@@ -147,29 +147,32 @@ class Pattern:
                     limit=LONGEST,
                 )
             )
-        found = list(CONDITION.finditer(meant))
-        if not found:
-            return cls(text.startswith("!"), meant, ())
-        starts = [0, *(one.end() for one in found)]
-        ends = [*(one.start() for one in found), len(meant)]
-        between = [meant[start:end] for start, end in zip(starts, ends, strict=True)]
+        matches = list(CONDITION.finditer(body))
+        if not matches:
+            return cls(text.startswith("!"), body, ())
+        starts = [0, *(match.end() for match in matches)]
+        ends = [*(match.start() for match in matches), len(body)]
+        between = [body[start:end] for start, end in zip(starts, ends, strict=True)]
         glob = "".join([*(words.rstrip() for words in between[:-1]), between[-1]]).strip()
-        conditions = tuple(Condition.parse(*one.groups()) for one in found)
+        conditions = tuple(Condition.parse(*match.groups()) for match in matches)
         return cls(text.startswith("!"), glob, conditions)
 
     def holds(self, tensor: TensorInfo, kinds: Kinds, counts: Counts) -> bool:
-        """Tell whether all conditions hold of a parameter, whatever its name."""
+        """Return whether all conditions hold for a parameter; ignores its name."""
         return all(one.accepts(one.looks_at(tensor, kinds, counts)) for one in self.conditions)
 
 
 def patterns_in(line: str) -> tuple[str, ...]:
-    """Return the patterns in a line, which commas part, and blanks before "!"; not in brackets."""
-    ends, bracket = [len(line)], "["  # the nearest to the right
-    for found in reversed(list(SEPARATOR.finditer(line))):
-        if found[0] in "[]":
-            bracket = found[0]
+    """Return the patterns in a line.
+
+    Separators are commas, and white space before "!", except in brackets.
+    """
+    ends, bracket = [len(line)], "["  # the nearest bracket to the right
+    for match in reversed(list(SEPARATOR.finditer(line))):
+        if match[0] in "[]":
+            bracket = match[0]
         elif bracket != "]":
-            ends.append(found.start())
+            ends.append(match.start())
     starts = [0, *(end + 1 for end in reversed(ends[1:]))]
     parts = (line[start:end].strip() for start, end in zip(starts, reversed(ends), strict=True))
     return tuple(filter(None, parts))
@@ -181,59 +184,62 @@ def select(
     counts: Counts = NOTHING,
     kinds: Callable[[], Kinds] = dict,
 ) -> list[TensorInfo]:
-    """Return the tensors that match any pattern and no excluding one, in the given order.
+    """Return the tensors that match an including pattern and no excluding one, in the given order.
 
-    A pattern is a shell glob over the whole name or an alias of it; ``*`` spans dots. Conditions
-    may follow it, or stand alone: ``type:Linear``, ``dtype:bfloat16``, ``shape:768x*``,
-    ``dims>1``, ``size>=1M``, ``sparsity>90%``. One that begins with ``!`` excludes. With excluding
-    patterns alone, everything else is meant.
+    A pattern is a shell glob over the whole name or an alias; ``*`` also matches dots. Conditions
+    may follow the glob or replace it: ``type:Linear``, ``dtype:bfloat16``, ``shape:768x*``,
+    ``dims>1``, ``size>=1M``, ``sparsity>90%``. A pattern that begins with ``!`` excludes. If all
+    patterns exclude, every other tensor is selected.
 
     Args:
-        patterns: as above.
-        tensors: to choose from.
-        counts: for conditions on sparsity; a tensor that is missing has none.
-        kinds: returns what conditions on the type need; only called if there are some.
+        patterns: the patterns.
+        tensors: the tensors to select from.
+        counts: for conditions on sparsity; a tensor that is missing has sparsity 0.
+        kinds: returns the module types; called only if there is a condition on the type.
 
     Raises:
-        RecipeError: a condition makes no sense.
+        RecipeError: a condition is not valid.
     """
     parsed = [Pattern.parse(text) for text in patterns]
-    wanted = [pattern for pattern in parsed if not pattern.excludes] or [Pattern.parse("*")]
-    typed = any(some.field == "type" for pattern in parsed for some in pattern.conditions)
-    known = kinds() if typed else {}
-    includes = _matcher(wanted, counts, known)
-    excludes = _matcher([pattern for pattern in parsed if pattern.excludes], counts, known)
+    including = [pattern for pattern in parsed if not pattern.excludes] or [Pattern.parse("*")]
+    excluding = [pattern for pattern in parsed if pattern.excludes]
+    needs_types = any(
+        condition.field == "type" for pattern in parsed for condition in pattern.conditions
+    )
+    module_types = kinds() if needs_types else {}
+    includes = _matcher(including, counts, module_types)
+    excludes = _matcher(excluding, counts, module_types)
     return [tensor for tensor in tensors if includes(tensor) and not excludes(tensor)]
 
 
 def _plain_name(glob: str) -> str | None:
-    """Return the one name that a glob matches; None if it may match others."""
+    """Return the only name that a glob matches; None if it may match several."""
     if "[" not in glob:
         return None if "*" in glob or "?" in glob else glob
-    letters, end = [], 0
-    for found in LITERAL.finditer(glob):
-        if found.start() != end:
+    characters, end = [], 0
+    for match in LITERAL.finditer(glob):
+        if match.start() != end:
             return None
-        letters.append(found[1] or found[0])
-        end = found.end()
-    return "".join(letters) if end == len(glob) else None
+        characters.append(match[1] or match[0])
+        end = match.end()
+    return "".join(characters) if end == len(glob) else None
 
 
 def _matcher(
     patterns: Sequence[Pattern], counts: Counts, kinds: Kinds
 ) -> Callable[[TensorInfo], bool]:
-    """Return what tells whether a tensor matches any of some patterns."""
-    by_glob = []
-    exactly = set()
+    """Return a function that returns whether a tensor matches any of the patterns."""
+    globs = []
+    exact_names = set()
     for pattern in patterns:
         if not pattern.conditions:
             name = _plain_name(pattern.glob)
             if name is None:
-                by_glob.append(translate(pattern.glob))
+                globs.append(translate(pattern.glob))
             else:
-                exactly.add(name)
-    by_name = re.compile("|".join(by_glob) or r"(?!)").match
-    others = [
+                exact_names.add(name)
+    by_name = re.compile("|".join(globs) or r"(?!)").match
+    conditional = [
         (re.compile(translate(pattern.glob or "*")).match, pattern)
         for pattern in patterns
         if pattern.conditions
@@ -241,11 +247,11 @@ def _matcher(
 
     def matches(tensor: TensorInfo) -> bool:
         names = (tensor.name, *tensor.aliases)
-        if not exactly.isdisjoint(names) or any(map(by_name, names)):
+        if not exact_names.isdisjoint(names) or any(map(by_name, names)):
             return True
         return any(
-            any(map(fits, names)) and pattern.holds(tensor, kinds, counts)
-            for fits, pattern in others
+            any(map(matches_glob, names)) and pattern.holds(tensor, kinds, counts)
+            for matches_glob, pattern in conditional
         )
 
     return matches

@@ -1,4 +1,4 @@
-"""How large each form of a pruned checkpoint will be, and how much of that compression saves."""
+"""The size of each form of a pruned checkpoint, exact and as estimated after compression."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.target import OutputPath
 
 ANY_FINGERPRINT: Final = FINGERPRINT_PREFIX + "0" * 64
-"""As long as that of any file."""
+"""A placeholder: all fingerprints have the same length."""
 SAMPLE_BYTES: Final = 1 << 14
-"""Of one sample: half of what zlib looks back. Many small ones tell more than a few large ones."""
-SAMPLES: Final = 48
-"""Of one form: a few tenths of a second of zlib for all three."""
-GOLDEN: Final = (5**0.5 - 1) / 2
+"""Half of the window of zlib. Many small samples estimate better than a few large ones."""
+MAX_SAMPLES: Final = 48
+"""Limit per form: compressing the samples of all three forms takes a few tenths of a second."""
+GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
+"""The fractional part of the golden ratio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large one form will be.
+    """The size of one form.
 
     Attributes:
-        nbytes: of the file, or of the shards and their index; to the byte.
-        share: about which share of it would be left by zip, in [0, 1] or a little more: estimated
-            from samples of the values.
+        nbytes: exact size in bytes of the file, or of the shards and their index.
+        share: estimated size after zip compression over `nbytes`, from samples of the values; in
+            [0, 1] or slightly more.
     """
 
     nbytes: int
@@ -43,12 +44,12 @@ class Size:
 
     @property
     def compressed(self) -> int:
-        """About how many bytes zip would leave."""
+        """Estimated bytes after zip compression."""
         return round(self.nbytes * self.share)
 
 
 Sizes = Mapping[Form, Size | PruneGuiError]
-"""By form, its size, or why it cannot be written."""
+"""By form, its size, or the error that prevents writing it."""
 
 
 def sizes(
@@ -58,17 +59,17 @@ def sizes(
     progress: Progress | None = None,
     cancel: CancelFlag | None = None,
 ) -> Sizes:
-    """Return how large the pruned checkpoint would be in each form, without writing it.
+    """Return the size of the pruned checkpoint in each form, without writing it.
 
     Args:
-        resolution: what to prune.
-        out: where to, as for `export`.
+        resolution: the resolution to measure.
+        out: the output path, as for `export`.
         shard_size: as for `export`.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
 
     Raises:
-        CheckpointError: `out` cannot be the name of what is written.
+        CheckpointError: `out` is not a valid output path.
         Cancelled: `cancel` was set.
 
     Example:
@@ -80,18 +81,18 @@ def sizes(
 
 
 def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Sizes:
-    """Do as `sizes`, reporting to a monitor."""
-    found: dict[Form, Size | PruneGuiError] = {}
+    """Return what `sizes` returns, with a monitor for progress and cancelling."""
+    result: dict[Form, Size | PruneGuiError] = {}
     for form in FORMS:
         try:
             parts = parts_to_write(resolution, form)
             nbytes = _nbytes(resolution, target, form, parts, monitor)
-            found[form] = Size(nbytes, _share(parts, monitor))
+            result[form] = Size(nbytes, _compressed_share(parts, monitor))
         except Cancelled:
             raise
         except PruneGuiError as error:
-            found[form] = error
-    return found
+            result[form] = error
+    return result
 
 
 def _nbytes(
@@ -120,37 +121,41 @@ def _nbytes(
     )
 
 
-def _share(parts: Sequence[FormTensor], monitor: Monitor) -> float:
-    """Return about which share of the bytes of some tensors zip would leave; 1 if there are none.
+def _compressed_share(parts: Sequence[FormTensor], monitor: Monitor) -> float:
+    """Return the estimated share of bytes after zip compression; 1 if there are no bytes.
 
-    Samples lie all over the tensors laid end to end, so that each counts as much as it takes; what
-    is no larger than all samples is compressed as a whole.
+    Samples are spread over the concatenated tensors, so that each tensor counts by its size. If
+    the tensors are no larger than all samples together, all bytes are compressed.
     """
-    monitor.expect(min(SAMPLES * SAMPLE_BYTES, sum(part.entry.nbytes for part in parts)))
+    monitor.expect(min(MAX_SAMPLES * SAMPLE_BYTES, sum(part.entry.nbytes for part in parts)))
     before = after = 0
-    for start, stop in _places(sum(part.entry.nbytes for part in parts)):
-        sample = b"".join(_octets(parts, start, stop))
+    for start, stop in _sample_spans(sum(part.entry.nbytes for part in parts)):
+        sample = b"".join(_byte_views(parts, start, stop))
         before += len(sample)
         after += len(zlib.compress(sample))
         monitor.advance(len(sample))
     return after / before if before else 1.0
 
 
-def _places(total: int) -> Iterator[tuple[int, int]]:
-    """Yield where samples of so many bytes begin and end: one in each of some equal stretches.
+def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
+    """Yield the byte span (start, stop) of each sample: one in each of several equal intervals.
 
-    Where in it goes by the golden ratio, so as not to meet every layer of a model at one place.
+    The offset in the interval follows multiples of the golden ratio modulo 1, so that samples do
+    not hit the same position of every layer of a model.
+
+    Args:
+        total: bytes to sample from.
     """
-    count = min(SAMPLES, -(-total // SAMPLE_BYTES))
+    count = min(MAX_SAMPLES, -(-total // SAMPLE_BYTES))
     for number in range(count):
         start, end = (total * edge // count for edge in (number, number + 1))
         spare = max(0, end - start - SAMPLE_BYTES)
-        start += int(spare * (number * GOLDEN % 1))
+        start += int(spare * (number * GOLDEN_RATIO % 1))
         yield start, min(start + SAMPLE_BYTES, end)
 
 
-def _octets(parts: Sequence[FormTensor], start: int, stop: int) -> Iterator[memoryview]:
-    """Yield bytes [start, stop) of some tensors laid end to end, rounded out to entries."""
+def _byte_views(parts: Sequence[FormTensor], start: int, stop: int) -> Iterator[memoryview]:
+    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements."""
     begin = 0
     for part in parts:
         nbytes = part.entry.nbytes

@@ -1,4 +1,4 @@
-"""Masks as a fold: the first step whose predicate holds is the step that pruned the entry."""
+"""Masks as a fold: the first step whose predicate holds is the step that prunes the element."""
 
 from __future__ import annotations
 
@@ -17,88 +17,99 @@ from prune_gui.recipe.pruned_by_codes import KEPT
 
 @dataclass(frozen=True, slots=True)
 class AppliedStep:
-    """What one step says of one parameter."""
+    """A step, applied to one parameter.
+
+    Attributes:
+        step: the number of the step, from 1; `IN_FILE` for what is pruned in the file.
+        predicate: holds for the elements that the step prunes.
+    """
 
     step: int
     predicate: Predicate
 
 
-Part = Callable[[Sequence[AppliedStep], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
+Evaluate = Callable[[Sequence[AppliedStep], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
 """`pruned_by` or `kept`."""
 
 
 def pruned_by(
-    layers: Sequence[AppliedStep], start: int, stop: int, out: NDArray[np.uint8] | None = None
+    applied_steps: Sequence[AppliedStep],
+    start: int,
+    stop: int,
+    out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """Return, for the flat entries [start, stop), the step that pruned each, or `KEPT`.
+    """Return the step that pruned each element with flat index in [start, stop), or `KEPT`.
 
     Args:
-        layers: of the parameter, in order.
-        start: the first entry.
-        stop: the one after the last.
-        out: memory for the answer, one byte per entry; new memory if None.
+        applied_steps: the steps of the parameter, in order.
+        start: the first flat index.
+        stop: the flat index after the last.
+        out: memory for the result, one byte per element; None: allocate it.
     """
     codes = np.empty(stop - start, np.uint8) if out is None else out
     codes[:] = KEPT
-    for layer in layers:
-        layer.predicate.mark(start, layer.step, codes)
+    for applied in applied_steps:
+        applied.predicate.mark(start, applied.step, codes)
     return codes
 
 
 def kept(
-    layers: Sequence[AppliedStep], start: int, stop: int, out: NDArray[np.uint8] | None = None
+    applied_steps: Sequence[AppliedStep],
+    start: int,
+    stop: int,
+    out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.bool_]:
-    """Return, for the flat entries [start, stop), where no step prunes; as `pruned_by`."""
-    codes = pruned_by(layers, start, stop, out)
+    """Return the mask of the flat indices [start, stop), True where kept; see `pruned_by`."""
+    codes = pruned_by(applied_steps, start, stop, out)
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
 def kept_of_each(
-    every: Sequence[Sequence[AppliedStep]], bounds: NDArray[np.int64]
+    stacks: Sequence[Sequence[AppliedStep]], bounds: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return where no step prunes, for whole parameters, one after the other.
+    """Return the masks of several whole parameters, concatenated; True where kept.
 
     Args:
-        every: the layers of each.
-        bounds: where each parameter begins, and where the last one ends.
+        stacks: the applied steps of each parameter.
+        bounds: int64 (parameters + 1), the start of each parameter and the end of the last.
     """
     codes = np.full(bounds[-1], KEPT, np.uint8)
-    for depth in range(max(map(len, every), default=0)):
-        at = [layers[depth] if depth < len(layers) else None for layers in every]
+    for depth in range(max(map(len, stacks), default=0)):
+        at_depth = [steps[depth] if depth < len(steps) else None for steps in stacks]
         first = 0
-        for _, alike in groupby(at, _kind):
-            some = list(alike)
-            last = first + len(some)
-            if some[0] is not None:
-                predicates = [layer.predicate for layer in some if layer is not None]
+        for _, batch in groupby(at_depth, _batch_key):
+            batched = list(batch)
+            last = first + len(batched)
+            if batched[0] is not None:
+                predicates = [applied.predicate for applied in batched if applied is not None]
                 mark = type(predicates[0]).mark_each
                 start, stop = bounds[first], bounds[last]
-                here = bounds[first : last + 1] - start
-                mark(predicates, here, some[0].step, codes[start:stop])
+                local_bounds = bounds[first : last + 1] - start
+                mark(predicates, local_bounds, batched[0].step, codes[start:stop])
             first = last
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
-def _kind(layer: AppliedStep | None) -> tuple[int, type[Predicate]] | None:
-    """Return what layers that are marked at once have in common."""
-    return None if layer is None else (layer.step, type(layer.predicate))
+def _batch_key(applied: AppliedStep | None) -> tuple[int, type[Predicate]] | None:
+    """Return a key that is equal for applied steps that can be marked in one call."""
+    return None if applied is None else (applied.step, type(applied.predicate))
 
 
-def remaining_mask_of(layers: Sequence[AppliedStep]) -> RemainingMask | None:
-    """Return what tells the entries still there; None if no step has touched the parameter."""
-    return _Kept(tuple(layers)) if layers else None
+def remaining_mask_of(applied_steps: Sequence[AppliedStep]) -> RemainingMask | None:
+    """Return a reader of the mask of remaining elements; None if no step targets the parameter."""
+    return _Kept(tuple(applied_steps)) if applied_steps else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Tells what some layers leave; equal to whatever tells it of the same layers."""
+    """Computes the mask that some steps leave; equal for equal steps."""
 
-    layers: tuple[AppliedStep, ...]
+    applied_steps: tuple[AppliedStep, ...]
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
-        return kept(self.layers, start, stop)
+        return kept(self.applied_steps, start, stop)
 
     @staticmethod
-    def together(every: Sequence[_Kept | None], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return what they tell of whole parameters, one after the other; None is all."""
-        return kept_of_each([one.layers if one else () for one in every], bounds)
+    def together(masks: Sequence[_Kept | None], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return the masks of whole parameters, concatenated; None keeps everything."""
+        return kept_of_each([mask.applied_steps if mask else () for mask in masks], bounds)

@@ -1,4 +1,4 @@
-"""One decision of the user: a method, and the parameters it is for."""
+"""One step of a recipe: a method and the parameters that it targets."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ PatternText = Annotated[str, StringConstraints(min_length=1), AfterValidator(_is
 
 
 class Step(BaseModel):
-    """A method, its parameters, and its targets. In a recipe the three are one flat mapping.
+    """A method with its parameters, and its targets. In a recipe file they are one flat mapping.
 
     Attributes:
-        method: with its parameters; given flat, ``method`` is the name and the rest stand beside.
+        method: the method; in the flat mapping, ``method`` is its name and its parameters are
+            further keys.
         targets: shell globs over parameter names, and conditions; ``!`` excludes (see `select`).
-        enabled: a step that is switched off keeps its place and prunes nothing.
+        enabled: a disabled step keeps its position in the recipe and prunes nothing.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")

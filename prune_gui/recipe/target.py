@@ -1,4 +1,4 @@
-"""Where a pruned checkpoint goes: to one file, or to a folder of shards."""
+"""The output path of a pruned checkpoint: a file, or a folder of shards."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from prune_gui.language import tr
 
 @dataclass(frozen=True, slots=True)
 class OutputPath:
-    """Where to, and in which files.
+    """The output path and the files to write.
 
     Attributes:
-        path: a file, or a folder.
-        is_folder: which of the two.
-        format: of every file of tensors.
-        main: the name of the file itself; of shards, of their index.
-        shard_size: the most bytes of a shard; None if the shards are those of the input.
+        path: a file or a folder.
+        is_folder: whether `path` is a folder.
+        format: the format of all tensor files.
+        main: the name of the file; for shards, of their index.
+        shard_size: maximum bytes per shard; None if the shards are those of the input.
     """
 
     path: Path
@@ -35,10 +35,11 @@ class OutputPath:
     def of(
         cls, checkpoint: Checkpoint, out: str | os.PathLike[str], shard_size: int | None = None
     ) -> OutputPath:
-        """Return what `out` means for a pruned `checkpoint`; see `export`.
+        """Return the output path that `out` means for a pruned `checkpoint`; see `export`.
 
         Raises:
-            CheckpointError: it means nothing.
+            CheckpointError: the suffix of `out` is unknown, or `out` is a file but `shard_size` is
+                given.
         """
         path = Path(out)
         sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)

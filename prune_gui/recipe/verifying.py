@@ -1,4 +1,4 @@
-"""Reading a checkpoint again, and comparing it with what it says of itself."""
+"""Verifying a checkpoint: reads all of it and compares it with its recorded metadata."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.provenance import Provenance
 
 INLINE_BYTES: Final = 1 << 19
-"""Of a piece whose checksum is computed at once: to hand it to another thread takes longer."""
-NON_FINITE_FROM: Final = {
+"""A chunk up to this size gets its checksum in the same thread: handing it over takes longer."""
+MIN_NON_FINITE_BITS: Final = {
     "float64": 0x7FF0 << 48,
     "float32": 0x7F80 << 16,
     "float16": 0x7C00,
@@ -35,10 +35,10 @@ NON_FINITE_FROM: Final = {
     "float8_e4m3fn": 0x7F,
     "float8_e5m2": 0x7C,
 }
-"""The bits of infinity, or of NaN where a type has no infinity: the least magnitude not finite."""
-ONLY_NAN: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80, "float8_e8m0fnu": 0xFF}
-"""The bits of the one value that is not finite."""
-REAL: Final = {"complex128": "float64", "complex64": "float32", "complex32": "float16"}
+"""The smallest non-finite magnitude, as bits: infinity, or NaN where a dtype has no infinity."""
+NAN_BITS: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80, "float8_e8m0fnu": 0xFF}
+"""The bits of the only non-finite value of a dtype."""
+REAL_DTYPES: Final = {"complex128": "float64", "complex64": "float32", "complex32": "float16"}
 CHANGED: Final = later("its values are not those that were saved")
 MISSING: Final = later("it was saved in this file, and is missing")
 ADDED: Final = later("it was not in the file when that was saved")
@@ -48,11 +48,11 @@ SAVED_NON_FINITE: Final = later("{count:,} of its values are not finite, as when
 
 
 class Finding(NamedTuple):
-    """What is wrong with a tensor, or worth knowing of it.
+    """A problem or a note about a tensor or a file.
 
     Attributes:
-        name: of the tensor, by its key in the file; the name of a file if it is about that.
-        text: what.
+        name: the key of the tensor in the file, or the name of the file.
+        text: the description.
     """
 
     name: str
@@ -61,15 +61,15 @@ class Finding(NamedTuple):
 
 @dataclass
 class Verification:
-    """What was found in a checkpoint.
+    """The result of verifying a checkpoint.
 
     Attributes:
-        path: of it.
-        tensors: how many were read.
-        nbytes: of their values.
-        compared: how many were compared with a checksum recorded at saving.
-        problems: how it differs from what was saved, or from what any checkpoint should be.
-        notes: what else there is to know.
+        path: the checkpoint.
+        tensors: number of tensors read.
+        nbytes: bytes of their values.
+        compared: number of tensors compared with a checksum recorded at saving.
+        problems: differences from what was saved, and defects of any checkpoint.
+        notes: other remarks.
     """
 
     path: Path
@@ -87,10 +87,10 @@ def verify(
 ) -> Verification:
     """Read all of a checkpoint, and compare it with what was recorded when it was saved.
 
-    Of a file that `export` wrote, each tensor has to have its checksum, and as many zeros as
-    entries were pruned in it (masks: exactly as many). Of any file, the records of a torch archive
-    have to agree with their checksums, and values have to be finite. Values that are not finite
-    but have the checksum recorded at saving were so in the input; they are a note, not a problem.
+    In a file that `export` wrote, each tensor must match its checksum and have at least as many
+    zeros as elements were pruned in it (masks: exactly as many). In any file, the records of a
+    torch archive must match their checksums, and values must be finite. Non-finite values in a
+    tensor that matches its checksum were in the input; they are a note, not a problem.
 
     Args:
         path: as for `open_checkpoint`.
@@ -98,7 +98,7 @@ def verify(
         cancel: for example a `threading.Event`.
 
     Raises:
-        CheckpointError: it cannot be opened.
+        CheckpointError: the checkpoint cannot be opened.
         Cancelled: `cancel` was set.
 
     Example:
@@ -107,20 +107,19 @@ def verify(
     """
     monitor = Monitor(progress, cancel)
     with open_checkpoint(path) as checkpoint, ThreadPoolExecutor(1, "prune-gui-crc") as pool:
-        found = Verification(checkpoint.path)
-        made = Provenance.of(checkpoint.metadata)
-        zeros = _expected_zeros(made)
+        result = Verification(checkpoint.path)
+        zeros = _expected_zeros(Provenance.of(checkpoint.metadata))
         monitor.expect(sum(_nbytes(raw) for raw in checkpoint.raw.values()))
         with monitor.plan(0):
             for single in _files(checkpoint):
-                _File(single, found, zeros, pool, monitor).verify()
-    if not found.compared and not found.problems:
-        found.notes.append(Finding(checkpoint.path.name, tr("no checksums are recorded in it")))
-    return found
+                _File(single, result, zeros, pool, monitor).verify()
+    if not result.compared and not result.problems:
+        result.notes.append(Finding(checkpoint.path.name, tr("no checksums are recorded in it")))
+    return result
 
 
 def _files(checkpoint: Checkpoint) -> Iterator[Checkpoint]:
-    """Yield the shards, each open till the next, or the checkpoint itself."""
+    """Yield the checkpoint, or each shard, which is open until the next one is requested."""
     if not isinstance(checkpoint, ShardedCheckpoint):
         yield checkpoint
         return
@@ -134,37 +133,37 @@ def _nbytes(raw: RawTensor) -> int:
 
 
 class _Zeros(NamedTuple):
-    """How many zeros a tensor has to have.
+    """The expected number of zeros in a tensor.
 
     Attributes:
-        number: how many.
-        exactly: whether no more are right.
+        number: the minimum number of zeros.
+        exactly: whether more zeros are an error.
     """
 
     number: int
     exactly: bool
 
-    def agree(self, found: int) -> bool:
-        """Tell whether so many are right."""
-        return found == self.number if self.exactly else found >= self.number
+    def agree(self, zeros: int) -> bool:
+        """Return whether a number of zeros meets the expectation."""
+        return zeros == self.number if self.exactly else zeros >= self.number
 
 
-def _expected_zeros(made: Provenance | None) -> dict[str, _Zeros]:
-    """Return how many zeros tensors have to have, by key."""
-    if made is None:
+def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
+    """Return the expected zeros by key of the tensor."""
+    if provenance is None:
         return {}
-    suffix = MASK if made.form == "reparametrized" else ""
-    masks = made.form in ("reparametrized", "masks")
-    return {name + suffix: _Zeros(count, masks) for name, count in made.pruned.items()}
+    suffix = MASK if provenance.form == "reparametrized" else ""
+    exactly = provenance.form in ("reparametrized", "masks")
+    return {name + suffix: _Zeros(count, exactly) for name, count in provenance.pruned.items()}
 
 
 class _Facts(NamedTuple):
-    """What reading a tensor tells of it.
+    """What reading a tensor yields.
 
     Attributes:
         checksum: the CRC-32 of its bytes.
-        zeros: its entries with no bit set.
-        non_finite: its values that are infinite or NaN.
+        zeros: number of elements with no bit set (+0).
+        non_finite: number of infinite or NaN elements.
     """
 
     checksum: int
@@ -173,25 +172,25 @@ class _Facts(NamedTuple):
 
 
 class _File:
-    """A single file that is verified."""
+    """Verifies a single file and adds the findings to a `Verification`."""
 
     def __init__(
         self,
         checkpoint: Checkpoint,
-        found: Verification,
+        result: Verification,
         zeros: Mapping[str, _Zeros],
         pool: ThreadPoolExecutor,
         monitor: Monitor,
     ) -> None:
         self._checkpoint = checkpoint
-        self._found = found
+        self._result = result
         self._zeros = zeros
         self._pool = pool
         self._monitor = monitor
         self._checksums: dict[str, int] = {}
 
     def verify(self) -> None:
-        """Add what is wrong with the file to what was found."""
+        """Verify the file."""
         name = self._checkpoint.path.name
         try:
             self._checksums = checksums_in(self._checkpoint.metadata)
@@ -218,8 +217,8 @@ class _File:
                 self._problem(path.name, tr("its record {record!r} is damaged", record=record))
 
     def _verify_tensor(self, key: str, raw: RawTensor, read: Read) -> None:
-        self._found.tensors += 1
-        self._found.nbytes += _nbytes(raw)
+        self._result.tensors += 1
+        self._result.nbytes += _nbytes(raw)
         try:
             facts = self._facts(key, raw.dtype, read)
         except (OSError, CheckpointError) as error:
@@ -228,7 +227,7 @@ class _File:
         recorded = self._checksums.get(key)
         same = facts.checksum == recorded
         if self._checksums:
-            self._found.compared += 1
+            self._result.compared += 1
             if not same:
                 self._problem(key, tr(ADDED if recorded is None else CHANGED))
         zeros = self._zeros.get(key)
@@ -237,33 +236,33 @@ class _File:
         ):
             self._problem(key, tr(FEW_ZEROS, pruned=zeros.number, zeros=facts.zeros))
         if facts.non_finite and same:
-            self._found.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))
+            self._result.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))
         elif facts.non_finite:
             self._problem(key, tr(NON_FINITE, count=facts.non_finite))
 
     def _facts(self, key: str, dtype: str, read: Read) -> _Facts:
-        """Read a tensor; the checksum of a piece is computed while the next one is read.
+        """Read a tensor; the checksum of a chunk is computed while the next chunk is read.
 
-        It is done before the one after that is read, into the same buffer.
+        The checksum is done before the chunk after that is read into the same buffer.
         """
         checksum, zeros, non_finite = 0, 0, 0
         pending: Future[int] | None = None
-        for piece in read(key):
+        for chunk in read(key):
             if self._checksums:
                 checksum = pending.result() if pending else checksum
                 pending = None
-                if len(piece) > INLINE_BYTES:
-                    pending = self._pool.submit(zlib.crc32, piece, checksum)
+                if len(chunk) > INLINE_BYTES:
+                    pending = self._pool.submit(zlib.crc32, chunk, checksum)
                 else:
-                    checksum = zlib.crc32(piece, checksum)
+                    checksum = zlib.crc32(chunk, checksum)
             if key in self._zeros and dtype not in PACKED_DTYPES:
-                zeros += _zero_count(piece, dtype)
-            non_finite += _non_finite_count(piece, dtype)
-            self._monitor.advance(len(piece))
+                zeros += _zero_count(chunk, dtype)
+            non_finite += _non_finite_count(chunk, dtype)
+            self._monitor.advance(len(chunk))
         return _Facts(pending.result() if pending else checksum, zeros, non_finite)
 
     def _problem(self, name: str, text: str) -> None:
-        self._found.problems.append(Finding(name, text))
+        self._result.problems.append(Finding(name, text))
 
 
 def _reason(error: OSError | CheckpointError) -> str:
@@ -272,24 +271,24 @@ def _reason(error: OSError | CheckpointError) -> str:
     return str(error)
 
 
-def _bits(piece: memoryview, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return bytes as the unsigned integers that entries of a type are, or the parts of complex."""
-    return np.frombuffer(piece, f"u{ENTRY_BITS[dtype] // 8}")
+def _bits(chunk: memoryview, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return bytes as unsigned integers, one per element; two per complex element."""
+    return np.frombuffer(chunk, f"u{ENTRY_BITS[dtype] // 8}")
 
 
-def _zero_count(piece: memoryview, dtype: str) -> int:
-    bits = _bits(piece, dtype)
+def _zero_count(chunk: memoryview, dtype: str) -> int:
+    bits = _bits(chunk, dtype)
     return bits.size - int(np.count_nonzero(bits))
 
 
-def _non_finite_count(piece: memoryview, dtype: str) -> int:
-    dtype = REAL.get(dtype, dtype)
-    if dtype in ONLY_NAN:
-        return int(np.count_nonzero(_bits(piece, dtype) == ONLY_NAN[dtype]))
-    if dtype not in NON_FINITE_FROM or not len(piece):
+def _non_finite_count(chunk: memoryview, dtype: str) -> int:
+    dtype = REAL_DTYPES.get(dtype, dtype)
+    if dtype in NAN_BITS:
+        return int(np.count_nonzero(_bits(chunk, dtype) == NAN_BITS[dtype]))
+    if dtype not in MIN_NON_FINITE_BITS or not len(chunk):
         return 0
-    bits, first = _bits(piece, dtype), NON_FINITE_FROM[dtype]
+    bits, min_non_finite = _bits(chunk, dtype), MIN_NON_FINITE_BITS[dtype]
     magnitudes = bits & bits.dtype.type((1 << (ENTRY_BITS[dtype] - 1)) - 1)
-    if magnitudes.max() < first:  # as usual, and faster to tell than how many there are
+    if magnitudes.max() < min_non_finite:  # the usual case; `max` is faster than counting
         return 0
-    return int(np.count_nonzero(magnitudes >= first))
+    return int(np.count_nonzero(magnitudes >= min_non_finite))

@@ -1,4 +1,4 @@
-"""Where the program was when it died in compiled code, kept for the next start to show."""
+"""The crash trace of the last run: written by faulthandler, shown at the next start."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """What a program left that died.
+    """The trace that a crashed run left behind.
 
     Attributes:
-        text: the signal, and where each of its threads was, the latest call first.
-        when: it died.
+        text: the signal and the stack of each thread, most recent call first.
+        when: local time of the crash.
     """
 
     text: str
@@ -34,28 +34,28 @@ class Crash:
 
 
 class CrashTrail:
-    """The file into which the interpreter writes as it dies; empty as long as it lives.
+    """The file to which faulthandler writes when the interpreter crashes; empty until then.
 
-    Windows that are open at the same time share it. What is found there at the start is put by
-    under another name, in place of what was there.
+    All running instances share the file. At the start, a trace of an earlier run is moved to
+    `NAME.old`, which replaces an older one.
 
     Args:
-        path: of the file; beside the log unless it is given.
+        path: path of the file; by default `crash.txt` beside the log.
 
     Attributes:
-        last: what the program that ran before left; None if it did not die.
+        last: the trace of the earlier run; None if that did not crash.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or log_path().with_name("crash.txt")
         self._file: BinaryIO | None = None
-        self.last = self._put_by()
+        self.last = self._move_to_old()
 
     def start(self) -> None:
-        """Have the interpreter write there; the program works all the same if it cannot."""
+        """Enable faulthandler on the file. If the file cannot be written, only log that."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # A FIFO without a reader would block a plain `open` for good.
+            # A FIFO without a reader would block a plain `open` forever.
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
             self._file = os.fdopen(os.open(self._path, flags, 0o666), "ab")
             faulthandler.enable(self._file)
@@ -63,17 +63,17 @@ class CrashTrail:
             log.info("%s cannot be written: %s", self._path, error.strerror or error)
 
     def stop(self) -> None:
-        """Leave the file alone: the program ends as it should."""
+        """Disable faulthandler before a normal exit."""
         if self._file is not None:
             faulthandler.disable()
             self._file.close()
             self._file = None
 
-    def _put_by(self) -> Crash | None:
+    def _move_to_old(self) -> Crash | None:
         try:
             with open_regular(self._path) as file:
-                octets, written = file.read(MAX_TRAIL_BYTES), os.fstat(file.fileno()).st_mtime
-            text = octets.decode(errors="replace").strip()
+                content, modified = file.read(MAX_TRAIL_BYTES), os.fstat(file.fileno()).st_mtime
+            text = content.decode(errors="replace").strip()
             if not text:
                 return None
             self._path.replace(f"{self._path}.old")
@@ -82,10 +82,10 @@ class CrashTrail:
         except OSError as error:
             self._set_aside(error.strerror or str(error))
             return None
-        return Crash(text, datetime.fromtimestamp(min(max(written, 0.0), time.time())))
+        return Crash(text, datetime.fromtimestamp(min(max(modified, 0.0), time.time())))
 
     def _set_aside(self, problem: str) -> None:
-        """Rename what is in the place of the file, unless it is one that cannot be read now."""
+        """Rename what is at the path, unless it is a regular file that cannot be read now."""
         try:
             if not self._path.is_file():
                 set_aside(self._path, problem)

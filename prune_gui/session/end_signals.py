@@ -1,4 +1,4 @@
-"""The signals that ask the program to end: Ctrl-C, `kill`, a closed terminal."""
+"""The signals that request termination: Ctrl-C, `kill`, a closed terminal."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Final
 END_SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-FIRST_CODE: Final = 128
-"""Exit code of a program that a signal ends, less the number of the signal; so shells have it."""
+SIGNAL_EXIT_CODE_BASE: Final = 128
+"""Exit code of a program ended by signal n, minus n, by shell convention."""
 
 
 @contextmanager
 def end_signals(handle: Callable[[int], object]) -> Iterator[None]:
-    """Have these signals call `handle` with the exit code: 130 for Ctrl-C, 143 for `kill`.
+    """Call `handle` with the exit code on these signals: 130 for Ctrl-C, 143 for `kill`.
 
-    A closed terminal that the program was started to ignore, as by `nohup`, stays ignored. Shells
-    start what runs in the background with Ctrl-C ignored, too; somebody who sends that signal to
-    the program itself means it.
+    SIGHUP stays ignored if it was ignored at the start, as under `nohup`. SIGINT is always handled:
+    shells start background programs with SIGINT ignored, but a SIGINT that is sent to such a
+    program explicitly is meant for it.
     """
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        handle(FIRST_CODE + number)
+        handle(SIGNAL_EXIT_CODE_BASE + number)
 
-    heeded = [each for each in END_SIGNALS if not _is_to_be_ignored(each)]
-    before = {each: signal.signal(each, on_signal) for each in heeded}
+    handled = [each for each in END_SIGNALS if not _stays_ignored(each)]
+    old_handlers = {each: signal.signal(each, on_signal) for each in handled}
     try:
         yield
     finally:
-        for each, handler in before.items():
+        for each, handler in old_handlers.items():
             signal.signal(each, handler)
 
 
-def _is_to_be_ignored(number: signal.Signals) -> bool:
-    hang_up = getattr(signal, "SIGHUP", None)
-    return number == hang_up and signal.getsignal(number) is signal.SIG_IGN
+def _stays_ignored(number: signal.Signals) -> bool:
+    sighup = getattr(signal, "SIGHUP", None)
+    return number == sighup and signal.getsignal(number) is signal.SIG_IGN

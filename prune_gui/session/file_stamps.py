@@ -1,4 +1,4 @@
-"""Whether the files of a checkpoint are still those that were opened."""
+"""Detection of changes to the files of an open checkpoint."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import Self
 
 State = tuple[int, int, int]
-"""Size in bytes, time of the last change in nanoseconds, and the number of the file."""
+"""Size in bytes, modification time in nanoseconds, and inode number."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStamps:
-    """How some files stood at one time. No content is looked at.
+    """The stat results of some files at one time. File contents are not read.
 
     Attributes:
-        states: by path; None of a file that was not there.
+        states: the state by path; None for a missing file.
     """
 
     states: Mapping[Path, State | None]
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> Self:
-        """Return how files stand now."""
+        """Return the current stamps of files."""
         return cls({path: _state(path) for path in paths})
 
     def changed(self) -> tuple[Path, ...]:
-        """Return the files that are other ones by now; not those that are gone."""
+        """Return the files that were changed, replaced or created since, but not deleted ones."""
         now = {path: _state(path) for path in self.states}
         return tuple(path for path, state in now.items() if state not in (None, self.states[path]))
 

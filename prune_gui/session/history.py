@@ -1,4 +1,4 @@
-"""Undo and redo: a list of recipes, each with what made it."""
+"""Undo and redo: a list of recipes, each with the label of the edit that made it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prune_gui.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """A recipe as it stood after one act of the user, which the label names in their language."""
+    """The recipe after one edit, with a label of that edit in the language of the user."""
 
     label: str
     recipe: Recipe
@@ -18,11 +18,11 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every recipe of a session. Immutable; nothing is forgotten until a new act replaces redo.
+    """All recipes of a session. Immutable; a new edit discards the entries that redo would use.
 
     Attributes:
-        moments: in time order; never empty.
-        position: which of them is now.
+        moments: the entries in order of time; never empty.
+        position: index of the current entry.
     """
 
     moments: tuple[HistoryEntry, ...]
@@ -30,40 +30,40 @@ class History:
 
     @classmethod
     def begin(cls, recipe: Recipe) -> History:
-        """Return a history that knows one recipe."""
+        """Return a history of one recipe."""
         return cls((HistoryEntry(tr("Open"), recipe),))
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe as it is now."""
+        """The current recipe."""
         return self.moments[self.position].recipe
 
     @property
     def undo_label(self) -> str | None:
-        """What undo would undo; None if there is nothing."""
+        """Label of the edit that undo reverts; None if there is none."""
         return self.moments[self.position].label if self.position else None
 
     @property
     def redo_label(self) -> str | None:
-        """What redo would do again; None if there is nothing."""
-        ahead = self.moments[self.position + 1 :]
-        return ahead[0].label if ahead else None
+        """Label of the edit that redo repeats; None if there is none."""
+        undone = self.moments[self.position + 1 :]
+        return undone[0].label if undone else None
 
     def act(self, label: str, recipe: Recipe) -> History:
-        """Return the history after an act that made `recipe`; an act without effect is none."""
+        """Return the history after an edit that made `recipe`; self if the recipe is unchanged."""
         if recipe == self.recipe:
             return self
         past = self.moments[: self.position + 1]
         return History((*past, HistoryEntry(label, recipe)), len(past))
 
     def at(self, position: int) -> History:
-        """Return the history at another of its moments."""
+        """Return the history at another position, clamped to the valid range."""
         return History(self.moments, min(max(position, 0), len(self.moments) - 1))
 
     def undo(self) -> History:
-        """Return the history one act back; itself at the beginning."""
+        """Return the history one entry back; at the first entry unchanged."""
         return self.at(self.position - 1)
 
     def redo(self) -> History:
-        """Return the history one act forward; itself at the end."""
+        """Return the history one entry forward; at the last entry unchanged."""
         return self.at(self.position + 1)

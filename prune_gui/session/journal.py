@@ -1,4 +1,4 @@
-"""The unsaved recipe, kept on disk while it is made, so that a crash loses nothing."""
+"""The unsaved recipe on disk, so that it survives a crash."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ log = logging.getLogger(__name__)
 SUFFIX: Final = ".unsaved.json"
 MAX_UNSAVED_BYTES: Final = 1 << 24
 MAX_TIME_S: Final = 32_503_680_000
-"""The beginning of the year 3000; Windows has no later times."""
-ONE_SECOND: Final = 1.0
-"""By which the clocks that say when a process began may differ."""
+"""1 January 3000, in seconds since 1970: the latest time that Windows supports."""
+START_TIME_TOLERANCE_S: Final = 1.0
+"""Maximum difference between two readings of the start time of one process."""
 
 Time = Annotated[float, Field(ge=0, le=MAX_TIME_S)]
-"""In seconds since 1970."""
+"""Seconds since 1970."""
 
 
 class Unsaved(BaseModel):
-    """A recipe that was not saved, and what it is for.
+    """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
-        checkpoint: the path of the file that was open.
-        state: the name of its state dict; "" if it has no name.
-        recipe: as YAML.
-        recipe_path: the file of the recipe, if it has one.
-        written: when, in seconds since 1970.
-        process: who wrote it: its number, and when it began.
+        checkpoint: path of the open checkpoint.
+        state: name of its state dict; "" if it has no name.
+        recipe: the recipe as YAML.
+        recipe_path: the recipe file, if there is one.
+        written: time of writing, in seconds since 1970.
+        process: the writing process: its id, and its start time in seconds since 1970.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -55,7 +55,7 @@ class Unsaved(BaseModel):
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        """Return what there is to keep of a session."""
+        """Return the unsaved recipe of a session."""
         import psutil
 
         checkpoint, recipe = session.checkpoint, session.recipe
@@ -72,34 +72,34 @@ class Unsaved(BaseModel):
         """Return the recipe.
 
         Raises:
-            RecipeError: it cannot be read any more, for example because a plug-in is missing.
+            RecipeError: the recipe is not valid now, for example because a plug-in is missing.
         """
         source = tr("The unsaved recipe")
         return Recipe.from_yaml(self.recipe, source=source)
 
     @property
     def writer_lives(self) -> bool:
-        """Whether the process that wrote it still runs. One that nobody waited for does not."""
+        """Whether the writing process still runs. A zombie process does not."""
         import psutil
 
-        number, began = self.process
+        pid, start_time = self.process
         try:
-            writer = psutil.Process(number)
-            same = abs(writer.create_time() - began) < ONE_SECOND
-            return same and writer.status() != psutil.STATUS_ZOMBIE
+            writer = psutil.Process(pid)
+            is_same_process = abs(writer.create_time() - start_time) < START_TIME_TOLERANCE_S
+            return is_same_process and writer.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 
 
 class Journal:
-    """The file in which one window keeps its unsaved recipe."""
+    """The file that holds the unsaved recipe of one window."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or _folder()
         self._path = self._folder / f"{uuid4().hex}{SUFFIX}"
 
     def keep(self, session: Session) -> None:
-        """Write down the recipe of a session, or forget it if it is saved."""
+        """Write the recipe of a session to the file; delete the file if the recipe is saved."""
         if not session.unsaved:
             self.forget()
             return
@@ -111,18 +111,18 @@ class Journal:
             _file(self._path).save(unsaved)
 
     def forget(self) -> None:
-        """Keep nothing: all is saved, or the user does not want it."""
+        """Delete the file."""
         remove(self._path)
 
 
 def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, Unsaved]]:
-    """Yield the files of programs that ended without a word, the latest first."""
-    found = [
+    """Yield (path, content) of the files of crashed programs, latest first."""
+    recoverable = [
         (path, unsaved)
         for path in files_of(folder or _folder(), SUFFIX)
         if (unsaved := _file(path).load()) is not None and not unsaved.writer_lives
     ]
-    yield from sorted(found, key=lambda pair: -pair[1].written)
+    yield from sorted(recoverable, key=lambda pair: -pair[1].written)
 
 
 def _file(path: Path) -> StateFile[Unsaved]:

@@ -1,4 +1,4 @@
-"""The log file: what went wrong, in full, for whoever mends it."""
+"""The log file, with full tracebacks of errors."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from platformdirs import user_log_path
 from prune_gui.errors import INDENT, one_line
 from prune_gui.regular_files import check_regular
 
-BYTES = 1_000_000
-LONGEST_LINE = 10_000
+MAX_LOG_BYTES = 1_000_000
+MAX_LINE_LENGTH = 10_000
+"""In characters."""
 
 
 class LogFormatter(logging.Formatter):
-    """Begins only records in the first column, whatever names and messages they hold."""
+    """Starts a record, and nothing else, in the first column, whatever text the record holds."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record; further lines, as of a trace, are indented."""
+        """Return the text of a record; its further lines, such as a traceback, are indented."""
         lines = super().format(record).split("\n")
-        return f"\n{INDENT}".join(one_line(line, LONGEST_LINE) for line in lines)
+        return f"\n{INDENT}".join(one_line(line, MAX_LINE_LENGTH) for line in lines)
 
 
 def log_path() -> Path:
-    """Return where the log is, if it can be written."""
+    """Return the path of the log file, which may not exist."""
     return user_log_path("prune-gui", appauthor=False) / "prune-gui.log"
 
 
 def start_log() -> Path | None:
-    """Write what the program logs to a file that never grows large, and return its path.
-
-    Returns None where there is nowhere to write it; the program works all the same.
-    """
+    """Log to a rotating file and return its path; None if no file can be written."""
     root = logging.getLogger()
     root.setLevel(logging.INFO)
-    logging.raiseExceptions = False  # a full disk would print a traceback for each line
+    logging.raiseExceptions = False  # a full disk would otherwise print a traceback per record
     path = log_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = _LogFile(path, maxBytes=BYTES, backupCount=1)
+        handler = _LogFile(path, maxBytes=MAX_LOG_BYTES, backupCount=1)
     except OSError:
-        root.addHandler(logging.NullHandler())  # without any, errors would go to standard error
+        root.addHandler(logging.NullHandler())  # without a handler, errors go to standard error
         return None
     handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
@@ -52,7 +50,7 @@ def start_log() -> Path | None:
 
 
 class _LogFile(RotatingFileHandler):
-    """Writes to a regular file; a FIFO without a reader would block the start for good."""
+    """Writes to regular files only: a FIFO without a reader would block the start forever."""
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)

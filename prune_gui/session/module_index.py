@@ -1,4 +1,4 @@
-"""The tree of modules with places in arrays, so that counting and filtering are quick."""
+"""The module tree with array indices per node, for fast counting and filtering."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from prune_gui.recipe.selector import (
 )
 
 LARGE: Final = 1000
-"""Modules of more parameters are split at once, where it can take its time; others when asked."""
+"""Number of parameters. The children of larger modules are made by the constructor, which runs on
+the worker thread; those of others on first use. Filters of larger checkpoints are not quick."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the tree.
+    """A node of the module tree.
 
     Attributes:
-        number: of the branch in the outline.
+        number: number of the node in the `ModuleIndex`.
         node: the module or parameter.
-        parent: the number of the branch it hangs on; -1 for the root.
-        places: where the parameters at and below it stand in the arrays of the outline.
+        parent: number of the parent; -1 for the root.
+        places: indices of the parameters at and below the node in the arrays of the `ModuleIndex`.
     """
 
     number: int
@@ -48,178 +49,190 @@ class Node:
 
 
 class ModuleIndex:
-    """The branches of the tree by number, made when first asked for; the root is number 0.
+    """The nodes of the module tree by number, made on first use; the root is number 0.
 
-    For use from one thread at a time, but for `look`.
+    Use it from one thread at a time, except for `look`.
 
     Args:
-        tensors: of a checkpoint.
-        kinds: returns the kinds of the modules around each, for `matches`.
+        tensors: the tensors of a checkpoint.
+        kinds: returns the module types around each tensor, for `matches`.
 
     Attributes:
-        tensors: in file order; the arrays have an element for each.
-        entries: how many entries each has.
-        prunable: how many of them can be pruned: all or none.
+        tensors: in file order; each array below has one value per tensor.
+        entries: int64, number of elements.
+        prunable: int64, number of elements that can be pruned: all or none of a tensor.
     """
 
     @gc_paused()
     def __init__(self, tensors: Iterable[TensorInfo], kinds: Callable[[], Kinds] = dict) -> None:
         self.tensors = tuple(tensors)
         self._kinds = kinds
-        self._places = {tensor.name: place for place, tensor in enumerate(self.tensors)}
-        self._lowered = [tensor.name.lower() for tensor in self.tensors]
+        self._index_by_name = {tensor.name: index for index, tensor in enumerate(self.tensors)}
+        self._lowercase_names = [tensor.name.lower() for tensor in self.tensors]
         self.entries = np.array([tensor.numel for tensor in self.tensors], np.int64)
         can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
         self.prunable = self.entries * can_be_pruned
-        usual = np.array([is_usual(tensor) for tensor in self.tensors], np.bool_)
-        self._weights = can_be_pruned & usual
-        self._every = np.arange(len(self.tensors))
-        self._branches = [Node(0, module_tree(self.tensors), -1, self._every)]
+        usually_pruned = np.array([is_usual(tensor) for tensor in self.tensors], np.bool_)
+        self._is_weight = can_be_pruned & usually_pruned
+        self._all_indices = np.arange(len(self.tensors))
+        self._nodes = [Node(0, module_tree(self.tensors), -1, self._all_indices)]
         self._children: dict[int, Sequence[Node]] = {}
-        self._looked: dict[str, tuple[list[Looked], NDArray[np.intp]]] = {}
-        for branch in self._branches:  # grows on the way
-            if len(branch.places) > LARGE:
-                self.children(branch.number)
+        self._condition_values: dict[str, tuple[list[Looked], NDArray[np.intp]]] = {}
+        for node in self._nodes:  # the list grows in this loop
+            if len(node.places) > LARGE:
+                self.children(node.number)
 
     def __getitem__(self, number: int) -> Node:
-        return self._branches[number]
+        return self._nodes[number]
 
     def children(self, number: int) -> Sequence[Node]:
-        """Return the branches directly below one."""
-        known = self._children.get(number)
-        if known is None:
-            nodes = self._branches[number].node.children
-            first = len(self._branches)
-            known = [
-                Node(first + i, node, number, self._places_of(node)) for i, node in enumerate(nodes)
+        """Return the children of a node."""
+        children_made = self._children.get(number)
+        if children_made is None:
+            module_nodes = self._nodes[number].node.children
+            first = len(self._nodes)
+            children_made = [
+                Node(first + i, module_node, number, self._indices_of(module_node))
+                for i, module_node in enumerate(module_nodes)
             ]
-            self._branches += known
-            self._children[number] = known
-        return known
+            self._nodes += children_made
+            self._children[number] = children_made
+        return children_made
 
     def find(self, path: str) -> Node | None:
-        """Return the branch of a dotted path, if there is one."""
-        branch = self._branches[0]
-        while branch.node.path != path or branch.number == 0:
-            for child in self.children(branch.number):
+        """Return the node of a dotted path; None if there is none."""
+        node = self._nodes[0]
+        while node.node.path != path or node.number == 0:
+            for child in self.children(node.number):
                 at = child.node.path
                 if path == at or (child.node.below and path.startswith(f"{at}.")):
-                    branch = child
+                    node = child
                     break
             else:
                 return None
-        return branch
+        return node
 
     def place_of(self, name: str) -> int:
-        """Return where a parameter stands in the arrays."""
-        return self._places[name]
+        """Return the index of a parameter in the arrays."""
+        return self._index_by_name[name]
 
     def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
-        """Return how many entries of each are pruned, given (pruned, all) by parameter name."""
+        """Return the pruned elements per parameter, int64, given (pruned, total) by name."""
         pruned = np.zeros(len(self.tensors), np.int64)
-        places = np.fromiter(map(self._places.__getitem__, counts), np.intp, len(counts))
-        pruned[places] = np.fromiter((n for n, _ in counts.values()), np.int64, len(counts))
+        indices = np.fromiter(map(self._index_by_name.__getitem__, counts), np.intp, len(counts))
+        pruned[indices] = np.fromiter((n for n, _ in counts.values()), np.int64, len(counts))
         return pruned
 
     def matches(self, text: str, counts: Counts = NOTHING) -> NDArray[np.bool_]:
-        """Return for each whether its full name holds all words of `text`, or fits it as a glob.
+        """Return a boolean per parameter: its full name contains all words, or matches the glob.
 
-        Conditions may follow, commas part several such patterns, and ``!`` excludes, as in the
-        targets of a step. Upper and lower case are the same.
+        Conditions may follow the words or the glob. Commas separate several such patterns, and
+        ``!`` excludes, as in the targets of a step. Upper and lower case are the same.
 
         Args:
             text: for example "query", "*.bias", "query type:Linear sparsity>0.9, !layer.0".
-            counts: for conditions on sparsity.
+            counts: (pruned, total) by parameter name, for conditions on sparsity.
 
         Raises:
             RecipeError: a condition makes no sense.
         """
         patterns = list(map(Pattern.parse, patterns_in(text)))
-        wanted = [self._match(one, counts) for one in patterns if not one.excludes]
-        unwanted = [self._match(one, counts) for one in patterns if one.excludes]
+        included = [self._pattern_mask(one, counts) for one in patterns if not one.excludes]
+        excluded = [self._pattern_mask(one, counts) for one in patterns if one.excludes]
         everything = np.ones(len(self.tensors), np.bool_)
-        found = np.logical_or.reduce(wanted) if wanted else everything
-        return found & ~np.logical_or.reduce(unwanted) if unwanted else found
+        mask = np.logical_or.reduce(included) if included else everything
+        return mask & ~np.logical_or.reduce(excluded) if excluded else mask
 
     def is_quick(self, text: str) -> bool:
-        """Tell whether `matches` knows what conditions are about, or has few to look at.
+        """Return whether `matches` is fast: its condition values are loaded, or parameters are few.
 
         Raises:
             RecipeError: a condition makes no sense.
         """
-        return not self._new_in(text) or len(self.tensors) <= LARGE
+        return not self._unloaded_conditions(text) or len(self.tensors) <= LARGE
 
     def look(self, text: str) -> None:
-        """Find out what the conditions in `text` are about; on any thread.
+        """Load the values that the conditions in `text` compare; may run on any thread.
 
         Raises:
             RecipeError: a condition makes no sense.
         """
-        for condition in self._new_in(text):
-            self._look(condition)
+        for condition in self._unloaded_conditions(text):
+            self._load_condition_values(condition)
 
-    def _new_in(self, text: str) -> list[Condition]:
-        """Return conditions that look at what has not been looked at yet."""
-        every = [one for part in patterns_in(text) for one in Pattern.parse(part).conditions]
-        return [one for one in every if one.field not in self._looked and one.field != "sparsity"]
+    def _unloaded_conditions(self, text: str) -> list[Condition]:
+        """Return the conditions whose values are not loaded yet."""
+        conditions = [one for part in patterns_in(text) for one in Pattern.parse(part).conditions]
+        return [
+            one
+            for one in conditions
+            if one.field not in self._condition_values and one.field != "sparsity"
+        ]
 
-    def _look(self, condition: Condition) -> None:
-        """Keep what of each parameter a condition is about."""
+    def _load_condition_values(self, condition: Condition) -> None:
+        """Load the value of each parameter that a condition compares."""
         kinds = self._kinds() if condition.field == "type" else {}
         distinct: dict[Looked, int] = {}
-        places = [
+        indices = [
             distinct.setdefault(condition.looks_at(tensor, kinds, NOTHING), len(distinct))
             for tensor in self.tensors
         ]
-        self._looked[condition.field] = list(distinct), np.array(places, np.intp)
+        self._condition_values[condition.field] = list(distinct), np.array(indices, np.intp)
 
-    def _match(self, pattern: Pattern, counts: Counts) -> NDArray[np.bool_]:
-        found = self._names_match(pattern.glob)
+    def _pattern_mask(self, pattern: Pattern, counts: Counts) -> NDArray[np.bool_]:
+        mask = self._name_mask(pattern.glob)
         for condition in pattern.conditions:
-            found &= self._fits(condition, counts)
-        return found
+            mask &= self._condition_mask(condition, counts)
+        return mask
 
-    def _fits(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
-        """Return for each whether a condition holds of it."""
+    def _condition_mask(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
+        """Return a boolean per parameter: the condition holds."""
         if condition.field == "sparsity":
-            shares = self.pruned(counts) / np.maximum(self.entries, 1)
-            holds: Callable[..., Any] = RELATIONS[condition.relation]  # of all numbers at once
-            return np.array(holds(shares, condition.value), np.bool_)
-        if condition.field not in self._looked:
-            self._look(condition)
-        values, where = self._looked[condition.field]
-        return np.array([condition.accepts(value) for value in values], np.bool_)[where]
+            sparsity = self.pruned(counts) / np.maximum(self.entries, 1)
+            relation: Callable[..., Any] = RELATIONS[condition.relation]  # vectorised
+            return np.array(relation(sparsity, condition.value), np.bool_)
+        if condition.field not in self._condition_values:
+            self._load_condition_values(condition)
+        values, indices = self._condition_values[condition.field]
+        return np.array([condition.accepts(value) for value in values], np.bool_)[indices]
 
-    def _names_match(self, text: str) -> NDArray[np.bool_]:
+    def _name_mask(self, text: str) -> NDArray[np.bool_]:
         text = text.strip().lower()
         if set(text) & set("*?["):
-            fits = compile_pattern(translate(text)).match
-            # What the glob says letter by letter is looked for first: that is much quicker.
+            matches_glob = compile_pattern(translate(text)).match
+            # Searching the longest literal part of the glob first is much faster.
             plain = max(split(r"[*?]|\[.*", text), key=len)
             return np.array(
-                [plain in name and fits(name) is not None for name in self._lowered], np.bool_
+                [
+                    plain in name and matches_glob(name) is not None
+                    for name in self._lowercase_names
+                ],
+                np.bool_,
             )
         words = text.split()
-        return np.array([all(word in name for word in words) for name in self._lowered], np.bool_)
+        return np.array(
+            [all(word in name for word in words) for name in self._lowercase_names], np.bool_
+        )
 
-    def meant_by(self, branches: Iterable[Node], shown: NDArray[np.bool_]) -> frozenset[str]:
-        """Return the names of the parameters that are meant by selecting branches.
+    def meant_by(self, nodes: Iterable[Node], shown: NDArray[np.bool_]) -> frozenset[str]:
+        """Return the names of the parameters that a selection of nodes stands for.
 
-        A parameter means itself. A module means its parameters of two or more dimensions that are
-        no embeddings, as these, biases and norms are rarely pruned, or all of them if it has none
-        such. What cannot be pruned, or is not among those `shown` (see `matches`), is left out.
+        A parameter stands for itself. A module stands for its parameters of two or more dimensions
+        that are not embeddings: embeddings, biases and norms are rarely pruned. Without such
+        parameters it stands for all of its parameters. Parameters that cannot be pruned, or are not
+        `shown` (boolean, see `matches`), are left out.
         """
         names: set[str] = set()
-        for branch in branches:
-            places = branch.places[shown[branch.places]]
-            weights = places[self._weights[places]]
-            chosen = weights if len(weights) else places[self.prunable[places] > 0]
-            names.update(self.tensors[place].name for place in chosen.tolist())
+        for node in nodes:
+            indices = node.places[shown[node.places]]
+            weights = indices[self._is_weight[indices]]
+            chosen = weights if len(weights) else indices[self.prunable[indices] > 0]
+            names.update(self.tensors[index].name for index in chosen.tolist())
         return frozenset(names)
 
-    def _places_of(self, node: ModuleNode) -> NDArray[np.intp]:
-        if node.tensor and not node.below:  # by far the most
-            place = self._places[node.tensor.name]
-            return self._every[place : place + 1]
+    def _indices_of(self, node: ModuleNode) -> NDArray[np.intp]:
+        if node.tensor and not node.below:  # the most frequent case
+            index = self._index_by_name[node.tensor.name]
+            return self._all_indices[index : index + 1]
         names = (tensor.name for tensor in node.tensors)
-        return np.fromiter(map(self._places.__getitem__, names), np.intp)
+        return np.fromiter(map(self._index_by_name.__getitem__, names), np.intp)

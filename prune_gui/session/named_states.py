@@ -1,4 +1,4 @@
-"""The named states of every checkpoint, kept on disk: what a user gave a name to is there again."""
+"""Named states on disk: recipes that the user named, per checkpoint."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MAX_STATES_BYTES: Final = 1 << 24
 log = logging.getLogger(__name__)
 
 
-class _Kept(BaseModel):
-    """What a file holds.
+class _StatesFile(BaseModel):
+    """The content of a file of named states.
 
     Attributes:
-        checkpoint: whose states they are, for a person who reads the file.
-        states: by name, as YAML.
+        checkpoint: path of the checkpoint, for a person who reads the file.
+        states: recipes as YAML, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -36,21 +36,21 @@ class _Kept(BaseModel):
 
 
 def load(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
-    """Return the named states of a checkpoint; one that cannot be read now stays where it is."""
-    found = {}
+    """Return the named states of a checkpoint. Unreadable ones are skipped and stay on disk."""
+    recipes = {}
     for name, text in _read(checkpoint, folder).items():
         try:
-            found[name] = Recipe.from_yaml(text, source=name, folder=checkpoint.path.parent)
+            recipes[name] = Recipe.from_yaml(text, source=name, folder=checkpoint.path.parent)
         except RecipeError as error:  # a plug-in may be missing
             log.warning("A named state of %s cannot be read: %s", checkpoint.path, error)
-    return found
+    return recipes
 
 
 def keep(session: Session, folder: Path | None = None) -> None:
-    """Write down what named states were added or taken away since they last were.
+    """Write the named states that were added, changed or removed since the last call.
 
-    Another window may add some to those of the same checkpoint. What cannot be written down now is
-    tried again the next time.
+    States that another window adds for the same checkpoint are kept. After a failure, the next call
+    tries again.
     """
     now, before = session.named_states, session.kept_states
     if now == before:
@@ -67,10 +67,12 @@ def keep(session: Session, folder: Path | None = None) -> None:
         log.warning("The named states of %s cannot be kept: %s", session.checkpoint.path, error)
         return
 
-    def change(kept: _Kept | None) -> _Kept:
-        others = kept.states if kept else {}
-        stay = {name: text for name, text in others.items() if name in now or name not in before}
-        return _Kept(checkpoint=path, states=stay | changed)
+    def change(kept: _StatesFile | None) -> _StatesFile:
+        on_disk = kept.states if kept else {}
+        unchanged = {
+            name: text for name, text in on_disk.items() if name in now or name not in before
+        }
+        return _StatesFile(checkpoint=path, states=unchanged | changed)
 
     if file.update(change) is not None:
         session.kept_states = dict(now)
@@ -85,13 +87,13 @@ def _read(checkpoint: Checkpoint, folder: Path | None) -> dict[str, str]:
     return kept.states if kept else {}
 
 
-def _file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_Kept]:
-    """Return the file with the named states of a checkpoint.
+def _file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:
+    """Return the state file of the named states of a checkpoint.
 
     Raises:
         FileNotFoundError: the path of the checkpoint is relative to a folder that was deleted.
     """
-    whose = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
-    name = hashlib.sha256(whose.encode(errors="surrogatepass")).hexdigest()[:32]
+    identity = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
+    name = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:32]
     folder = folder or user_data_path("prune-gui", appauthor=False) / "states"
-    return StateFile(folder / f"{name}.json", _Kept, MAX_STATES_BYTES)
+    return StateFile(folder / f"{name}.json", _StatesFile, MAX_STATES_BYTES)

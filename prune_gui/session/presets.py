@@ -1,4 +1,4 @@
-"""Stacks of steps that are kept under a name, as recipe files, to be added to any stack."""
+"""Presets: named lists of steps, stored as recipe files, that can be added to any recipe."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from prune_gui.session.state_file import files_of
 SUFFIX: Final = ".yaml"
 MAX_PRESET_BYTES: Final = 1 << 22
 LONGEST: Final = 80
-"""Characters of a name."""
-AWKWARD: Final = re.compile(r'^\.|[%/\\:*?"<>|\x00-\x1f]')
-"""What some system does not take in the name of a file; written as in a web address there."""
+"""Maximum length of a name, in characters."""
+UNSAFE_CHARACTERS: Final = re.compile(r'^\.|[%/\\:*?"<>|\x00-\x1f]')
+"""Characters that some system does not allow in a file name; they are percent-encoded."""
 SHIPPED: Final = (
     "global_magnitude",
     "random_half",
@@ -33,18 +33,18 @@ SHIPPED: Final = (
     "convolution_channels",
     "three_rounds",
 )
-"""The names of the recipes that make sense on most checkpoints."""
+"""Names of the shipped recipes, which suit most checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Steps under a name.
+    """A named list of steps.
 
     Attributes:
-        name: for a person.
-        path: of the recipe file.
-        steps: with absolute paths in place of files named beside it.
-        problem: why it cannot be used, in one line; "" if it can.
+        name: the name that is shown.
+        path: path of the recipe file.
+        steps: the steps; relative file paths in them are made absolute.
+        problem: one line on why the preset cannot be used; "" if it can.
     """
 
     name: str
@@ -59,17 +59,17 @@ def shipped() -> list[Preset]:
 
 
 class Presets:
-    """The presets of the user. They are read anew each time: files may come and go.
+    """The presets of the user. Each iteration reads the files again, since they may change.
 
     Args:
-        folder: where they are; among the data of the user unless it is given.
+        folder: folder of the presets; by default in the data folder of the user.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or user_data_path("prune-gui", appauthor=False) / "presets"
 
     def __iter__(self) -> Iterator[Preset]:
-        """Yield them by name, those that cannot be used as well."""
+        """Yield the presets sorted by name, including those that cannot be used."""
         paths = files_of(self.folder, SUFFIX)
         yield from sorted(map(_read, paths), key=lambda preset: preset.name.casefold())
 
@@ -77,10 +77,10 @@ class Presets:
         return self._path(name).exists()
 
     def save(self, name: str, recipe: Recipe) -> None:
-        """Keep the steps of a recipe under a name; what has it already is replaced.
+        """Save the steps of a recipe under a name; replace a preset of that name.
 
         Raises:
-            PruneGuiError: it cannot be written, or the name is none.
+            PruneGuiError: the file cannot be written, or the name is not valid.
         """
         steps = recipe.anchored().steps
         text = Recipe(steps=steps).to_yaml().encode()
@@ -101,10 +101,10 @@ class Presets:
             flush(file)
 
     def rename(self, preset: Preset, name: str) -> None:
-        """Give a preset another name; what has that already is replaced.
+        """Rename a preset; replace a preset of the new name.
 
         Raises:
-            PruneGuiError: the file cannot be renamed, or the name is none.
+            PruneGuiError: the file cannot be renamed, or the name is not valid.
         """
         try:
             preset.path.replace(self._path(name))
@@ -117,7 +117,7 @@ class Presets:
         """Delete the file of a preset.
 
         Raises:
-            PruneGuiError: it cannot be deleted.
+            PruneGuiError: the file cannot be deleted.
         """
         try:
             preset.path.unlink(missing_ok=True)
@@ -132,11 +132,11 @@ class Presets:
             raise PruneGuiError(
                 tr("A preset needs a name of at most {most} characters.", most=LONGEST)
             )
-        return self.folder / (AWKWARD.sub(_quoted, name) + SUFFIX)
+        return self.folder / (UNSAFE_CHARACTERS.sub(_percent_encoded, name) + SUFFIX)
 
 
-def _quoted(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode())
+def _percent_encoded(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
 def _read(path: Path) -> Preset:

@@ -1,4 +1,4 @@
-"""Resolving again after an edit, from the first step that changed."""
+"""Incremental resolving: after an edit, only from the first changed step on."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Resolver:
-    """Keeps the resolution after each step, so that an edit redoes only what follows it.
+    """Keeps the resolution after each step, so that an edit resolves only the steps from it on.
 
-    A resolution is a few numbers per step and parameter, so keeping them costs little. Not for use
-    from two threads at once: it belongs to the engine.
+    A resolution is a few numbers per step and parameter, so keeping them is cheap. Not thread-safe:
+    only the engine's thread may use it.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -28,11 +28,11 @@ class Resolver:
         """Return the resolution of `recipe`.
 
         Raises:
-            StepError: a step cannot be carried out; what was resolved before it is kept.
-            Cancelled: the monitor said so; likewise.
+            StepError: a step cannot be carried out; the resolutions before it are kept.
+            Cancelled: the work should stop; the resolutions so far are kept.
         """
         from prune_gui.recipe import (
-            initial_resolution,  # loads torch, for which the window does not wait
+            initial_resolution,  # imports torch, which must not delay the window
         )
 
         empty = recipe.with_steps(())
@@ -40,22 +40,22 @@ class Resolver:
             self._after = [initial_resolution(recipe, self._checkpoint, monitor)]
         elif self._after[0].recipe != empty:
             self._after = [replace(self._after[0], recipe=empty)]
-        known = self._after[-1].recipe.steps
-        same = 0
+        old_steps = self._after[-1].recipe.steps
+        n_equal = 0
         while (
-            same < min(len(known), len(recipe.steps))
-            and known[same] == recipe.steps[same]
-            and self._after[same + 1].is_current
+            n_equal < min(len(old_steps), len(recipe.steps))
+            and old_steps[n_equal] == recipe.steps[n_equal]
+            and self._after[n_equal + 1].is_current
         ):
-            same += 1
-        del self._after[same + 1 :]
-        for step in recipe.steps[same:]:
+            n_equal += 1
+        del self._after[n_equal + 1 :]
+        for step in recipe.steps[n_equal:]:
             self._after.append(self._after[-1].with_step(step, monitor))
         return self._after[-1]
 
     def after(self, steps: int) -> Resolution | None:
-        """Return what the first so many steps of the recipe last resolved came to.
+        """Return the resolution after the first `steps` steps of the recipe last resolved.
 
-        None if one of them could not be carried out.
+        None if one of these steps could not be carried out.
         """
         return self._after[steps] if steps < len(self._after) else None

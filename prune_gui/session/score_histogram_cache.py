@@ -1,4 +1,4 @@
-"""Spectra that were counted, for as long as they may be asked for again."""
+"""An LRU cache of score histograms."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.monitor import Monitor
 
-KEPT_AT_MOST: Final = 1 << 28
-"""Bytes: hundreds of parameters."""
+MAX_CACHE_BYTES: Final = 1 << 28
+"""256 MiB, which is enough for hundreds of parameters."""
 
 
 class ScoreHistogramCache:
-    """Counts the scores of each parameter once, whatever becomes of the cut through them.
+    """Computes the score histogram of each parameter once; a moved cut reuses it.
 
-    Not for use from two threads at once: it belongs to the engine.
+    Not thread-safe: only the engine's thread may use it.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._known: OrderedDict[Hashable, ScoreHistogram] = OrderedDict()
+        self._histograms: OrderedDict[Hashable, ScoreHistogram] = OrderedDict()
         self._bytes = 0
 
     def found(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
-        """Return the spectrum of what the last step found, before it pruned the lowest.
+        """Return the histogram of the scores before the last step pruned the lowest ones.
 
         Raises:
-            Cancelled: the monitor said so.
+            Cancelled: the work should stop.
         """
         from prune_gui.audit.statistics.score_histogram import score_histogram
 
-        question = (name, scored.keys, scored.layers)
-        if question not in self._known:
-            made = score_histogram(self._checkpoint, name, scored.keys, scored.layers, monitor)
-            self._known[question] = made
-            self._bytes += made.nbytes
-            while self._bytes > KEPT_AT_MOST and len(self._known) > 1:
-                self._bytes -= self._known.popitem(last=False)[1].nbytes
-        self._known.move_to_end(question)
-        known = self._known[question]
-        return known.by_lamp() if scored.kind == "lamp" else known
+        key = (name, scored.keys, scored.layers)
+        if key not in self._histograms:
+            histogram = score_histogram(self._checkpoint, name, scored.keys, scored.layers, monitor)
+            self._histograms[key] = histogram
+            self._bytes += histogram.nbytes
+            while self._bytes > MAX_CACHE_BYTES and len(self._histograms) > 1:
+                self._bytes -= self._histograms.popitem(last=False)[1].nbytes
+        self._histograms.move_to_end(key)
+        cached = self._histograms[key]
+        return cached.by_lamp() if scored.kind == "lamp" else cached
 
     def left(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
-        """Return the spectrum after every step.
+        """Return the histogram of the scores after all steps.
 
         Raises:
-            Cancelled: the monitor said so.
+            Cancelled: the work should stop.
         """
-        found = self.found(name, scored, monitor)
-        return found.with_lowest(*scored.lowest) if scored.lowest else found
+        before = self.found(name, scored, monitor)
+        return before.with_lowest(*scored.lowest) if scored.lowest else before

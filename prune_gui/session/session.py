@@ -1,4 +1,4 @@
-"""The open document and everything a user does to it; the one place where it changes."""
+"""The open document and all edits of it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 
 class Session:
-    """An open checkpoint and the recipe being made for it.
+    """An open checkpoint and the recipe that is edited for it.
 
     Attributes:
-        checkpoint: open for as long as the session is.
-        stamps: how its files stood when it was opened.
-        outline: the tree of its modules.
-        resolver: for the engine's thread only.
-        score_histograms: likewise.
-        history: every recipe so far.
-        named_states: recipes that the user gave names to.
-        kept_states: those of them that are on disk, see `session/named_states.py`.
-        made: how this program made the checkpoint; None if it did not.
-        remarks: what a person should know about the checkpoint, one sentence each.
-        recipe_path: the file the recipe was read from or last saved to, if any.
+        checkpoint: the checkpoint; open as long as the session is.
+        stamps: stamps of its files at the time of opening.
+        outline: the module tree.
+        resolver: only for the engine's thread.
+        score_histograms: only for the engine's thread.
+        history: all recipes so far.
+        named_states: recipes that the user named, by name.
+        kept_states: the named states that are on disk, see `session/named_states.py`.
+        made: provenance of a checkpoint that this program wrote; None for others.
+        remarks: warnings about the checkpoint, one sentence each.
+        recipe_path: file from which the recipe was read, or to which it was last saved; or None.
     """
 
     def __init__(
@@ -50,167 +50,170 @@ class Session:
         self.history = History.begin(recipe or Recipe())
         self.named_states = dict(named_states or {})
         self.kept_states = dict(self.named_states)
-        self._protected: tuple[tuple[str, ...], frozenset[str]] = ((), frozenset())  # by patterns
+        self._protected: tuple[tuple[str, ...], frozenset[str]] = (
+            (),
+            frozenset(),
+        )  # (patterns, names): the last result of `protected`
         self.recipe_path = recipe_path
-        self._saved = self.recipe
-        self._in_file = self.recipe if recipe_path is not None else None
+        self._saved_recipe = self.recipe
+        self._recipe_in_file = self.recipe if recipe_path is not None else None
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe as it is now."""
+        """The current recipe."""
         return self.history.recipe
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps of the recipe as it is now."""
+        """The steps of the current recipe."""
         return self.recipe.steps
 
     @property
     def unsaved(self) -> bool:
-        """Whether the recipe differs from what was opened or last saved."""
-        return self.recipe != self._saved
+        """Whether the recipe differs from the one opened or last saved."""
+        return self.recipe != self._saved_recipe
 
     @property
     def recipe_file(self) -> Path | None:
-        """The recipe file, if it holds just the recipe as it is now."""
-        return self.recipe_path if self.recipe == self._in_file else None
+        """The recipe file if it holds exactly the current recipe, else None."""
+        return self.recipe_path if self.recipe == self._recipe_in_file else None
 
     def mark_saved(self, recipe: Recipe, path: Path | None = None) -> None:
-        """Note that `recipe` has been saved, to `path` if it went to a recipe file."""
-        self._saved = recipe
+        """Note that `recipe` was saved: to the recipe file `path`, or within a checkpoint."""
+        self._saved_recipe = recipe
         if path is not None:
-            self.recipe_path, self._in_file = path, recipe
+            self.recipe_path, self._recipe_in_file = path, recipe
 
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
-        """Take the steps of a recipe file in place of the ones there are."""
+        """Replace the recipe by that of a recipe file."""
         self.history = self.history.act(tr("Open recipe"), recipe)
         self.mark_saved(recipe, path)
 
     def use_own_recipe(self) -> None:
-        """Take the steps that the checkpoint was made with in place of the ones there are."""
+        """Replace the recipe by the one that the checkpoint was made with."""
         if self.made is not None and self.made.recipe is not None:
             self.history = self.history.act(tr("Take the file's recipe"), self.made.recipe)
 
     def take_over(self, other: Session) -> None:
-        """Go on with the recipe of another session: its history, named states and file.
+        """Take the history, named states and recipe file of another session.
 
-        What was not saved there is not saved here; named states that are here stay too.
+        Its unsaved changes are still unsaved here. Named states of this session are kept too.
         """
         self.history = other.history
         self.named_states |= other.named_states
         self.recipe_path = other.recipe_path
-        self._saved = other._saved
-        self._in_file = other._in_file
+        self._saved_recipe = other._saved_recipe
+        self._recipe_in_file = other._recipe_in_file
 
     def bring_back(self, recipe: Recipe, path: Path | None) -> None:
-        """Take the steps that were not saved when the program last ended; they still are not."""
+        """Restore the unsaved recipe of a crashed run; it is still unsaved."""
         self.history = self.history.act(tr("Bring back unsaved steps"), recipe)
         self.recipe_path = path
 
     def add(self, step: Step) -> None:
         """Append a step."""
         label = tr("Add {method}", method=tr(step.method.title))
-        self._act(label, (*self.steps, step))
+        self._set_steps(label, (*self.steps, step))
 
     def add_preset(self, name: str, steps: Sequence[Step]) -> None:
-        """Append the steps of a preset, as one act."""
-        self._act(tr("Add preset {name}", name=name), (*self.steps, *steps))
+        """Append the steps of a preset, as one undo entry."""
+        self._set_steps(tr("Add preset {name}", name=name), (*self.steps, *steps))
 
     def replace(self, index: int, step: Step) -> None:
-        """Put `step` in the place of another."""
+        """Replace the step at `index`."""
         steps = list(self.steps)
         steps[index] = step
-        self._act(tr("Edit step {number}", number=index + 1), steps)
+        self._set_steps(tr("Edit step {number}", number=index + 1), steps)
 
     def switch(self, index: int, *, enabled: bool) -> None:
-        """Switch a step on or off; it keeps its place."""
+        """Enable or disable a step; its position stays."""
         steps = list(self.steps)
         steps[index] = steps[index].model_copy(update={"enabled": enabled})
         label = later("Switch on step {number}") if enabled else later("Switch off step {number}")
-        self._act(tr(label, number=index + 1), steps)
+        self._set_steps(tr(label, number=index + 1), steps)
 
     def move(self, index: int, to: int) -> None:
-        """Move a step so that it becomes number `to` (from 0)."""
+        """Move a step to index `to` (from 0)."""
         steps = list(self.steps)
         steps.insert(to, steps.pop(index))
-        self._act(tr("Move step {number} to {place}", number=index + 1, place=to + 1), steps)
+        self._set_steps(tr("Move step {number} to {place}", number=index + 1, place=to + 1), steps)
 
     def duplicate(self, index: int) -> None:
-        """Put a copy of a step behind it."""
+        """Insert a copy of a step after it."""
         steps = [*self.steps[: index + 1], *self.steps[index:]]
-        self._act(tr("Duplicate step {number}", number=index + 1), steps)
+        self._set_steps(tr("Duplicate step {number}", number=index + 1), steps)
 
     def remove(self, index: int) -> None:
-        """Take a step out."""
+        """Remove a step."""
         steps = [*self.steps[:index], *self.steps[index + 1 :]]
-        self._act(tr("Remove step {number}", number=index + 1), steps)
+        self._set_steps(tr("Remove step {number}", number=index + 1), steps)
 
     def clear(self) -> None:
-        """Take all steps out."""
-        self._act(tr("Remove all steps"), ())
+        """Remove all steps."""
+        self._set_steps(tr("Remove all steps"), ())
 
     def protect(self, names: Collection[str], *, on: bool) -> None:
-        """Let no step touch parameters any more, or let them again."""
-        tensors, now = self.checkpoint.tensors.values(), self.protected
-        wanted = now | set(names) if on else now - set(names)
-        recipe = self.recipe.model_copy(update={"protect": patterns_for(wanted, tensors)})
-        self.history = self.history.act(_protecting(names, on=on), recipe)
+        """Protect parameters from all steps, or stop protecting them."""
+        tensors, before = self.checkpoint.tensors.values(), self.protected
+        protected = before | set(names) if on else before - set(names)
+        recipe = self.recipe.model_copy(update={"protect": patterns_for(protected, tensors)})
+        self.history = self.history.act(_protect_label(names, on=on), recipe)
 
     @property
     def protected(self) -> frozenset[str]:
-        """The names of the parameters that no step touches."""
-        patterns, every = self.recipe.protect, self.checkpoint.tensors.values()
-        if not patterns:  # which would choose everything
+        """Names of the protected parameters, which no step changes."""
+        patterns, tensors = self.recipe.protect, self.checkpoint.tensors.values()
+        if not patterns:  # an empty pattern list would select everything
             return frozenset()
         if patterns != self._protected[0]:
-            chosen = select(patterns, every, kinds=lambda: self.checkpoint.kinds)
-            self._protected = patterns, frozenset(info.name for info in chosen)
+            selected = select(patterns, tensors, kinds=lambda: self.checkpoint.kinds)
+            self._protected = patterns, frozenset(info.name for info in selected)
         return self._protected[1]
 
     def renew_methods(self) -> None:
-        """Take the methods of all steps as they are loaded now: a plug-in may have been mended.
+        """Rebuild all steps from the currently loaded methods, after a plug-in was reloaded.
 
         Raises:
             RecipeError: a step no longer fits its method.
         """
         before, renewed = self.recipe, self.recipe.renewed()
         self.history = self.history.act(tr("Load methods again"), renewed)
-        if before == self._saved:
-            self._saved = renewed
-        if before == self._in_file:
-            self._in_file = renewed
+        if before == self._saved_recipe:
+            self._saved_recipe = renewed
+        if before == self._recipe_in_file:
+            self._recipe_in_file = renewed
 
     def go_to(self, moment: int) -> None:
-        """Take the recipe as it was at a moment of the history."""
+        """Go to the entry of the history with index `moment`."""
         self.history = self.history.at(moment)
 
     def name_state(self, name: str) -> None:
-        """Keep the recipe as it is now under a name; one that has it already is replaced."""
+        """Store the current recipe under a name; replace a state of that name."""
         self.named_states[name] = self.recipe
 
     def return_to(self, name: str) -> None:
-        """Take the recipe of that name."""
+        """Replace the recipe by the named state."""
         label = tr("Return to {state}", state=name)
         self.history = self.history.act(label, self.named_states[name])
 
     def forget_state(self, name: str) -> None:
-        """Keep the recipe of that name no longer."""
+        """Delete a named state."""
         del self.named_states[name]
 
     def undo(self) -> None:
-        """Go back one act."""
+        """Undo the last edit."""
         self.history = self.history.undo()
 
     def redo(self) -> None:
-        """Go forward one act."""
+        """Redo the last undone edit."""
         self.history = self.history.redo()
 
-    def _act(self, label: str, steps: Sequence[Step]) -> None:
+    def _set_steps(self, label: str, steps: Sequence[Step]) -> None:
         self.history = self.history.act(label, self.recipe.with_steps(tuple(steps)))
 
 
-def _protecting(names: Collection[str], *, on: bool) -> str:
-    """Return what the act is called that protects parameters, or does so no longer."""
+def _protect_label(names: Collection[str], *, on: bool) -> str:
+    """Return the undo label of protecting parameters, or of no longer protecting them."""
     if len(names) == 1:
         (name,) = names
         message = later("Protect {name}") if on else later("Protect {name} no longer")

@@ -1,4 +1,4 @@
-"""What the program remembers between runs: appearance, window layout, recent files."""
+"""Settings kept between runs: appearance, window layout, recent files."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ RecentPath = Annotated[str, Field(max_length=MAX_PATH_LENGTH, pattern=r"^[^\x00]
 
 
 class Settings(BaseModel):
-    """Settings of one user. Changing them makes new ones.
+    """Settings of one user; immutable.
 
     Attributes:
-        theme: of the window.
-        language: a code of `LANGUAGES`, or "system"; for the next start.
-        recent: checkpoints opened lately, latest first.
-        window: place and docks of the window, as Qt encodes them, in base64.
-        white_pictures: whether pictures to take away have a white background in the dark too.
-        threads: on which the engine works; None for as many as torch takes by itself.
-        picture_memory: for parts of pictures that are kept, in MB (2**20 bytes).
-        form: of a pruned checkpoint, chosen at first in the dialog that saves it.
-        keep_unsaved: whether unsaved steps are kept on disk, in case the program ends badly.
+        theme: theme of the window.
+        language: a code of `LANGUAGES`, or "system"; takes effect at the next start.
+        recent: recently opened checkpoints, latest first.
+        window: geometry and dock state of the window, as Qt encodes them, in base64.
+        white_pictures: whether exported pictures have a white background in the dark theme too.
+        threads: number of worker threads; None for torch's default.
+        picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
+        form: the form preselected in the dialog that saves a pruned checkpoint.
+        keep_unsaved: whether unsaved steps are kept on disk, to restore them after a crash.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -51,14 +51,14 @@ class Settings(BaseModel):
     @field_validator("window", mode="before")
     @classmethod
     def _check_window(cls, value: object) -> object:
-        """Drop a layout of which any bit is not as it was written: Qt crashes on some of them."""
+        """Reject a layout whose checksum differs: Qt crashes on some damaged layouts."""
         match value:
             case [str(geometry), str(docks), int(checksum)]:
                 if checksum != _checksum(geometry, docks):
                     raise ValueError("its checksum differs")
                 return geometry, docks
             case list():
-                return None  # of a version that wrote none
+                return None  # written by a version without checksums
         return value
 
     @field_serializer("window")
@@ -67,28 +67,28 @@ class Settings(BaseModel):
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
-        """Read the settings. Unreadable ones never block the start: they are as at first."""
+        """Read the settings; return the defaults if they cannot be read."""
         return _file(cls, path).load() or cls()
 
     @classmethod
     def update(cls, change: Callable[[Self], Self], path: Path | None = None) -> Self | None:
-        """Change the settings on disk; what another window wrote there stays.
+        """Change the settings on disk; other settings that another window wrote are kept.
 
         Returns:
-            The settings as they are now; None if they could not be written, which the log says.
+            The new settings; None if they could not be written, which is logged.
         """
         return _file(cls, path).update(lambda now: change(now or cls()))
 
     def save(self, path: Path | None = None) -> None:
-        """Write the settings in place of those on disk, whole or not at all."""
+        """Replace the settings on disk atomically."""
         self.update(lambda _: self, path)
 
     def with_recent(self, path: Path) -> Self:
-        """Return settings with `path` first among the recent files, if its name is text."""
+        """Return settings with `path` first among the recent files, if it is valid Unicode."""
         try:
             name = str(path.absolute())
             name.encode()
-        except (FileNotFoundError, UnicodeEncodeError):  # the former of the working folder
+        except (FileNotFoundError, UnicodeEncodeError):  # FileNotFoundError: no working folder
             return self
         others = [other for other in self.recent if other != name]
         return self.model_copy(update={"recent": (name, *others)[:RECENT]})

@@ -1,4 +1,4 @@
-"""Files in which the program keeps what it remembers: checked when read, replaced as a whole."""
+"""State files: JSON files that are validated when read, and replaced atomically."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ from prune_gui.regular_files import read_regular
 State = TypeVar("State", bound=BaseModel)
 
 LOCK: Final = ".lock"
-"""The file that is locked while a state file in its folder is changed. It stays, empty."""
+"""Name of the lock file, which guards all state files of its folder. It stays, empty."""
 LOCK_TIMEOUT_S: Final = 3.0
 LOCK_INTERVAL_S: Final = 0.005
 MAX_PATH_LENGTH: Final = 32_767
-"""Characters; the limit of Windows, which is the largest."""
+"""In characters: the limit of Windows, the largest of all systems."""
 MAX_SET_ASIDE: Final = 1000
-TOLD: Final = 3
-"""Problems of one file that the log names."""
+"""Limit of the number N in `NAME.damaged-N`."""
+MAX_LOGGED_PROBLEMS: Final = 3
+"""Per file."""
 
 log = logging.getLogger(__name__)
 
@@ -44,21 +45,21 @@ def _check_path(path: Path) -> Path:
 
 
 StatePath = Annotated[Path, AfterValidator(_check_path)]
-"""A path in a state file; its bytes need not be UTF-8."""
+"""A path in a state file; it need not be valid UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateFile(Generic[State]):
-    """A JSON file that holds one model. Several programs may read and change it at once.
+    """A JSON file that holds one model. Several processes may read and change it concurrently.
 
-    A file that is damaged, too large or not a regular file is renamed to `NAME.damaged-N`, so that
-    nothing the user had is overwritten, and the log says so. No method raises an error: the program
-    works without its state files.
+    A file that is damaged, too large or not a regular file is renamed to `NAME.damaged-N` and
+    logged, so that no data of the user is overwritten. No method raises an error, because the
+    program works without its state files.
 
     Attributes:
-        path: of the file.
-        model: of what it holds.
-        limit: the most bytes that it may have.
+        path: path of the file.
+        model: class of the model.
+        limit: maximum file size in bytes.
     """
 
     path: Path
@@ -66,32 +67,32 @@ class StateFile(Generic[State]):
     limit: int
 
     def load(self) -> State | None:
-        """Return what the file holds; None if there is no file, or nothing of it can be used.
+        """Return the content; None if there is no file, or none of it can be used.
 
-        Of a file in which only some fields are damaged, the others are kept.
+        If only some fields are damaged, the other fields are used.
         """
         try:
-            found = self._read()
+            content = self._read()
         except OSError as error:
             log.warning("%s cannot be read: %s", self.path, error.strerror or error)
             return None
-        if found.useless:
+        if content.is_unusable:
             try:
                 with _locked(self.path.parent):
-                    found = self._read()  # another program may have replaced it
-                    if found.useless:
-                        set_aside(self.path, found.problem)
+                    content = self._read()  # another process may have replaced it
+                    if content.is_unusable:
+                        set_aside(self.path, content.problem)
             except OSError as error:
                 log.warning(
                     "%s is damaged (%s), and cannot be renamed: %s",
-                    *(self.path, found.problem, error.strerror or error),
+                    *(self.path, content.problem, error.strerror or error),
                 )
-        elif found.problem:
-            log.warning("%s is damaged, and used in part: %s", self.path, found.problem)
-        return found.state
+        elif content.problem:
+            log.warning("%s is damaged, and used in part: %s", self.path, content.problem)
+        return content.state
 
     def save(self, state: State) -> bool:
-        """Replace the file, whatever it holds; return whether that worked."""
+        """Replace the file without reading it; return whether that succeeded."""
         try:
             self._write(state)
         except PruneGuiError as error:
@@ -100,10 +101,10 @@ class StateFile(Generic[State]):
         return True
 
     def update(self, change: Callable[[State | None], State]) -> State | None:
-        """Change what the file holds now, while no other program can.
+        """Read, change and replace the content under the lock of the folder.
 
         Args:
-            change: returns the new state for the present one, which is None if there is none.
+            change: returns the new state, given the current one or None.
 
         Returns:
             The new state; None if it could not be written.
@@ -112,9 +113,9 @@ class StateFile(Generic[State]):
             with explained(self.path):
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with _locked(self.path.parent):
-                    found = self._read()
-                    new = change(found.state)
-                    aside = set_aside(self.path, found.problem) if found.problem else None
+                    content = self._read()
+                    new = change(content.state)
+                    aside = set_aside(self.path, content.problem) if content.problem else None
                     try:
                         self._write(new)
                     except BaseException:
@@ -127,45 +128,47 @@ class StateFile(Generic[State]):
             return None
         return new
 
-    def _read(self) -> _Found[State]:
+    def _read(self) -> _Content[State]:
         """Read and check the file.
 
         Raises:
-            OSError: it cannot be read now, which says nothing about what it holds.
+            OSError: the file cannot be read now; its content may be intact.
         """
         try:
-            octets = read_regular(self.path, self.limit)
+            encoded = read_regular(self.path, self.limit)
         except FileNotFoundError:
-            return _Found(None)
+            return _Content(None)
         except OSError as error:
             if error.errno != errno.EFBIG and self.path.is_file():
                 raise
-            return _Found(None, error.strerror or str(error))
+            return _Content(None, error.strerror or str(error))
         try:
-            fields = json.loads(octets)
+            fields = json.loads(encoded)
         except (ValueError, RecursionError) as error:
-            return _Found(None, one_line(f"not JSON: {error}"))
+            return _Content(None, one_line(f"not JSON: {error}"))
         try:
-            return _Found(self.model.model_validate(fields))
+            return _Content(self.model.model_validate(fields))
         except ValidationError as error:
-            wrong = error.errors(include_url=False, include_input=False)
-        for one in wrong:
-            _remove(fields, one["loc"])
-        problem = one_line("; ".join(f"{one['loc']}: {one['msg']}" for one in wrong[:TOLD]))
+            errors_found = error.errors(include_url=False, include_input=False)
+        for one in errors_found:
+            _remove_field(fields, one["loc"])
+        problem = one_line(
+            "; ".join(f"{one['loc']}: {one['msg']}" for one in errors_found[:MAX_LOGGED_PROBLEMS])
+        )
         try:
-            return _Found(self.model.model_validate(fields), problem)
+            return _Content(self.model.model_validate(fields), problem)
         except ValidationError:
-            return _Found(None, problem)
+            return _Content(None, problem)
 
     def _write(self, state: State) -> None:
         """Replace the file.
 
         Raises:
-            PruneGuiError: it cannot be written; it is as it was.
+            PruneGuiError: the file cannot be written; it is unchanged.
         """
-        # pydantic's own JSON has no surrogates, as in paths that are not UTF-8.
-        octets = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
-        if len(octets) > self.limit:
+        # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
+        encoded = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
+        if len(encoded) > self.limit:
             raise CheckpointError(
                 tr(
                     "{path} was not written: it would be larger than {limit:,} bytes.",
@@ -176,19 +179,19 @@ class StateFile(Generic[State]):
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         with (
-            replacing(self.path, nbytes=len(octets), overwrite=True) as draft,
+            replacing(self.path, nbytes=len(encoded), overwrite=True) as draft,
             draft.open("wb") as file,
         ):
-            file.write(octets)
+            file.write(encoded)
             flush(file)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found(Generic[State]):
-    """What a file holds.
+class _Content(Generic[State]):
+    """The result of reading a file.
 
     Attributes:
-        state: what can be used; None if nothing can.
+        state: the usable content; None if there is none.
         problem: what is wrong with the file, or "".
     """
 
@@ -196,16 +199,16 @@ class _Found(Generic[State]):
     problem: str = ""
 
     @property
-    def useless(self) -> bool:
-        """Whether there is a file, but nothing of it can be used."""
+    def is_unusable(self) -> bool:
+        """Whether there is a file of which nothing can be used."""
         return self.state is None and bool(self.problem)
 
 
 def set_aside(path: Path, problem: str) -> Path:
-    """Rename a damaged file to a name that nothing has, and write that to the log.
+    """Rename a damaged file to an unused name, and log that.
 
     Raises:
-        OSError: it cannot be renamed.
+        OSError: the file cannot be renamed.
     """
     for number in range(1, MAX_SET_ASIDE):
         aside = path.with_name(f"{path.name}.damaged-{number}")
@@ -219,9 +222,9 @@ def set_aside(path: Path, problem: str) -> Path:
 
 
 def files_of(folder: Path, suffix: str) -> list[Path]:
-    """Return what has a name with that suffix in a folder, by name; it need not be a regular file.
+    """Return the paths in a folder that end with `suffix`, sorted; not only regular files.
 
-    A folder that is missing or cannot be read has none; the log has the latter.
+    The list is empty if the folder is missing, or cannot be read, which is logged.
     """
     try:
         return sorted(path for path in folder.iterdir() if path.name.endswith(suffix))
@@ -233,32 +236,33 @@ def files_of(folder: Path, suffix: str) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Remove a state file; if that fails, the log says why."""
+    """Delete a state file; a failure is logged."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
         log.warning("%s cannot be removed: %s", path, error.strerror or error)
 
 
-def _remove(fields: object, location: Sequence[int | str]) -> None:
-    """Remove the innermost field of nested dictionaries that a validation error is about."""
+def _remove_field(fields: object, location: Sequence[int | str]) -> None:
+    """Remove the innermost dictionary field on the path `location`, as pydantic reports it."""
     if isinstance(fields, dict) and location:
         key, *inner = location
         if inner and isinstance(fields.get(key), dict):
-            _remove(fields[key], inner)
+            _remove_field(fields[key], inner)
         else:
             fields.pop(key, None)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Keep other programs from changing the state files in a folder meanwhile.
+    """Hold the lock of a folder, which guards its state files against other processes.
 
-    The lock is one of the operating system, which ends with the process that has it. A file system
-    without locks is used without them.
+    The operating system releases the lock when the process ends. File systems without locks are
+    used without them.
 
     Raises:
-        OSError: another program has held the lock for too long, or there can be no lock file.
+        OSError: another process held the lock for more than LOCK_TIMEOUT_S, or the lock file cannot
+            be opened.
     """
     path = folder / LOCK
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -277,7 +281,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int) -> bool:
-    """Try to lock a file for as long as it is open; return False if another program has done so."""
+    """Lock a file until it is closed; return False if another process has locked it."""
     if sys.platform == "win32":
         import msvcrt
 

@@ -1,4 +1,4 @@
-"""One step at several amounts: what each would prune, and how much of the energy it would keep."""
+"""A sweep over the amounts of one step: pruned elements and kept energy per amount."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from prune_gui.session.resolver import Resolver
 
 @dataclass(frozen=True, slots=True)
 class SweepRow:
-    """What a recipe comes to with one amount in one of its steps.
+    """The result of a recipe with one amount in one of its steps.
 
     Attributes:
-        amount: of that step.
-        pruned: entries, of all parameters that can be pruned.
-        total: their entries.
-        kept_energy: which share of the sum of the squares of their finite weights is kept; NaN if
+        amount: amount of that step.
+        pruned: number of pruned elements of all parameters that can be pruned.
+        total: number of their elements.
+        kept_energy: kept share of the sum of squares of their finite weights, in [0, 1]; NaN if
             that sum is zero or infinite.
-        nearly_empty: how many parameters have next to nothing left.
-        error: why it cannot be carried out, or ""; the figures mean nothing then.
+        nearly_empty: number of parameters that are almost completely pruned.
+        error: why the recipe cannot be carried out, or ""; with an error, the other fields are not
+            set.
     """
 
     amount: Amount
@@ -40,20 +41,20 @@ class SweepRow:
 
     @property
     def sparsity(self) -> float:
-        """The share that is pruned."""
+        """Pruned share of the elements, in [0, 1]."""
         return self.pruned / self.total if self.total else 0.0
 
 
 class Sweep:
-    """Tries amounts of one step; what comes before that step is resolved once.
+    """Tries amounts of one step; the steps before it are resolved once.
 
-    Of parameters that an amount prunes as the one before did, no weight is read again. Not for use
-    from two threads at once: it belongs to the engine.
+    Weights of a parameter are read again only if an amount prunes it differently from the amount
+    before. Not thread-safe: only the engine's thread may use it.
 
     Args:
-        resolver: of the checkpoint.
-        recipe: with the step, and whatever comes before and after it.
-        number: of the step, from 1.
+        resolver: resolver of the checkpoint.
+        recipe: the whole recipe.
+        number: number of the step in the recipe, from 1.
     """
 
     def __init__(self, resolver: Resolver, recipe: Recipe, number: int) -> None:
@@ -61,14 +62,14 @@ class Sweep:
         self._recipe = recipe
         self._number = number
         self._before: Resolution | None = None
-        self._survey: LayerStatistics | None = None
+        self._statistics: LayerStatistics | None = None
 
     def row(self, amount: Amount, monitor: Monitor) -> SweepRow:
-        """Return what an amount comes to. Nothing is written.
+        """Return the result for an amount. No file is written.
 
         Raises:
             StepError: an earlier step cannot be carried out, whatever the amount.
-            Cancelled: the monitor said so.
+            Cancelled: the work should stop.
         """
         if self._before is None:
             self._before = self._resolve_before(monitor)
@@ -79,12 +80,18 @@ class Sweep:
                 resolution = resolution.with_step(one, monitor)
         except RecipeError as error:
             return SweepRow(amount, error=str(error))
-        self._survey = compute(empty_statistics(resolution, self._survey), lambda _: True, monitor)
-        return _row(amount, self._survey)
+        self._statistics = compute(
+            empty_statistics(resolution, self._statistics), lambda _: True, monitor
+        )
+        return _row(amount, self._statistics)
 
     def _resolve_before(self, monitor: Monitor) -> Resolution:
-        """Resolve the whole recipe, which is known as a rule, so that the resolver forgets none."""
-        with suppress(StepError):  # of the step itself or a later one: the amount may mend that
+        """Return the resolution before the step.
+
+        This resolves the whole recipe, usually from the cache, since resolving fewer steps makes
+        the resolver drop the later ones.
+        """
+        with suppress(StepError):  # the step itself or a later one failed: another amount may not
             self._resolver.resolve(self._recipe, monitor)
         before = self._resolver.after(self._number - 1)
         if before is None:
@@ -96,24 +103,24 @@ class Sweep:
 def sweep(
     recipe: Recipe, checkpoint: Checkpoint, number: int, amounts: Iterable[Amount], monitor: Monitor
 ) -> list[SweepRow]:
-    """Return what a recipe comes to with each of some amounts in its step `number`, from 1.
+    """Return the result of a recipe for each amount in its step `number`, from 1.
 
     Raises:
         StepError: an earlier step cannot be carried out, whatever the amount.
-        Cancelled: the monitor said so.
+        Cancelled: the work should stop.
     """
-    trial = Sweep(Resolver(checkpoint), recipe, number)
-    return [trial.row(amount, monitor) for amount in amounts]
+    amount_sweep = Sweep(Resolver(checkpoint), recipe, number)
+    return [amount_sweep.row(amount, monitor) for amount in amounts]
 
 
 def _row(amount: Amount, statistics: LayerStatistics) -> SweepRow:
     rows = rows_of(statistics, grouping(statistics.infos, None))
     kept, energy = float(rows.kept.sum()), float(rows.energy.sum())
-    known = 0 < energy < math.inf
+    is_defined = 0 < energy < math.inf
     return SweepRow(
         amount,
         int(rows.pruned.sum()),
         int(rows.total.sum()),
-        kept / energy if known else math.nan,
+        kept / energy if is_defined else math.nan,
         int(rows.nearly_empty.sum()),
     )

@@ -1,4 +1,4 @@
-"""One thread that does the work, one job after another. It knows nothing of windows."""
+"""The engine: one worker thread with a job queue. It does not depend on the GUI."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from prune_gui.monitor import Monitor
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 0.4
-"""Seconds for which a job may still run once a newer one of its lane waits. Without it, a slider
-that moves faster than previews are made would never show one."""
-OFTEN = 0.05
-"""Seconds between two reports of progress: nobody sees more, and the window has to draw each."""
+SUPERSEDED_TIMEOUT_S = 0.4
+"""Time since its start after which a running job stops if a newer job of its lane waits. Without
+this grace, a slider that moves faster than previews are computed would never show one."""
+PROGRESS_INTERVAL_S = 0.05
+"""Minimum time between two progress events, since the window has to draw each."""
 FAREWELL = 30.0
-"""Seconds that `Engine.close` gives the running job."""
-MOMENT = 0.1
-"""Seconds that it gives one that it is in a hurry to leave."""
-REST = 0.3
-"""Seconds after a job in which no idle one begins: what came of it is being shown, or asked for."""
+"""Timeout of `Engine.close` for the running job, in seconds."""
+HURRIED_CLOSE_TIMEOUT_S = 0.1
+"""Timeout of `Engine.close` with `hurry` for a job that does not write files."""
+IDLE_DELAY_S = 0.3
+"""Delay between a job and the next idle one, in which the window may submit other jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something for the engine to do.
+    """A unit of work for the engine.
 
     Attributes:
-        title: for a person, while it runs: "Saving model.safetensors". The log has it as it is, who
-            shows it passes it through `tr`.
-        work: does it, and returns what is to be shown.
-        lane: a newer job of the same lane takes the place of an older one that waits, and after
-            some patience stops one that runs: the latest wins. None: every job counts.
-        urgent: goes ahead of waiting jobs that are not.
-        idle: stays behind all that are not, whenever they come, and begins after a rest.
-        writes: it writes files, and whoever is in a hurry waits for it all the same.
+        title: shown while the job runs: "Saving model.safetensors"; a message for `tr`. The log
+            has it untranslated.
+        work: does the work and returns the result.
+        lane: a newer job of the same lane replaces an older one that waits, and stops one that has
+            run for `SUPERSEDED_TIMEOUT_S`. None: no job replaces this one.
+        urgent: runs before waiting jobs that are not urgent.
+        idle: runs after all other jobs, and only after `IDLE_DELAY_S`.
+        writes: writes files, so that `Engine.close` waits for it even in a hurry.
     """
 
     title: str
@@ -56,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What became of the job with this ticket."""
+    """A change of the state of the job with this ticket."""
 
     ticket: int
     job: Job
@@ -64,12 +64,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Started(Event):
-    """It runs."""
+    """The job has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progressed(Event):
-    """It has done so many of so many bytes."""
+    """The job has processed `done` of `total` bytes."""
 
     done: int
     total: int
@@ -77,29 +77,29 @@ class Progressed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Finished(Event):
-    """It is done."""
+    """The job has returned a result."""
 
     result: object
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(Event):
-    """It ended with an error: one that input can cause, or a fault of the program."""
+    """The job has raised an error: one caused by input, or a bug."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped(Event):
-    """It was cancelled, or a newer job of its lane took its place."""
+    """The job was cancelled, or replaced by a newer job of its lane."""
 
 
 NICENESS = 10
-"""How far the engine steps back: about a tenth of the processor time of who does not."""
+"""Nice value of the engine's thread: about a tenth of the processor time of a thread at 0."""
 
 
 class _Run:
-    """A job that waits or runs, and the flag that stops it."""
+    """A waiting or running job; also its cancel token for `Monitor`."""
 
     def __init__(self, ticket: int, job: Job) -> None:
         self.ticket = ticket
@@ -109,30 +109,31 @@ class _Run:
         self.started = 0.0
 
     def is_set(self) -> bool:
-        late = self.superseded and time.monotonic() - self.started > PATIENCE
-        return self.cancelled or late
+        is_overdue = self.superseded and time.monotonic() - self.started > SUPERSEDED_TIMEOUT_S
+        return self.cancelled or is_overdue
 
 
-def _turn(job: Job) -> int:
-    """Return which turn it is in: lower ones go first."""
+def _priority(job: Job) -> int:
+    """Return the priority of a job: lower numbers run first."""
     return 0 if job.urgent else 2 if job.idle else 1
 
 
-def _step_back() -> None:
-    """Let the window go first where it and the engine both want the processor.
+def _lower_priority() -> None:
+    """Lower the scheduling priority of this thread below that of the window.
 
-    On Linux this is for one thread and those that it starts; elsewhere it would be for all.
+    Only on Linux, where this affects this thread and those that it starts; elsewhere it would
+    affect the whole process.
     """
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
 class Engine:
-    """Runs jobs on one thread of its own, in the order of submission.
+    """Runs jobs on one thread of its own, in order of priority, then of submission.
 
     Args:
-        notify: told of every event, on whichever thread it happens; must return at once.
-        ended: the last thing that the thread does.
+        notify: called with every event, on the thread where it happens; must not block.
+        ended: called by the thread just before it ends.
     """
 
     def __init__(
@@ -159,15 +160,15 @@ class Engine:
                     self._waiting.remove(other)
                 if self._running and self._running.job.lane == job.lane:
                     self._running.superseded = True
-            ahead = sum(_turn(other.job) <= _turn(job) for other in self._waiting)
-            self._waiting.insert(ahead, run)
+            position = sum(_priority(other.job) <= _priority(job) for other in self._waiting)
+            self._waiting.insert(position, run)
             self._changed.notify()
         for other in dropped:
             self._notify(Dropped(other.ticket, other.job))
         return run.ticket
 
     def cancel(self, ticket: int) -> None:
-        """Stop a job: one that waits is dropped, one that runs stops at its next step."""
+        """Cancel a job: a waiting job is dropped, a running job stops at its next check."""
         with self._changed:
             if self._running and self._running.ticket == ticket:
                 self._running.cancelled = True
@@ -178,7 +179,7 @@ class Engine:
             self._notify(Dropped(run.ticket, run.job))
 
     def stop(self) -> None:
-        """Drop every job, so that the thread ends soon. Nothing is notified any more."""
+        """Cancel all jobs, so that the thread ends soon. No further event is sent."""
         with self._changed:
             self._closed = True
             self._waiting.clear()
@@ -187,35 +188,37 @@ class Engine:
             self._changed.notify()
 
     def close(self, *, hurry: bool = False) -> bool:
-        """Drop every job and wait for the thread to end.
+        """Cancel all jobs and wait for the thread to end.
 
         Args:
-            hurry: do not wait for a job that only reads: compiling, for one, cannot be stopped.
+            hurry: wait only briefly for a job that does not write, since some jobs, such as
+                compiling, cannot be stopped.
 
         Returns:
-            Whether it ended. If not, it dies with the program, and what the job reads stays open.
+            Whether the thread ended. If not, it ends with the process, and files that the job reads
+            stay open.
         """
         self.stop()
         running = self._running
-        leave = hurry and not (running and running.job.writes)
-        self._thread.join(MOMENT if leave else FAREWELL)
-        if self._thread.is_alive() and running and not leave:
+        is_hurried = hurry and not (running and running.job.writes)
+        self._thread.join(HURRIED_CLOSE_TIMEOUT_S if is_hurried else FAREWELL)
+        if self._thread.is_alive() and running and not is_hurried:
             log.warning("%s did not stop; it ends with the program", running.job.title)
         return not self._thread.is_alive()
 
     def _serve(self) -> None:
-        _step_back()
+        _lower_priority()
         while run := self._next():
-            self._tell(Started(run.ticket, run.job))
-            self._tell(self._do(run))
+            self._send(Started(run.ticket, run.job))
+            self._send(self._do(run))
         self._ended()
 
     def _next(self) -> _Run | None:
         with self._changed:
-            rests = self._running is not None and not self._running.job.idle
+            delay_idle = self._running is not None and not self._running.job.idle
             self._running = None
-            if rests:
-                self._changed.wait_for(self._is_wanted, REST)
+            if delay_idle:
+                self._changed.wait_for(self._is_busy, IDLE_DELAY_S)
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if self._closed:
                 return None
@@ -223,18 +226,18 @@ class Engine:
             self._running.started = time.monotonic()
             return self._running
 
-    def _is_wanted(self) -> bool:
-        """Tell whether there is something to do that cannot rest."""
+    def _is_busy(self) -> bool:
+        """Return whether the engine was closed, or the next waiting job is not idle."""
         return self._closed or (bool(self._waiting) and not self._waiting[0].job.idle)
 
     def _do(self, run: _Run) -> Event:
-        shown = 0.0
+        last_progress = 0.0
 
         def progress(done: int, total: int) -> None:
-            nonlocal shown
-            if (now := time.monotonic()) - shown >= OFTEN:
-                shown = now
-                self._tell(Progressed(run.ticket, run.job, done, total))
+            nonlocal last_progress
+            if (now := time.monotonic()) - last_progress >= PROGRESS_INTERVAL_S:
+                last_progress = now
+                self._send(Progressed(run.ticket, run.job, done, total))
 
         try:
             monitor = Monitor(progress, run)
@@ -246,14 +249,14 @@ class Engine:
             log.warning("%s: %s", run.job.title, error)
             return Failed(run.ticket, run.job, error)
         except BaseException as error:
-            # The thread must outlive a fault in any job; the log has it, and the window says so.
+            # The thread must survive any error in a job. The error is logged and sent as an event.
             log.exception("%s failed", run.job.title)
-            told = OutOfMemoryError() if is_out_of_memory(error) else error
-            return Failed(run.ticket, run.job, told)
-        if run.job.lane is None and not run.job.idle:  # others come by the dozen
+            reported_error = OutOfMemoryError() if is_out_of_memory(error) else error
+            return Failed(run.ticket, run.job, reported_error)
+        if run.job.lane is None and not run.job.idle:  # the others are too frequent for the log
             log.info("%s took %.2f s", run.job.title, time.monotonic() - run.started)
         return Finished(run.ticket, run.job, result)
 
-    def _tell(self, event: Event) -> None:
+    def _send(self, event: Event) -> None:
         if not self._closed:
             self._notify(event)

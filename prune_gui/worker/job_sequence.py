@@ -1,4 +1,4 @@
-"""Jobs that belong together: each returns a row of a table, so that others may go between them."""
+"""Job sequences: one job per row of a table, so that other jobs can run in between."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list[Job]:
-    """Try amounts of step `number` of the recipe as it is now; each job returns a `SweepRow`."""
+    """Return a job per amount of step `number` of the current recipe, each with a `SweepRow`."""
     recipe = session.recipe
 
     @cache
@@ -29,33 +29,33 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
 
         return Sweep(session.resolver, recipe, number)
 
-    def job(place: int, amount: Amount) -> Job:
+    def job(position: int, amount: Amount) -> Job:
         def work(monitor: Monitor) -> SweepRow:
             return sweep().row(amount, monitor)
 
-        title = later("Trying amount {place} of {total}", place=place, total=len(amounts))
+        title = later("Trying amount {place} of {total}", place=position, total=len(amounts))
         return Job(title, work)
 
-    return [job(place, amount) for place, amount in enumerate(amounts, start=1)]
+    return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
 
 
 def batch_jobs(
     recipe: Recipe, paths: Sequence[Path], folder: Path | None, form: Form, *, overwrite: bool
 ) -> list[Job]:
-    """Carry out a recipe on several checkpoints; each job returns a `BatchRow`.
+    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
 
-    They are written to the folder, as `recipe.batch.batch` does, unless it is None.
+    Results are written to `folder` as by `recipe.batch.batch`; None writes nothing.
     """
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
 
-    def job(place: int, path: Path, out: Path | None) -> Job:
+    def job(position: int, path: Path, out: Path | None) -> Job:
         def work(monitor: Monitor) -> BatchRow:
             return prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
 
         title = later(
-            "Pruning {name} ({place} of {total})", name=path.name, place=place, total=len(paths)
+            "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
         )
         return Job(title, work, writes=out is not None)
 
     pairs = zip(paths, targets, strict=True)
-    return [job(place, path, out) for place, (path, out) in enumerate(pairs, start=1)]
+    return [job(position, path, out) for position, (path, out) in enumerate(pairs, start=1)]

@@ -1,4 +1,4 @@
-"""The jobs of the application: what each does on the engine's thread, and what it returns."""
+"""The jobs of the application: their work on the engine's thread, and their results."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A step that is looked at before it is one.
+    """A step that is previewed before it is added.
 
     Attributes:
-        step: what it would be.
-        replaces: the index of the step whose place it would take; None if it comes after them all.
+        step: the step.
+        replaces: index of the step that it would replace; None if it would be appended.
     """
 
     step: Step
@@ -40,17 +40,17 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a recipe and the draft beside it come to.
+    """The resolutions of a recipe without and with a draft step.
 
     Attributes:
-        recipe: that was resolved.
-        resolution: of its steps, or of those before the first that cannot be carried out.
-        error: why that step cannot be.
-        before: the file as it is, before any step.
-        draft: the step being drafted.
-        preview: of the recipe with the draft in its place, or of the steps before the first that
-            cannot be carried out then; None without a draft, or if that one cannot be.
-        draft_error: why the draft, or a step that follows it, cannot be.
+        recipe: the recipe that was resolved.
+        resolution: resolution of its steps, up to the first step that fails.
+        error: error of that step; None if no step fails.
+        before: resolution before the first step.
+        draft: the draft step.
+        preview: resolution of the recipe with the draft, up to the first later step that fails;
+            None without a draft, or if the draft or a step before it fails.
+        draft_error: error of the draft or of a later step; None if there is none.
     """
 
     recipe: Recipe
@@ -63,14 +63,14 @@ class Resolved:
 
     @property
     def draft_number(self) -> int | None:
-        """The number that the draft has in `preview`; None if there is no preview."""
+        """Number of the draft step in `preview`, from 1; None if there is no preview."""
         if self.draft is None or self.preview is None:
             return None
-        return _place(self.draft, self.recipe) + 1
+        return _draft_index(self.draft, self.recipe) + 1
 
 
 def open_job(path: Path, recipe_path: Path | None = None, state: str | None = None) -> Job:
-    """Open a checkpoint (or one state dict of it), and a recipe; returns a `Session`."""
+    """Open a checkpoint (or one state dict of it) and a recipe; the result is a `Session`."""
 
     def work(monitor: Monitor) -> Session:
         monitor.advance()
@@ -82,37 +82,39 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
 
 
 def resolve_job(session: Session, draft: Draft | None) -> Job:
-    """Resolve the session's recipe as it is now, and a draft after it; returns `Resolved`."""
-    work = partial(_resolve, session, session.recipe, draft)
+    """Resolve the session's current recipe and a draft; the result is a `Resolved`."""
+    work = partial(_resolve_with_totals, session, session.recipe, draft)
     return Job(later("Resolving"), work, lane="resolve")
 
 
-def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
-    """Return what there is to show, all sums of it known: the window does not wait for them."""
-    resolved = _resolved(session, recipe, draft, monitor)
-    for shown in (resolved.before, resolved.resolution, resolved.preview):
-        if shown is not None:
-            _ = shown.total, [outcome.notes for outcome in shown.outcomes]
+def _resolve_with_totals(
+    session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor
+) -> Resolved:
+    """Return the resolutions with their totals computed, so that the window need not wait."""
+    resolved = _resolve(session, recipe, draft, monitor)
+    for resolution in (resolved.before, resolved.resolution, resolved.preview):
+        if resolution is not None:
+            _ = resolution.total, [outcome.notes for outcome in resolution.outcomes]
     if resolved.preview is not None and resolved.draft_number is not None:
         resolved.preview.of_targets(resolved.draft_number)
     return resolved
 
 
-def _resolved(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
+def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
     error = None
     try:
         resolution = session.resolver.resolve(recipe, monitor)
     except StepError as problem:
         error = problem
-        possible = recipe.with_steps(recipe.steps[: problem.step - 1])
-        resolution = session.resolver.resolve(possible, monitor)
+        resolvable = recipe.with_steps(recipe.steps[: problem.step - 1])
+        resolution = session.resolver.resolve(resolvable, monitor)
     before = session.resolver.after(0)
-    assert before is not None  # it comes ahead of whatever was resolved
+    assert before is not None  # the resolution before the first step always exists
     resolved = partial(Resolved, recipe, resolution, error, before, draft)
     if draft is None:
         return resolved(None, None)
-    place = _place(draft, recipe)
-    preview = session.resolver.after(place)
+    draft_index = _draft_index(draft, recipe)
+    preview = session.resolver.after(draft_index)
     if preview is None:
         if error is None:
             return resolved(None, tr("The step is gone."))
@@ -123,19 +125,19 @@ def _resolved(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mo
         reason = problem.reason if isinstance(problem, StepError) else str(problem)
         return resolved(None, reason)
     try:
-        for step in recipe.steps[place + 1 :]:
+        for step in recipe.steps[draft_index + 1 :]:
             preview = preview.with_step(step, monitor)
     except StepError as problem:
         return resolved(preview, str(problem))
     return resolved(preview, None)
 
 
-def _place(draft: Draft, recipe: Recipe) -> int:
+def _draft_index(draft: Draft, recipe: Recipe) -> int:
     return len(recipe.steps) if draft.replaces is None else draft.replaces
 
 
 def compare_job(path: Path) -> Job:
-    """Open a checkpoint to compare with; returns its `Resolution`, every zero of it pruned."""
+    """Open a checkpoint to compare with; the result is a `Resolution` with its zeros pruned."""
 
     def work(monitor: Monitor) -> Resolution:
         from prune_gui.recipe import initial_resolution
@@ -153,7 +155,7 @@ def compare_job(path: Path) -> Job:
 def export_job(
     session: Session, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
 ) -> Job:
-    """Resolve the session's recipe as it is now and write it to `out`; returns `out`."""
+    """Resolve the session's current recipe and export it to `out`; the result is `out`."""
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
@@ -167,7 +169,7 @@ def export_job(
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
-    """Resolve the session's recipe as it is now; returns the `Sizes` it would have at a target."""
+    """Resolve the session's current recipe; the result is the `Sizes` of an export to `target`."""
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Sizes:
@@ -179,9 +181,9 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
 
 
 def warm_up_job() -> Job:
-    """Load the libraries that everything else needs, while the user looks at the window.
+    """Import the libraries that all other jobs need, then load methods of installed packages.
 
-    Then load the methods of installed packages; returns what is wrong with those, if anything.
+    The result is a tuple of the errors of packages whose methods cannot be used.
     """
 
     def work(monitor: Monitor) -> tuple[PluginError, ...]:
@@ -194,7 +196,7 @@ def warm_up_job() -> Job:
 
 
 def threads_job(count: int | None) -> Job:
-    """Have the engine work on so many threads; None for as many as torch takes by itself."""
+    """Set the number of worker threads; None for torch's default."""
 
     def work(_: Monitor) -> None:
         from prune_gui.pruning.parallel import use_threads
@@ -205,9 +207,9 @@ def threads_job(count: int | None) -> Job:
 
 
 def compile_jobs() -> list[Job]:
-    """Return jobs that compile, or load from the cache, what the others would have to wait for.
+    """Return jobs that compile the kernels, or load them from the cache, before they are needed.
 
-    To be asked for after `warm_up_job`, as they need its libraries.
+    Call this after `warm_up_job` has run, since it imports torch.
     """
     from prune_gui.worker.warm_up import loops
 
@@ -218,7 +220,7 @@ def compile_jobs() -> list[Job]:
 
 
 def methods_job(path: Path) -> Job:
-    """Run a Python file and offer its methods; returns them. The user has agreed to it."""
+    """Run a Python file that the user has confirmed and register its methods, the result."""
 
     def work(monitor: Monitor) -> list[type[Method]]:
         from prune_gui.pruning.plugins import load_file

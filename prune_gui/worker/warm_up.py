@@ -1,4 +1,4 @@
-"""Loading torch and the compiled loops behind a window that stays alive."""
+"""Import of torch and compilation of kernels while the window stays responsive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from prune_gui.pruning.lazy import Lazy
 
-LATER: Final = (
+IMPORTED_ON_FIRST_USE: Final = (
     "psutil",
     "prune_gui.audit.diff.comparison",
     "prune_gui.audit.statistics.cumulative",
@@ -34,27 +34,27 @@ LATER: Final = (
     "prune_gui.recipe.exporting",
     "prune_gui.recipe.sizes",
 )
-"""Modules that jobs, or the window, load when they need them; an import then holds it up."""
+"""Modules that jobs or the window import on first use, where the import would cause a delay."""
 
 
 def warm_up() -> None:
-    """Import torch, and all that is imported later on otherwise.
+    """Import torch and the modules that are otherwise imported on first use.
 
-    However many engines ask, one does it, and the others wait for that.
+    Only the first call does so; concurrent calls wait for it.
     """
     _loaded()
 
 
 def _load() -> None:
     if sys.platform != "win32":
-        _load_without_the_lock("torch", "lib/libtorch_cpu.*")
-        _load_without_the_lock("llvmlite", "binding/libllvmlite.*")
-    for name in LATER:
+        _load_library_without_gil("torch", "lib/libtorch_cpu.*")
+        _load_library_without_gil("llvmlite", "binding/libllvmlite.*")
+    for name in IMPORTED_ON_FIRST_USE:
         import_module(name)
 
 
 def loops() -> Iterator[Callable[[], object]]:
-    """Yield what compiles the loops over weights, or loads them from the cache, a few at a time."""
+    """Yield functions, each of which compiles some kernels or loads them from the cache."""
     import torch
 
     from prune_gui.audit import kernels
@@ -72,11 +72,11 @@ def loops() -> Iterator[Callable[[], object]]:
         yield partial(channel_norms, torch.ones(2, dtype=dtype), 2, 0)
 
 
-def _load_without_the_lock(package: str, pattern: str) -> None:
-    """Load a package's large shared library before the package is imported.
+def _load_library_without_gil(package: str, pattern: str) -> None:
+    """Load the large shared library of a package before the package is imported.
 
-    An import holds Python's lock while the system links the library, a quarter of a second for
-    torch, in which no other thread and so no window moves. A call through ctypes holds no lock.
+    An import holds the GIL while the system links the library, for torch 0.25 s, and so blocks the
+    window. A call through ctypes releases the GIL.
     """
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:

@@ -1,7 +1,7 @@
-"""Print the test accuracy of the demo network, and of what pruning has left of it.
+"""Print the test accuracy of the demo network or of pruned versions of it.
 
-Run it as ``python resources/demo/evaluate.py FILE [FILE...]``. A file is an export in either form:
-finalized, or reparametrized (``X_orig`` and ``X_mask``).
+Usage: ``python resources/demo/evaluate.py FILE [FILE...]``. Each file is the original checkpoint or
+an export of the form finalized or reparametrized (``X_orig`` and ``X_mask``).
 """
 
 from __future__ import annotations

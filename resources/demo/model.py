@@ -1,7 +1,7 @@
-"""The demo network, and the images that it is measured on.
+"""The demo network and its training and test images.
 
-Needs scikit-learn (``pip install "prune-gui[demo]"``), which ships the 1797 images of handwritten
-digits; nothing is downloaded.
+Needs scikit-learn (``pip install "prune-gui[demo]"``), which contains the 1797 images of
+handwritten digits; nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TEST_IMAGES = 500
 
 
 class Digits(NamedTuple):
-    """Images, float32 of shape (count, 1, 8, 8) in [0, 1], and their digits, int64 of (count,)."""
+    """Images, float32 of shape (count, 1, 8, 8) in [0, 1], and labels, int64 of shape (count,)."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -55,39 +55,39 @@ class DigitsCNN(nn.Module):
         )
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return a score for each digit, of shape (count, 10)."""
-        scores: torch.Tensor = self.classifier(self.features(images))
-        return scores
+        """Return the logits, of shape (count, 10)."""
+        logits: torch.Tensor = self.classifier(self.features(images))
+        return logits
 
 
 def digits() -> tuple[Digits, Digits]:
-    """Return the images to train on, and those kept apart to measure accuracy on."""
+    """Return the training images and the `TEST_IMAGES` test images."""
     values, labels = load_digits(return_X_y=True)
     images = torch.tensor(values / 16, dtype=torch.float32).view(-1, 1, 8, 8)
     shuffled = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    every = Digits(images[shuffled], torch.tensor(labels)[shuffled])
+    dataset = Digits(images[shuffled], torch.tensor(labels)[shuffled])
     return (
-        Digits(every.images[:-TEST_IMAGES], every.labels[:-TEST_IMAGES]),
-        Digits(every.images[-TEST_IMAGES:], every.labels[-TEST_IMAGES:]),
+        Digits(dataset.images[:-TEST_IMAGES], dataset.labels[:-TEST_IMAGES]),
+        Digits(dataset.images[-TEST_IMAGES:], dataset.labels[-TEST_IMAGES:]),
     )
 
 
 @torch.no_grad()
 def accuracy(network: nn.Module, test: Digits) -> float:
-    """Return the share of `test` that the network names rightly."""
-    named = network.eval()(test.images).argmax(dim=1)
-    return float((named == test.labels).double().mean())
+    """Return the share of `test` that the network classifies correctly."""
+    predicted = network.eval()(test.images).argmax(dim=1)
+    return float((predicted == test.labels).double().mean())
 
 
 def load(path: Path) -> DigitsCNN:
-    """Rebuild the network from any export of it but one of masks alone.
+    """Load the network from a checkpoint: the original, finalized or reparametrized.
 
     Raises:
-        RuntimeError: the file lacks a tensor of the network, or holds one too many.
+        RuntimeError: the file lacks a tensor of the network or holds an unknown one.
     """
     read = load_file if path.suffix == ".safetensors" else _load_pickled
     network = DigitsCNN()
-    network.load_state_dict(_joined(read(path)))
+    network.load_state_dict(_merge_pairs(read(path)))
     return network
 
 
@@ -96,12 +96,12 @@ def _load_pickled(path: Path) -> dict[str, torch.Tensor]:
     return tensors
 
 
-def _joined(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Put ``X`` in place of each pair ``X_orig`` and ``X_mask``."""
-    joined = {}
+def _merge_pairs(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Replace each pair ``X_orig`` and ``X_mask`` by their product ``X``."""
+    merged = {}
     for name, tensor in tensors.items():
-        plain = name.removesuffix("_orig")
+        base_name = name.removesuffix("_orig")
         if name.endswith("_mask"):
             continue
-        joined[plain] = tensor if plain == name else tensor * tensors[f"{plain}_mask"]
-    return joined
+        merged[base_name] = tensor if base_name == name else tensor * tensors[f"{base_name}_mask"]
+    return merged

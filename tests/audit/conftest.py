@@ -1,4 +1,4 @@
-"""Resolutions of tensors made up on the spot, without a file."""
+"""Resolutions of tensors in memory, without a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prune_gui.recipe import Recipe, Resolution, resolve
 
 
 class InMemory(Checkpoint):
-    """A checkpoint of tensors that are there already."""
+    """A checkpoint of tensors in memory."""
 
     format = "torch"
 
@@ -44,7 +44,7 @@ Resolve = Callable[..., Resolution]
 
 @pytest.fixture(scope="session")
 def in_memory() -> Callable[[Mapping[str, torch.Tensor]], Checkpoint]:
-    """Return what makes a checkpoint of named tensors."""
+    """Return a function from named tensors to a checkpoint."""
     return InMemory
 
 

@@ -22,14 +22,14 @@ LOOPS = (
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_nothing_is_left_to_compile_after_warming_up(resolved, dtype):
+def test_nothing_is_compiled_after_warm_up(resolved, dtype):
     kernels.warm_up()
     known = [set(loop.signatures) for loop in LOOPS]
     weights, half = torch.ones(3, 4).to(dtype), {"method": "l1_unstructured", "amount": 0.5}
     resolution = resolved(half, w=weights)
-    plane = SliceLayout.flattened((3, 4))
-    density(resolution, "w", plane, range(3), range(4), (2, 2), Monitor())
-    density(resolution, "w", plane.transposed, range(4), range(3), (2, 2), Monitor())
+    layout = SliceLayout.flattened((3, 4))
+    density(resolution, "w", layout, range(3), range(4), (2, 2), Monitor())
+    density(resolution, "w", layout.transposed, range(4), range(3), (2, 2), Monitor())
     edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 4, symmetric=True)
     for moved in (resolution, resolved(half, half, w=weights)):
         before = histogram(moved, "w", edges, Monitor())
@@ -45,7 +45,9 @@ def test_nothing_is_left_to_compile_after_warming_up(resolved, dtype):
     bounds=st.tuples(st.integers(0, 9), st.integers(0, 9)),
     some=st.booleans(),
 )
-def test_what_lies_between_is_counted_up_to_the_last_tie(dtype, size, last_tie, bounds, some):
+def test_elements_between_the_limits_are_counted_up_to_the_last_tie(
+    dtype, size, last_tie, bounds, some
+):
     generator = np.random.default_rng(size)
     bits = generator.integers(0, 9, size, dtype, endpoint=True)
     remaining_mask = generator.random(size) < 0.5 if some else None

@@ -3,7 +3,7 @@ import torch
 from prune_gui.audit.report import report
 
 
-def test_a_report_lists_what_can_be_pruned_and_adds_it_up(resolved):
+def test_a_report_lists_the_prunable_parameters_and_their_sum(resolved):
     resolution = resolved(
         {"method": "l1_unstructured", "amount": 3, "targets": ["*.weight"]},
         fc__weight=torch.randn(2, 5),

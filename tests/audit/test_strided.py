@@ -1,4 +1,4 @@
-"""What is seen of a tensor that is saved as a view of another: the same as of its copy."""
+"""Statistics of a tensor that is saved as a strided view equal those of its copy."""
 
 from dataclasses import fields
 
@@ -54,7 +54,7 @@ def pair(request, view, tmp_path):
 
 
 def both(look):
-    """Return what is seen of the view and of the copy, as plain objects."""
+    """Return the statistics of the view and of the copy, as plain objects."""
     return [look(name) for name in ("view", "copy")]
 
 
@@ -65,19 +65,19 @@ def alike(found):
     return one
 
 
-def test_every_picture_of_it_is_that_of_its_copy(pair):
+def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
     resolution, values = pair
-    plane = SliceLayout.flattened(values.shape)
-    sides = range(plane.rows), range(plane.columns)
-    gone = (resolution.pruned_by("view").numpy() != 0).reshape(plane.rows, plane.columns)
-    for cells in ((plane.rows, plane.columns), (3, 2)):
+    layout = SliceLayout.flattened(values.shape)
+    sides = range(layout.rows), range(layout.columns)
+    gone = (resolution.pruned_by("view").numpy() != 0).reshape(layout.rows, layout.columns)
+    for cells in ((layout.rows, layout.columns), (3, 2)):
         found = alike(
-            both(lambda name, c=cells: density(resolution, name, plane, *sides, c, Monitor()))
+            both(lambda name, c=cells: density(resolution, name, layout, *sides, c, Monitor()))
         )
         measured = alike(
             both(
                 lambda name, c=cells: cell_statistics(
-                    weights(resolution, name), plane, *sides, c, Monitor()
+                    weights(resolution, name), layout, *sides, c, Monitor()
                 )
             )
         )
@@ -89,24 +89,28 @@ def test_every_picture_of_it_is_that_of_its_copy(pair):
             )
     finite = np.abs(values[np.isfinite(values)])
     assert reach_of_weights(resolution.checkpoint, "view", Monitor()) == finite.max()
-    if sheet := KernelGrid.of(values.shape):
-        whole = range(sheet.rows), range(sheet.columns), (sheet.rows, sheet.columns)
-        alike(both(lambda name: density_of(resolution, name, sheet, *whole, Monitor())))
+    if kernel_grid := KernelGrid.of(values.shape):
+        whole = (
+            range(kernel_grid.rows),
+            range(kernel_grid.columns),
+            (kernel_grid.rows, kernel_grid.columns),
+        )
+        alike(both(lambda name: density_of(resolution, name, kernel_grid, *whole, Monitor())))
 
 
-def test_every_profile_of_it_is_numpys(pair):
+def test_profiles_of_a_strided_tensor_equal_those_of_numpy(pair):
     resolution, values = pair
-    plane = SliceLayout.flattened(values.shape)
-    gone = (resolution.pruned_by("view").numpy() != 0).reshape(plane.rows, plane.columns)
-    shares = pruned_shares(resolution, "view", plane, Monitor())
+    layout = SliceLayout.flattened(values.shape)
+    gone = (resolution.pruned_by("view").numpy() != 0).reshape(layout.rows, layout.columns)
+    shares = pruned_shares(resolution, "view", layout, Monitor())
     np.testing.assert_allclose(shares.rows, gone.mean(1))
     np.testing.assert_allclose(shares.columns, gone.mean(0))
-    found = means(weights(resolution, "view"), plane, Monitor())
+    found = means(weights(resolution, "view"), layout, Monitor())
     laid_flat = values.reshape(gone.shape)
     np.testing.assert_allclose(found.rows, np.nanmean(laid_flat, 1))
 
 
-def test_every_bin_of_it_is_numpys(pair):
+def test_bins_of_a_strided_tensor_equal_those_of_numpy(pair):
     resolution, values = pair
     codes, finite = resolution.pruned_by("view").numpy(), np.isfinite(values)
     edges = bin_edges(*value_range(resolution.checkpoint, "view", Monitor()), 9, symmetric=True)
@@ -125,7 +129,7 @@ def test_every_bin_of_it_is_numpys(pair):
     assert one.counts.sum() == finite.sum()
 
 
-def test_its_channels_are_those_of_its_copy_and_their_norms_numpys(pair):
+def test_channels_of_a_strided_tensor_equal_those_of_its_copy(pair):
     resolution, values = pair
     for dim in range(values.ndim):
         alike(both(lambda name, dim=dim: channels(resolution, name, dim, Monitor())))

@@ -23,7 +23,7 @@ def unmarked(text: str) -> str:
     st.lists(st.tuples(TEXTS, st.integers(), st.floats(allow_nan=False))),
     st.sampled_from([",", "\t"]),
 )
-def test_a_table_comes_back_from_its_text_to_the_last_bit(rows, separator):
+def test_a_table_survives_csv_to_the_last_bit(rows, separator):
     names, whole, real = zip(*rows, strict=True) if rows else ((), (), ())
     table = Table("any", {"a name": names, "a,b": list(whole), 'say "x"': list(real)})
     text = table.to_csv(separator)
@@ -33,12 +33,12 @@ def test_a_table_comes_back_from_its_text_to_the_last_bit(rows, separator):
     assert not any(name.startswith(FORMULAS) for name, _, _ in found)
 
 
-def test_arrays_become_plain_numbers_and_nothing_stays_empty():
+def test_arrays_become_plain_numbers_and_none_becomes_an_empty_cell():
     columns = {"x": np.array([0.1, math.nan]), "n": np.array([1 << 60, 2]), "m": [None, "é"]}
     assert Table("any", columns).to_csv() == f"x,n,m\r\n0.1,{1 << 60},\r\nnan,2,é\r\n"
 
 
-def test_columns_of_different_lengths_are_a_mistake():
+def test_columns_of_different_lengths_are_an_error():
     with pytest.raises(ValueError, match="argument 2"):
         Table("any", {"a": [1], "b": [1, 2]}).to_csv()
 
@@ -51,5 +51,5 @@ def test_a_name_that_is_a_formula_is_text_in_a_spreadsheet(name):
     )
 
 
-def test_usual_names_are_as_they_are():
+def test_usual_names_are_unchanged():
     assert Table("any", {"name": ["a.b", "'a'", "_x"]}).to_csv() == "name\r\na.b\r\n'a'\r\n_x\r\n"

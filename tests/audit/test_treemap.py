@@ -31,7 +31,7 @@ def overlap(a, b):
 
 
 @given(st.lists(st.integers(1, 1_000_000), min_size=1, max_size=30))
-def test_areas_are_as_the_weights_and_pieces_do_not_overlap(weights):
+def test_areas_are_proportional_to_the_weights_and_do_not_overlap(weights):
     weights = sorted(weights, reverse=True)
     pieces = squarify(weights, WHOLE)
     for weight, piece in zip(weights, pieces, strict=True):
@@ -41,7 +41,7 @@ def test_areas_are_as_the_weights_and_pieces_do_not_overlap(weights):
         assert overlap(a, b) <= 1e-6 * WHOLE.area
 
 
-def test_the_example_of_the_paper_comes_out_as_in_the_paper():
+def test_the_example_of_the_paper_gives_its_result():
     pieces = squarify([6, 6, 4, 3, 2, 2, 1], Rect(0, 0, 6, 4))
     expected = [(0, 0, 3, 2), (0, 2, 3, 2), (3, 0, 12 / 7, 7 / 3), (33 / 7, 0, 9 / 7, 7 / 3)]
     for piece, corners in zip(pieces, expected, strict=False):
@@ -57,13 +57,13 @@ def test_every_parameter_has_its_area_inside_its_modules(infos):
     for cell in cells:
         share = cell.node.numel / entries
         assert cell.rect.area == pytest.approx(WHOLE.area * share, rel=1e-6)
-    for place, inner in enumerate(cells):
+    for position, inner in enumerate(cells):
         above = [
             outer
-            for outer in cells[:place]
+            for outer in cells[:position]
             if outer.is_open and set(inner.node.tensors) <= set(outer.node.tensors)
         ]
-        assert bool(above) == (place > 0)
+        assert bool(above) == (position > 0)
         assert all(within(inner.rect, outer.rect) for outer in above)
 
 
@@ -75,7 +75,7 @@ def test_no_more_cells_than_wanted_cover_the_whole(infos, most):
     assert sum(cell.node.numel for cell in closed) == sum(info.numel for info in infos)
 
 
-def test_modules_too_small_to_look_into_stay_closed():
+def test_modules_with_too_small_parts_stay_closed():
     infos = [
         TensorInfo(name, (n,), "float32") for name, n in {"a.w": 9990, "b.c.w": 5, "b.d": 5}.items()
     ]
@@ -84,7 +84,7 @@ def test_modules_too_small_to_look_into_stay_closed():
     assert treemap([], WHOLE) == ()
 
 
-def test_no_module_is_cut_into_dust_while_others_like_it_stay_closed():
+def test_no_module_is_divided_finely_while_similar_ones_stay_closed():
     infos = [
         TensorInfo(f"{layer}.experts.{expert}.w", (8, 8), "float32")
         for layer in range(40)

@@ -1,4 +1,4 @@
-"""Small checkpoints, and what it takes to write one."""
+"""Fixtures that create and write small checkpoints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def every_dtype() -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def unchanged() -> Callable[[Checkpoint], list[TensorWriter]]:
-    """Return a function that gives the entries that write a checkpoint as it is."""
+    """Return a function that returns the tensors to write for an unchanged checkpoint."""
 
     def entries(checkpoint: Checkpoint) -> list[TensorWriter]:
         return [
@@ -59,7 +59,7 @@ def unchanged() -> Callable[[Checkpoint], list[TensorWriter]]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Callable[[object], Path]:
-    """Return a function that saves anything with torch.save and gives the path."""
+    """Return a function that saves an object with torch.save and returns the path."""
 
     def save(content: object, name: str = "model.pt", **options: object) -> Path:
         path = tmp_path / name

@@ -1,7 +1,6 @@
-"""Bad files by name: how each is made, and what its refusal has to say.
+"""Bad files by name, each with a function that writes it and a part of the expected refusal.
 
-They are made in a folder when a test asks for them. A payload in one of them would make a file
-named `RAN` there.
+Tests write them to a folder. A payload in a file would create a file named `RAN` in this folder.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from corpus_pickles import PICKLES
 from corpus_safetensors import SAFETENSORS
 
 CORPUS: dict[str, Bad | Harmless] = {
-    f"{kind}-{name}": made
-    for kind, part in {
+    f"{kind}-{name}": file
+    for kind, files in {
         "safetensors": SAFETENSORS,
         "payload": PAYLOADS,
         "pickle": PICKLES,
         "archive": ARCHIVES,
         "file": FILES,
     }.items()
-    for name, made in part.items()
+    for name, file in files.items()
 }

@@ -1,4 +1,4 @@
-"""Torch files whose zip archives are odd, damaged or bombs."""
+"""Torch files with unusual or damaged zip archives, and zip bombs."""
 
 from __future__ import annotations
 
@@ -24,107 +24,107 @@ from corpus_forms import (
 )
 
 ONE = dictionary(a=tensor())
-RIGHT = archive(ONE)
+VALID = archive(ONE)
 MEMBER, END = b"PK\x01\x02", b"PK\x05\x06"
 
 
-def packed(compression: int, content: object = STATE) -> Callable[[Path], Path]:
-    """Return what packs what torch.save writes anew."""
+def compressed(compression: int, content: object = STATE) -> Callable[[Path], Path]:
+    """Return a function that writes a file of torch.save with another compression."""
 
     def make(folder: Path) -> Path:
         with (
             zipfile.ZipFile(io.BytesIO(octets_of(content))) as plain,
-            zipfile.ZipFile(folder / "m.pt", "w", compression) as made,
+            zipfile.ZipFile(folder / "m.pt", "w", compression) as target,
         ):
             for record in plain.namelist():
-                made.writestr(record, plain.read(record))
+                target.writestr(record, plain.read(record))
         return folder / "m.pt"
 
     return make
 
 
-def others(*records: str) -> Callable[[Path], Path]:
-    """Return what writes an archive of other things."""
+def unrelated_archive(*records: str) -> Callable[[Path], Path]:
+    """Return a function that writes an archive with these records."""
 
     def make(folder: Path) -> Path:
-        with zipfile.ZipFile(folder / "m.pt", "w") as made:
+        with zipfile.ZipFile(folder / "m.pt", "w") as target:
             for record in records:
-                made.writestr(record, "x")
+                target.writestr(record, "x")
         return folder / "m.pt"
 
     return make
 
 
 def with_record(record: str, content: bytes = b"x", **options: object) -> Callable[[Path], Path]:
-    """Return what adds a record to a right archive."""
+    """Return a function that adds a record to a valid archive."""
 
     def make(folder: Path) -> Path:
-        with warnings.catch_warnings(), zipfile.ZipFile(RIGHT(folder), "a") as made:
+        with warnings.catch_warnings(), zipfile.ZipFile(VALID(folder), "a") as target:
             warnings.simplefilter("ignore")
-            made.writestr(record, content, **options)
+            target.writestr(record, content, **options)
         return folder / "m.pt"
 
     return make
 
 
-def listed(record: str, place: int, form: str, *values: int) -> Callable[[Path], Path]:
-    """Return what changes what the list of an archive says of a record, from a byte on."""
+def edited_directory(record: str, field: int, form: str, *values: int) -> Callable[[Path], Path]:
+    """Return a function that changes fields of the directory entry of a record."""
 
     def edit(octets: bytes) -> bytearray:
-        made = bytearray(octets)
-        at = made.rindex(f"m/{record}".encode()) - 46
-        struct.pack_into(f"<{form}", made, at + place, *values)
-        return made
+        result = bytearray(octets)
+        header_offset = result.rindex(f"m/{record}".encode()) - 46
+        struct.pack_into(f"<{form}", result, header_offset + field, *values)
+        return result
 
-    return edited(RIGHT, edit)
+    return edited(VALID, edit)
 
 
-def ended(place: int, form: str, value: int) -> Callable[[Path], Path]:
-    """Return what changes what the end of an archive says."""
+def edited_end(field: int, form: str, value: int) -> Callable[[Path], Path]:
+    """Return a function that changes a field of the end record of an archive."""
 
     def edit(octets: bytes) -> bytearray:
-        made = bytearray(octets)
-        struct.pack_into(f"<{form}", made, made.rindex(END) + place, value)
-        return made
+        result = bytearray(octets)
+        struct.pack_into(f"<{form}", result, result.rindex(END) + field, value)
+        return result
 
-    return edited(RIGHT, edit)
+    return edited(VALID, edit)
 
 
 def zip64(*sizes: int) -> Callable[[Path], Path]:
-    """Return what says in the form for large files that a record has these sizes."""
+    """Return a function that gives a record these sizes in a ZIP64 field."""
 
     def edit(octets: bytes) -> bytearray:
-        made = bytearray(octets)
-        at = made.rindex(b"m/data/0") - 46
+        result = bytearray(octets)
+        header_offset = result.rindex(b"m/data/0") - 46
         extra = struct.pack(f"<HH{len(sizes)}Q", 1, 8 * len(sizes), *sizes)
-        struct.pack_into("<II", made, at + 20, 2**32 - 1, 2**32 - 1)
-        struct.pack_into("<H", made, at + 30, len(extra))
-        made[at + 46 + 8 : at + 46 + 8] = extra
-        end = made.rindex(END)
-        (before,) = struct.unpack_from("<I", made, end + 12)
-        struct.pack_into("<I", made, end + 12, before + len(extra))
-        return made
+        struct.pack_into("<II", result, header_offset + 20, 2**32 - 1, 2**32 - 1)
+        struct.pack_into("<H", result, header_offset + 30, len(extra))
+        result[header_offset + 46 + 8 : header_offset + 46 + 8] = extra
+        end = result.rindex(END)
+        (before,) = struct.unpack_from("<I", result, end + 12)
+        struct.pack_into("<I", result, end + 12, before + len(extra))
+        return result
 
-    return edited(RIGHT, edit)
+    return edited(VALID, edit)
 
 
-def begun(place: int, form: str, value: int) -> Callable[[Path], Path]:
-    """Return what changes what an archive says right before the bytes of a record."""
+def edited_local_header(field: int, form: str, value: int) -> Callable[[Path], Path]:
+    """Return a function that changes a field of the local header of a record."""
 
     def edit(octets: bytes) -> bytearray:
-        made = bytearray(octets)
-        struct.pack_into(f"<{form}", made, made.index(b"m/data/0") - 30 + place, value)
-        return made
+        result = bytearray(octets)
+        struct.pack_into(f"<{form}", result, result.index(b"m/data/0") - 30 + field, value)
+        return result
 
-    return edited(RIGHT, edit)
+    return edited(VALID, edit)
 
 
 def many_times_one_record(folder: Path) -> Path:
     """List the bytes of one large record under many names."""
     octets = bytearray(archive(ONE, {"data/0": bytes(10**6)})(folder).read_bytes())
     start, end = octets.index(MEMBER), octets.rindex(END)
-    at = octets.rindex(b"m/data/0") - 46
-    member = octets[at : at + 46 + 8]
+    header_offset = octets.rindex(b"m/data/0") - 46
+    member = octets[header_offset : header_offset + 46 + 8]
     copies = b"".join(member[:-1] + bytes([48 + i]) for i in range(1, 10))
     octets[end:end] = copies
     end += len(copies)
@@ -133,62 +133,76 @@ def many_times_one_record(folder: Path) -> Path:
     return folder / "m.pt"
 
 
-def moved(octets: bytes) -> bytes:
-    """Put something before an archive."""
+def prefixed(octets: bytes) -> bytes:
+    """Prepend bytes to an archive."""
     return b"PK\x03\x04" + bytes(60) + octets
 
 
-def swapped(folder: Path) -> Path:
-    """Write the values of a right file in the order of the other kind of machine."""
+def big_endian(folder: Path) -> Path:
+    """Write a valid file with big-endian values."""
     numbers = struct.pack(">4f", 1, 2, 3, 4)
     return archive(ONE, {"data/0": numbers}, order=b"big")(folder)
 
 
 ARCHIVES: dict[str, Bad | Harmless] = {
-    "empty": Bad("not one that torch.save wrote", others()),
-    "of-something-else": Bad("not one that torch.save wrote", others("one/readme", "two/readme")),
-    "of-numpy": Bad("not one that torch.save wrote", others("a.npy", "b.npy")),
-    "of-keras": Bad("not one that torch.save wrote", others("config.json", "model.weights.h5")),
-    "of-office": Bad("not one that torch.save wrote", others("[Content_Types].xml", "word/a.xml")),
-    "without-a-folder": Bad("not one that torch.save wrote", others("data.pkl", "data/0")),
+    "empty": Bad("not one that torch.save wrote", unrelated_archive()),
+    "of-something-else": Bad(
+        "not one that torch.save wrote", unrelated_archive("one/readme", "two/readme")
+    ),
+    "of-numpy": Bad("not one that torch.save wrote", unrelated_archive("a.npy", "b.npy")),
+    "of-keras": Bad(
+        "not one that torch.save wrote", unrelated_archive("config.json", "model.weights.h5")
+    ),
+    "of-office": Bad(
+        "not one that torch.save wrote", unrelated_archive("[Content_Types].xml", "word/a.xml")
+    ),
+    "without-a-folder": Bad(
+        "not one that torch.save wrote", unrelated_archive("data.pkl", "data/0")
+    ),
     "two-pickles": Bad("two records of the same name", with_record("n/data.pkl")),
     "two-of-a-record": Bad("two records of the same name", with_record("m/data/0", bytes(16))),
     "two-but-for-case": Bad("two records of the same name", with_record("m/DATA.PKL")),
     "torchscript": Bad(
-        "TorchScript program", others("m/data.pkl", "m/constants.pkl", "m/code/a.py")
+        "TorchScript program", unrelated_archive("m/data.pkl", "m/constants.pkl", "m/code/a.py")
     ),
-    "torchscript-to-convert": Bad('torch.jit.load("m.pt")', others("m/constants.pkl")),
+    "torchscript-to-convert": Bad('torch.jit.load("m.pt")', unrelated_archive("m/constants.pkl")),
     "named-safetensors": Bad("Rename", saved(STATE, "m.safetensors")),
-    "encrypted": Bad("archive is encrypted", listed("data/0", 8, "H", 1)),
-    "compressed-by-lzma": Bad("in a way torch cannot read", packed(zipfile.ZIP_LZMA)),
-    "compressed-by-bzip2": Bad("in a way torch cannot read", packed(zipfile.ZIP_BZIP2)),
-    "compressed-somehow": Bad("in a way torch cannot read", listed("data/0", 10, "H", 99)),
-    "sizes-that-differ": Bad("'data/0' claims more", listed("data/0", 24, "I", 4000)),
-    "sizes-beyond-the-end": Bad("'data/0' claims more", listed("data/0", 20, "II", 4000, 4000)),
-    "sizes-of-4-gb": Bad("claims more", listed("data/0", 20, "II", 2**32 - 2, 2**32 - 2)),
-    "sizes-of-zip64-missing": Bad("m.pt", listed("data/0", 20, "II", 2**32 - 1, 2**32 - 1)),
+    "encrypted": Bad("archive is encrypted", edited_directory("data/0", 8, "H", 1)),
+    "compressed-by-lzma": Bad("in a way torch cannot read", compressed(zipfile.ZIP_LZMA)),
+    "compressed-by-bzip2": Bad("in a way torch cannot read", compressed(zipfile.ZIP_BZIP2)),
+    "compressed-somehow": Bad(
+        "in a way torch cannot read", edited_directory("data/0", 10, "H", 99)
+    ),
+    "sizes-that-differ": Bad("'data/0' claims more", edited_directory("data/0", 24, "I", 4000)),
+    "sizes-beyond-the-end": Bad(
+        "'data/0' claims more", edited_directory("data/0", 20, "II", 4000, 4000)
+    ),
+    "sizes-of-4-gb": Bad("claims more", edited_directory("data/0", 20, "II", 2**32 - 2, 2**32 - 2)),
+    "sizes-of-zip64-missing": Bad(
+        "m.pt", edited_directory("data/0", 20, "II", 2**32 - 1, 2**32 - 1)
+    ),
     "zip64-of-2**62": Bad("claims more", zip64(2**62, 2**62)),
     "zip64-of-2**64-1": Bad("claims more", zip64(2**64 - 1, 2**64 - 1)),
     "zip64-that-differs": Bad("claims more", zip64(2**40, 16)),
     "zip64-of-one-size": Bad("m.pt", zip64(16)),
     "harmless-zip64": Harmless(zip64(16, 16)),
-    "record-begins-far-away": Bad("overlap", begun(28, "H", 2**16 - 1)),
-    "record-begins-elsewhere": Bad("overlap", begun(28, "H", 16)),
-    "record-begins-with-another-name": Bad("overlap", begun(26, "H", 2**16 - 1)),
-    "place-beyond-the-end": Bad("claims more", listed("data/0", 42, "I", 2**31)),
-    "place-inside-another": Bad("m.pt", listed("data.pkl", 42, "I", 7)),
+    "record-begins-far-away": Bad("overlap", edited_local_header(28, "H", 2**16 - 1)),
+    "record-begins-elsewhere": Bad("overlap", edited_local_header(28, "H", 16)),
+    "record-begins-with-another-name": Bad("overlap", edited_local_header(26, "H", 2**16 - 1)),
+    "place-beyond-the-end": Bad("claims more", edited_directory("data/0", 42, "I", 2**31)),
+    "place-inside-another": Bad("m.pt", edited_directory("data.pkl", 42, "I", 7)),
     "place-of-the-first-moved": Bad(
-        "does not start with a record", listed("data.pkl", 42, "I", 60)
+        "does not start with a record", edited_directory("data.pkl", 42, "I", 60)
     ),
-    "pickle-said-to-be-short": Bad("m.pt", listed("data.pkl", 20, "II", 20, 20)),
-    "checksum-wrong": Bad("damaged", listed("data.pkl", 16, "I", 7)),
-    "count-wrong": Bad("m.pt", ended(10, "H", 2)),
-    "list-too-long": Bad("directory that does not end where it says", ended(12, "I", 2**31)),
-    "list-elsewhere": Bad("directory that does not end where it says", ended(16, "I", 2**31)),
-    "of-several-disks": Bad("m.pt", ended(4, "H", 3)),
-    "end-cut-off": Bad("damaged zip", edited(RIGHT, lambda octets: octets[:-22])),
-    "something-before": Bad("does not end where it says", edited(RIGHT, moved)),
-    "something-behind": Bad("damaged zip", edited(RIGHT, lambda octets: octets + bytes(70_000))),
+    "pickle-said-to-be-short": Bad("m.pt", edited_directory("data.pkl", 20, "II", 20, 20)),
+    "checksum-wrong": Bad("damaged", edited_directory("data.pkl", 16, "I", 7)),
+    "count-wrong": Bad("m.pt", edited_end(10, "H", 2)),
+    "list-too-long": Bad("directory that does not end where it says", edited_end(12, "I", 2**31)),
+    "list-elsewhere": Bad("directory that does not end where it says", edited_end(16, "I", 2**31)),
+    "of-several-disks": Bad("m.pt", edited_end(4, "H", 3)),
+    "end-cut-off": Bad("damaged zip", edited(VALID, lambda octets: octets[:-22])),
+    "something-before": Bad("does not end where it says", edited(VALID, prefixed)),
+    "something-behind": Bad("damaged zip", edited(VALID, lambda octets: octets + bytes(70_000))),
     "byte-order-nonsense": Bad("order of bytes is unknown", archive(ONE, order=b"middle")),
     "byte-order-huge": Bad(
         "unpacks from", archive(ONE, order=b" " * 10**7, compression=8), bomb=True
@@ -196,7 +210,7 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "pickle-missing-its-storage": Bad("'0' is missing", archive(ONE, {})),
     "records-that-overlap": Bad("overlap", many_times_one_record, bomb=True),
     "bomb-of-zeros": Bad(
-        "unpacks from", packed(zipfile.ZIP_DEFLATED, {"a": torch.zeros(50_000_000)}), bomb=True
+        "unpacks from", compressed(zipfile.ZIP_DEFLATED, {"a": torch.zeros(50_000_000)}), bomb=True
     ),
     "bomb-that-claims-little": Bad(
         "m.pt",
@@ -216,9 +230,9 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "nothing-but-the-magic": Bad("m.pt", file(b"PK\x03\x04")),
     "magic-and-zeros": Bad("m.pt", file(b"PK\x03\x04" + bytes(1000))),
     "magic-and-noise": Bad("m.pt", file(b"PK\x03\x04" + bytes(range(256)) * 9)),
-    "harmless-deflated": Harmless(packed(zipfile.ZIP_DEFLATED)),
-    "harmless-big-endian": Harmless(swapped),
-    "harmless-comment": Harmless(edited(RIGHT, lambda o: o[:-2] + b"\x03\0abc")),
+    "harmless-deflated": Harmless(compressed(zipfile.ZIP_DEFLATED)),
+    "harmless-big-endian": Harmless(big_endian),
+    "harmless-comment": Harmless(edited(VALID, lambda o: o[:-2] + b"\x03\0abc")),
     "record-elsewhere": Bad("not lie in one folder", with_record("../../etc/passwd")),
     "harmless-record-with-nul": Harmless(
         edited(with_record("m/oddXrecord"), lambda o: o.replace(b"oddX", b"odd\0"))
@@ -228,9 +242,9 @@ ARCHIVES: dict[str, Bad | Harmless] = {
 
 
 def _claiming(octets: bytes, size: int) -> bytearray:
-    """Say of the pickle that it unpacks to so many bytes, in both of its places."""
-    made = bytearray(octets)
-    for before, place in ((30, 22), (46, 24)):
-        at = (made.index if before == 30 else made.rindex)(b"m/data.pkl") - before
-        struct.pack_into("<I", made, at + place, size)
-    return made
+    """Change the claimed size of the pickle, in the local header and in the directory."""
+    result = bytearray(octets)
+    for before, field in ((30, 22), (46, 24)):
+        header_offset = (result.index if before == 30 else result.rindex)(b"m/data.pkl") - before
+        struct.pack_into("<I", result, header_offset + field, size)
+    return result

@@ -1,4 +1,4 @@
-"""What lies in the place of a checkpoint: other formats, and what is no file to open."""
+"""Files that are not checkpoints: other formats, special files and invalid paths."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ ONNX = b"\x08\x08\x12\x07pytorch\x1a\x031.5:\x80\x01"
 NOISE = random.Random(0).randbytes(5000)
 
 
-def tarred() -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as archive:
+def tar_bytes() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         record = tarfile.TarInfo("storages")
         record.size = 4
         archive.addfile(record, io.BytesIO(b"abcd"))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
-def array() -> bytes:
-    made = io.BytesIO()
-    np.save(made, np.ones(3))
-    return made.getvalue()
+def npy_bytes() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones(3))
+    return buffer.getvalue()
 
 
 CONTENTS = {
@@ -46,7 +46,7 @@ CONTENTS = {
     "xml-error": (XML, "what a server answered"),
     "gguf": (b"GGUF\x03\0\0\0" + bytes(99), "GGUF"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(99), "HDF5"),
-    "numpy": (array(), "NumPy array"),
+    "numpy": (npy_bytes(), "NumPy array"),
     "onnx": (ONNX, "ONNX"),
     "tflite": (b"\x1c\0\0\0TFL3" + bytes(99), "TensorFlow Lite"),
     "gzip": (gzip.compress(octets_of(STATE)), "gzip"),
@@ -55,7 +55,7 @@ CONTENTS = {
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(99), "zstd"),
     "7z": (b"7z\xbc\xaf\x27\x1c" + bytes(99), "7z"),
     "rar": (b"Rar!\x1a\x07\0" + bytes(99), "RAR"),
-    "tar": (tarred(), "a tar archive"),
+    "tar": (tar_bytes(), "a tar archive"),
     "zeros": (bytes(5000), "nothing but zeros"),
 }
 
@@ -74,8 +74,8 @@ def bound_socket(folder: Path) -> Path:
     before = Path.cwd()
     os.chdir(folder)  # the path of a socket has to be short
     try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind("m.pt")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("m.pt")
     finally:
         os.chdir(before)
     return folder / "m.pt"
@@ -137,6 +137,6 @@ FILES: dict[str, Bad | Harmless] = {
 
 
 def _renamed(folder: Path, name: str) -> Path:
-    from corpus_archives import others
+    from corpus_archives import unrelated_archive
 
-    return others("m/constants.pkl")(folder).rename(folder / name)
+    return unrelated_archive("m/constants.pkl")(folder).rename(folder / name)

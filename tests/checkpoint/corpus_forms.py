@@ -1,4 +1,4 @@
-"""What an entry of the corpus is, and the pieces that bad torch files are put together from."""
+"""The classes of the corpus, and functions that build parts of bad torch files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Bad:
     """A file that is refused.
 
     Attributes:
-        says: part of the message.
-        make: makes it in a folder and returns its path.
-        bomb: whether it asks for memory or time that it has no right to.
+        says: a part of the message.
+        make: writes the file to a folder and returns its path.
+        bomb: whether it makes a naive reader use excessive memory or time.
     """
 
     says: str
@@ -35,14 +35,14 @@ class Bad:
 
 @dataclass(frozen=True)
 class Harmless:
-    """A file that opens, though it may not look like it; `make` and `bomb` as above."""
+    """An unusual file that opens; `make` and `bomb` as in `Bad`."""
 
     make: Callable[[Path], Path]
     bomb: bool = False
 
 
 def file(octets: bytes, name: str = "m.pt") -> Callable[[Path], Path]:
-    """Return what writes these bytes."""
+    """Return a function that writes these bytes."""
 
     def make(folder: Path) -> Path:
         (folder / name).write_bytes(octets)
@@ -74,7 +74,7 @@ def dictionary(**members: bytes) -> bytes:
 
 
 def storage(key: str = "0", numel: bytes = b"K\x04", kind: str = "torch.FloatStorage") -> bytes:
-    """Return the opcodes for a reference to a storage, of four floats unless told."""
+    """Return the opcodes for a reference to a storage, by default of four floats."""
     return b"(" + text("storage") + name(kind) + text(key) + text("cpu") + numel + b"tQ"
 
 
@@ -98,7 +98,7 @@ def tensor(
     rest: bytes = b"",
     version: str = "_v2",
 ) -> bytes:
-    """Return the opcodes for a tensor, of a storage of four floats unless told."""
+    """Return the opcodes for a tensor, by default with a storage of four floats."""
     of = storage() if of is None else of
     return call(
         f"torch._utils._rebuild_tensor{version}", of, offset, shape, strides, b"\x89", hooks, rest
@@ -110,19 +110,19 @@ def archive(
     records: Mapping[str, bytes] | None = None,
     compression: int = zipfile.ZIP_STORED,
     order: bytes = b"little",
-    into: str = "m.pt",
+    name_in_folder: str = "m.pt",
 ) -> Callable[[Path], Path]:
-    """Return what writes a torch archive around a pickle (without protocol and end)."""
+    """Return a function that writes an archive; `octets` is a pickle without PROTO and STOP."""
     records = {"data/0": bytes(16)} if records is None else records
 
     def make(folder: Path) -> Path:
-        with zipfile.ZipFile(folder / into, "w", compression) as made:
-            made.writestr("m/data.pkl", b"\x80\x02" + octets + b".")
-            made.writestr("m/byteorder", order)
+        with zipfile.ZipFile(folder / name_in_folder, "w", compression) as target:
+            target.writestr("m/data.pkl", b"\x80\x02" + octets + b".")
+            target.writestr("m/byteorder", order)
             for record, content in records.items():
-                made.writestr(f"m/{record}", content)
-            made.writestr("m/version", "3\n")
-        return folder / into
+                target.writestr(f"m/{record}", content)
+            target.writestr("m/version", "3\n")
+        return folder / name_in_folder
 
     return make
 
@@ -132,32 +132,34 @@ def legacy(
     keys: tuple[str, ...] = ("0",),
     data: bytes = (4).to_bytes(8, "little") + bytes(16),
 ) -> Callable[[Path], Path]:
-    """Return what writes a legacy torch file around a pickle (without protocol and end)."""
+    """Return a function that writes a legacy file; `octets` is a pickle without PROTO and STOP."""
     before = b"".join(pickle.dumps(value, 2) for value in PREAMBLE)
     return file(before + b"\x80\x02" + octets + b"." + pickle.dumps(list(keys), 2) + data)
 
 
-def saved(content: object, into: str = "m.pt", **options: object) -> Callable[[Path], Path]:
-    """Return what saves anything with torch.save."""
+def saved(
+    content: object, name_in_folder: str = "m.pt", **options: object
+) -> Callable[[Path], Path]:
+    """Return a function that saves an object with torch.save."""
 
     def make(folder: Path) -> Path:
-        torch.save(content, folder / into, **options)
-        return folder / into
+        torch.save(content, folder / name_in_folder, **options)
+        return folder / name_in_folder
 
     return make
 
 
 def octets_of(content: object, **options: object) -> bytes:
-    """Return what torch.save writes."""
-    made = io.BytesIO()
-    torch.save(content, made, **options)
-    return made.getvalue()
+    """Return the bytes that torch.save writes."""
+    result = io.BytesIO()
+    torch.save(content, result, **options)
+    return result.getvalue()
 
 
 def edited(
     make: Callable[[Path], Path], edit: Callable[[bytes], bytes | bytearray]
 ) -> Callable[[Path], Path]:
-    """Return what makes a file and changes its bytes."""
+    """Return a function that writes a file and changes its bytes."""
 
     def make_and_edit(folder: Path) -> Path:
         path = make(folder)

@@ -36,7 +36,7 @@ from corpus_forms import (
 
 
 class Net(torch.nn.Module):
-    """A module of somebody's own."""
+    """A user-defined module."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Net(torch.nn.Module):
 
 
 class Payload:
-    """What pickles as a call of anything."""
+    """An object that pickles as a call of any function."""
 
     def __init__(self, function: object, *arguments: object) -> None:
         self.called = function, arguments
@@ -54,7 +54,7 @@ class Payload:
 
 
 def payload(folder: Path, kind: str) -> Payload:
-    """Return a payload that makes the file `RAN`."""
+    """Return a payload that would create the file `RAN`."""
     path = str(folder / RAN)
     return {
         "os.system": Payload(os.system, f"touch {path}"),
@@ -100,17 +100,17 @@ def inside(kind: str, **options: object) -> Callable[[Path], Path]:
 
 
 def plain(content: Callable[[Path], object], protocol: int, into: str) -> Callable[[Path], Path]:
-    """Return what pickles without torch."""
+    """Return a function that writes a plain pickle."""
     return lambda folder: file(pickle.dumps(content(folder), protocol), into)(folder)
 
 
 def marker(opcodes: bytes) -> Callable[[Path], Path]:
-    """Return what writes an archive of opcodes, in which @ stands for the marker as a text."""
+    """Return a function that writes opcodes, with @ replaced by the path of `RAN` as text."""
     return lambda folder: archive(opcodes.replace(b"@", text(str(folder / RAN))))(folder)
 
 
 def named_from_memo(folder: Path) -> Path:
-    """Name a function by two texts of the memo, as protocol 4 does."""
+    """Name a function by two strings from the memo, as protocol 4 does."""
     head = b"\x80\x04\x8c\x05posix\x94\x8c\x05mkdir\x940h\x000h\x00h\x01\x93"
     opcodes = head.replace(b"\x940h\x000h", b"\x940h", 1)
     return archive(opcodes + text(str(folder / RAN)) + b"\x85R")(folder)
@@ -178,7 +178,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
         f"nothing-foreign-{form}-protocol-3": Harmless(saved(STATE, pickle_protocol=3, **options))
         for form, options in {"zip": {}, "legacy": LEGACY}.items()
     },
-    "plain-dict-of-tensors": Bad(  # each has a pickle of its own, which nobody has looked at
+    "plain-dict-of-tensors": Bad(  # each tensor contains another pickle, which is not checked
         "save only the state dict", plain(lambda _: dict(STATE), 2, "m.pt")
     ),
     "plain-data": Bad("nothing to prune", plain(lambda _: {"a": [1, 2]}, 2, "m.pt")),

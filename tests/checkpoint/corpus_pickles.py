@@ -1,4 +1,4 @@
-"""Torch files whose pickles lie, or ask for memory or time, or hold odd things."""
+"""Torch files with pickles that make false claims, use excessive resources, or are unusual."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TYPED = "torch._tensor._rebuild_from_type_v2"
 V2 = name("torch._utils._rebuild_tensor_v2")
 
 
-def claims(value: bytes, **options: object) -> Callable[[Path], Path]:
-    """Return what writes an archive of a state dict with one odd value."""
+def archive_of_value(value: bytes, **options: object) -> Callable[[Path], Path]:
+    """Return a function that writes an archive of a state dict with one value."""
     return archive(dictionary(a=value), **options)
 
 
 def sparse(shape: bytes, indices: bytes | None = None) -> bytes:
-    """Return the opcodes for a sparse tensor of two entries."""
+    """Return the opcodes for a sparse tensor with two elements."""
     layout = call("torch.serialization._get_layout", text("torch.sparse_coo"))
     numbers = storage("1", b"K\x02", "torch.LongStorage")
     indices = (
@@ -69,34 +69,34 @@ def meta(shape: bytes, strides: bytes) -> bytes:
     )
 
 
-def moved(of: bytes, dtype: str = "torch.float64") -> bytes:
+def device_tensor(of: bytes, dtype: str = "torch.float64") -> bytes:
     """Return the opcodes for a tensor of another device."""
     return call(
         "torch._utils._rebuild_device_tensor_from_cpu_tensor", of, name(dtype), text("cpu"), b"\x89"
     )
 
 
-def doubling(times: int) -> bytes:
-    """Return the opcodes for a tuple that holds itself twice, so many times over."""
+def doubled_tuples(times: int) -> bytes:
+    """Return the opcodes for nested tuples, each of which contains the inner one twice."""
     return b")q\x00" + b"0h\x00h\x00\x86q\x00" * times
 
 
-def grown(times: int) -> bytes:
-    """Return the opcodes for a text that is doubled so many times by a codec."""
-    made = call("_codecs.encode", text("a"), text("latin1"))
+def codec_bomb(times: int) -> bytes:
+    """Return the opcodes for a text whose length a codec doubles `times` times."""
+    result = call("_codecs.encode", text("a"), text("latin1"))
     for _ in range(times):
-        made = call("_codecs.encode", made, text("hex"))
-    return made
+        result = call("_codecs.encode", result, text("hex"))
+    return result
 
 
 def view(key: str, start: int, size: int) -> bytes:
-    """Return the opcodes for a reference to a part of a storage, as legacy files have them."""
+    """Return the opcodes for a reference to a view of a storage, as in legacy files."""
     whole = storage()[:-2]
     return whole + b"(" + text(key) + long(start) + long(size) + b"ttQ"
 
 
-def later(make: Callable[[], torch.Tensor]) -> Callable[[Path], Path]:
-    """Return what saves a tensor that torch warns about, beside others."""
+def saved_beside(make: Callable[[], torch.Tensor]) -> Callable[[Path], Path]:
+    """Return a function that saves a tensor, whose creation warns, beside others."""
     return lambda folder: saved({"a": make(), **STATE})(folder)
 
 
@@ -165,7 +165,7 @@ LIES = {
     "m.pt is not opened: it claims a tensor of": meta(shaped(2**40, 2**40), shaped(1, 1)),
     "m.pt is not opened: it claims a tensor": meta(shaped(-1), shaped(1)),
     "m.pt is not opened: it claims a": meta(b"]", shaped(1)),
-    "a tensor in a way torch does not": moved(b"N"),
+    "a tensor in a way torch does not": device_tensor(b"N"),
     "it changes a tensor after building it": tensor() + b"}b",
     "its pickle is damaged": b"]}b",
     "it replaces 'items' of a OrderedDict": call("collections.OrderedDict")
@@ -212,21 +212,21 @@ ODD: dict[str, Bad | Harmless] = {
     ),
     "harmless-complex": Harmless(saved({"a": torch.ones(2, dtype=torch.complex64).conj()})),
     "harmless-negative-view": Harmless(saved({"a": torch.ones(2, dtype=torch.cfloat).conj().imag})),
-    "harmless-sparse": Harmless(later(lambda: torch.eye(3).to_sparse())),
-    "harmless-sparse-rows": Harmless(later(lambda: torch.eye(3).to_sparse_csr())),
+    "harmless-sparse": Harmless(saved_beside(lambda: torch.eye(3).to_sparse())),
+    "harmless-sparse-rows": Harmless(saved_beside(lambda: torch.eye(3).to_sparse_csr())),
     "harmless-sparse-outside-its-shape": Harmless(
-        claims(sparse(shaped(1)), records={"data/0": bytes(16), "data/1": b"\x7f" * 16})
+        archive_of_value(sparse(shaped(1)), records={"data/0": bytes(16), "data/1": b"\x7f" * 16})
     ),
     "harmless-sparse-of-2**49": Harmless(
-        claims(sparse(shaped(2**49)), records={"data/0": bytes(16), "data/1": bytes(16)})
+        archive_of_value(sparse(shaped(2**49)), records={"data/0": bytes(16), "data/1": bytes(16)})
     ),
     "harmless-meta": Harmless(saved({"a": torch.ones(3, device="meta"), **STATE})),
-    "harmless-meta-of-2**49": Harmless(claims(meta(shaped(2**49), shaped(1)))),
+    "harmless-meta-of-2**49": Harmless(archive_of_value(meta(shaped(2**49), shaped(1)))),
     "harmless-quantized": Harmless(
-        later(lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))
+        saved_beside(lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8))
     ),
     "harmless-quantized-by-channel": Harmless(
-        later(
+        saved_beside(
             lambda: torch.quantize_per_channel(
                 torch.ones(2, 2), torch.ones(2), torch.zeros(2), 0, torch.quint8
             )
@@ -238,7 +238,7 @@ ODD: dict[str, Bad | Harmless] = {
     "harmless-attributes": Harmless(saved(torch.nn.Linear(2, 2).state_dict())),
     "harmless-cycle": Harmless(saved(cyclic())),
     "harmless-parameter-with-a-mark": Harmless(
-        claims(
+        archive_of_value(
             call(
                 "torch._utils._rebuild_parameter_with_state",
                 tensor(),
@@ -251,7 +251,7 @@ ODD: dict[str, Bad | Harmless] = {
     "harmless-python-2": Harmless(
         archive(name("collections.OrderedDict") + b"(]](U\x01a" + tensor() + b"eatR")
     ),
-    "harmless-from-another-device": Harmless(claims(moved(tensor()))),
+    "harmless-from-another-device": Harmless(archive_of_value(device_tensor(tensor()))),
     "harmless-deep-dicts": Harmless(
         archive(dictionary(a=tensor(), n=b"}" + (text("n") + b"}") * 100_000 + b"s" * 100_000))
     ),
@@ -265,12 +265,12 @@ ODD: dict[str, Bad | Harmless] = {
 LYING: dict[str, Bad | Harmless] = {
     **{
         f"claim-{number}": Bad(
-            says, claims(value, records={"data/0": bytes(16), "data/1": bytes(16)})
+            says, archive_of_value(value, records={"data/0": bytes(16), "data/1": bytes(16)})
         )
         for number, (says, value) in enumerate(LIES.items())
     },
     "storage-shorter-than-claimed": Bad(
-        "and has 15", claims(tensor(), records={"data/0": bytes(15)})
+        "and has 15", archive_of_value(tensor(), records={"data/0": bytes(15)})
     ),
     "a-view-of-a-legacy-storage": Bad(
         "does not fit its 8 bytes", legacy(dictionary(a=tensor(view("v", 1, 2))))
@@ -307,12 +307,12 @@ BOMBS: dict[str, Bad | Harmless] = {
         "nests tuples", archive(dictionary(a=tensor()) + b")" + b"\x85" * 10**6 + b"Ns"), True
     ),
     "tuples-doubled": Bad(
-        "nests tuples", archive(dictionary(a=tensor()) + doubling(64) + b"Ns"), True
+        "nests tuples", archive(dictionary(a=tensor()) + doubled_tuples(64) + b"Ns"), True
     ),
     "tuples-doubled-in-a-set": Bad(
-        "not safe to read", archive(call("builtins.set", b"]" + doubling(64) + b"a")), True
+        "not safe to read", archive(call("builtins.set", b"]" + doubled_tuples(64) + b"a")), True
     ),
-    "codec-that-grows": Bad("without filling it", claims(grown(40)), True),
+    "codec-that-grows": Bad("without filling it", archive_of_value(codec_bomb(40)), True),
     "keys-of-one-hash": Bad(
         "too many odd keys",
         archive(b"}(" + b"".join(long((2**61 - 1) * i) + b"N" for i in range(50_000)) + b"u"),
@@ -330,10 +330,12 @@ BOMBS: dict[str, Bad | Harmless] = {
     ),
     "copies-of-a-repeated-view": Bad(
         "cannot be read piece by piece",
-        claims(moved(tensor(shape=shaped(2**45), strides=shaped(0)))),
+        archive_of_value(device_tensor(tensor(shape=shaped(2**45), strides=shaped(0)))),
         True,
     ),
-    "storage-of-a-terabyte": Bad("claims 1,", claims(tensor(storage(numel=long(2**38)))), True),
+    "storage-of-a-terabyte": Bad(
+        "claims 1,", archive_of_value(tensor(storage(numel=long(2**38)))), True
+    ),
     "legacy-storage-of-a-terabyte": Bad(
         "partial download", legacy(dictionary(a=tensor(storage(numel=long(2**38))))), True
     ),

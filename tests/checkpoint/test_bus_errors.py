@@ -22,12 +22,12 @@ file = open(sys.argv[1], "r+b")
 watched = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 watch(watched, lost)
 """
-TAKEN_AWAY = "file.truncate(mmap.PAGESIZE)\n"
+TRUNCATE = "file.truncate(mmap.PAGESIZE)\n"
 
 
 @pytest.fixture
 def cut_off(tmp_path):
-    """Return what runs lines of Python with a file that is mapped, and gives (status, output)."""
+    """Return a function that runs lines of Python with a mapped file: (exit code, output)."""
     path = tmp_path / "file"
     path.write_bytes(b"\x07" * PAGES * mmap.PAGESIZE)
 
@@ -40,34 +40,32 @@ def cut_off(tmp_path):
     return run
 
 
-def test_pages_that_are_cut_off_turn_to_zeros_and_the_process_goes_on(cut_off):
-    lines = (
-        TAKEN_AWAY + "print(watched[0], watched[mmap.PAGESIZE - 1], sum(watched[mmap.PAGESIZE:]))"
-    )
+def test_truncated_pages_read_as_zeros_and_the_process_continues(cut_off):
+    lines = TRUNCATE + "print(watched[0], watched[mmap.PAGESIZE - 1], sum(watched[mmap.PAGESIZE:]))"
     assert cut_off(lines) == (0, "7 7 0\n")
 
 
-def test_a_handler_that_somebody_puts_in_front_later_is_put_behind_again(cut_off):
+def test_the_handler_is_installed_again_after_another_one(cut_off):
     lines = (
         "import faulthandler; faulthandler.enable()\n"
         "again = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY); watch(again, lost)\n"
-        f"{TAKEN_AWAY}print(watched[-1], again[-1])"
+        f"{TRUNCATE}print(watched[-1], again[-1])"
     )
     assert cut_off(lines) == (0, "0 0\n")
 
 
-def test_other_mappings_end_the_process_as_before_with_a_trace(cut_off):
+def test_a_bus_error_in_another_mapping_ends_the_process_with_a_trace(cut_off):
     lines = (
         "import faulthandler; faulthandler.enable(); watch(watched, lost)\n"
         "other = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)\n"
-        f"{TAKEN_AWAY}print(other[-1])"
+        f"{TRUNCATE}print(other[-1])"
     )
     status, output = cut_off(lines)
     assert status < 0
     assert "Bus error" in output
 
 
-def test_a_mapping_that_goes_is_watched_no_longer(tmp_path):
+def test_a_deleted_mapping_is_no_longer_watched(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(mmap.PAGESIZE))
     handler = bus_errors._handler()
@@ -76,6 +74,6 @@ def test_a_mapping_that_goes_is_watched_no_longer(tmp_path):
     with path.open("rb") as file:
         pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     bus_errors.watch(pages, ctypes.c_uint64())
-    assert sum(map(bool, handler.spans)) == watched + bus_errors.FIELDS
+    assert sum(map(bool, handler.spans)) == watched + bus_errors.FIELDS_PER_MAPPING
     del pages
     assert sum(map(bool, handler.spans)) == watched

@@ -17,38 +17,38 @@ from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr
 from prune_gui.session import ModuleIndex
 
-WAY_OUT = re.compile(
+REMEDY = re.compile(
     r"\b(Get|Save|save|Convert|Unpack|Rename|Open|Choose|Check|Download|Run|run|Install|Close|Make"
     r"|Move)\b|git lfs pull"
 )
 
 
-def look_at(checkpoint) -> None:
-    """Look at everything in an open file; a tensor may refuse to be read, in one line."""
+def read_everything(checkpoint) -> None:
+    """Read everything in an open file; a tensor may be refused, in one line."""
     for info in checkpoint.tensors.values():
         try:
             tensor = checkpoint.read(info.name)
         except CheckpointError as error:
-            check(str(error), checkpoint.path.name)
+            check_message(str(error), checkpoint.path.name)
             continue
         assert tuple(tensor.shape) == info.shape or info.not_prunable == "packed"
         if info.special is None and tensor.numel():
             tensor.reshape(-1)[-1].item()
-    outline = ModuleIndex(checkpoint.tensors.values())
-    for number in range(min(len(outline.tensors), 50)):
-        if number < 1 + len(outline.children(0)):
-            outline.children(number)
+    index = ModuleIndex(checkpoint.tensors.values())
+    for number in range(min(len(index.tensors), 50)):
+        if number < 1 + len(index.children(0)):
+            index.children(number)
     for warning in checkpoint.warnings:
         assert warning.isprintable()
         assert len(warning) < 600
 
 
-def check(message: str, name: str) -> None:
+def check_message(message: str, name: str) -> None:
     first, *code = message.split("\n")
     assert len(message) < 600
     assert first.isprintable()
     assert one_line(name)[:100] in first
-    assert WAY_OUT.search(first)
+    assert REMEDY.search(first)
     if code:
         assert [line[:9] for line in code] == ["    impor", "    model", "    torch"]
         compile("\n".join(line.strip() for line in code), "conversion", "exec")
@@ -56,43 +56,43 @@ def check(message: str, name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
 @pytest.mark.parametrize("name", CORPUS)
-def test_a_bad_file_is_refused_in_one_clear_line_or_harmless(tmp_path, name):
+def test_a_bad_file_is_refused_in_one_clear_line_or_opens_safely(tmp_path, name):
     made = CORPUS[name]
     path = made.make(tmp_path)
     try:
         opened = open_checkpoint(path)
     except CheckpointError as error:
         message = str(error)
-        check(message, path.name)
+        check_message(message, path.name)
         assert isinstance(made, Bad), message
         assert made.says in message
     else:
         with opened:
-            look_at(opened)
+            read_everything(opened)
         assert not isinstance(made, Bad), opened.tensors
     assert not (tmp_path / RAN).exists()
 
 
-def words_of(cause: BaseException | None) -> str:
-    """Return what the system, torch or zipfile says; it is told as it is."""
+def system_message(cause: BaseException | None) -> str:
+    """Return the part of a message that comes from the system, torch or zipfile, untranslated."""
     return getattr(cause, "strerror", None) or str(cause).partition("\n")[0][:200].rstrip(".")
 
 
 @pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
 @pytest.mark.usefixtures("foreign_language")
 @pytest.mark.parametrize("name", CORPUS)
-def test_a_refusal_or_a_remark_is_in_the_language_in_use_as_a_whole(tmp_path, name):
+def test_refusals_and_remarks_are_translated_completely(tmp_path, name):
     path = CORPUS[name].make(tmp_path)
     try:
         opened = open_checkpoint(path)
     except CheckpointError as error:
-        told = [str(error).partition("\n")[0].replace(words_of(error.__cause__), "")]
+        messages = [str(error).partition("\n")[0].replace(system_message(error.__cause__), "")]
     else:
         with opened:
-            told = [*opened.warnings]
+            messages = [*opened.warnings]
             for info in opened.tensors.values():
-                told += [tr(text) for text in (info.not_prunable, info.role) if text]
-    assert [text for text in told if not is_foreign(text)] == []
+                messages += [tr(text) for text in (info.not_prunable, info.role) if text]
+    assert [text for text in messages if not is_foreign(text)] == []
 
 
 BOMBS = [name for name, made in CORPUS.items() if made.bomb]
@@ -115,7 +115,7 @@ for path in sys.argv[1:]:
     grown[path], before = most() - before, most()
 print(json.dumps(grown))
 """
-ROOM = 150_000_000
+MAX_GROWTH_BYTES = 150_000_000
 
 
 @pytest.mark.slow
@@ -130,7 +130,7 @@ def test_a_bomb_takes_little_memory_before_it_is_refused(tmp_path):
         [sys.executable, "-c", OPEN_EACH, *paths], capture_output=True, text=True, check=True
     )
     grown = {paths[path]: growth for path, growth in json.loads(done.stdout).items()}
-    assert {name: growth for name, growth in grown.items() if growth > ROOM} == {}
+    assert {name: growth for name, growth in grown.items() if growth > MAX_GROWTH_BYTES} == {}
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -145,7 +145,7 @@ def test_a_bomb_takes_little_memory_before_it_is_refused(tmp_path):
         "payload-nothing-foreign-protocol-4",
     ],
 )
-def test_the_lines_that_a_refusal_shows_convert_the_file(tmp_path, monkeypatch, name):
+def test_the_lines_of_code_in_a_refusal_convert_the_file(tmp_path, monkeypatch, name):
     path = CORPUS[name].make(tmp_path)
     with pytest.raises(CheckpointError) as refused:
         open_checkpoint(path)

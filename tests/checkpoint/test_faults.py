@@ -1,4 +1,4 @@
-"""What is left after the worst: killed at any moment, no room, no permission, a moving source."""
+"""Saving under faults: kills, a full disk, missing permissions, and a source that changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ import json, resource, signal, sys
 from pathlib import Path
 import prune_gui
 source, target, limit, step = sys.argv[1:]
-if int(limit):  # a file that would grow beyond it fails to, as on a full disk
+if int(limit):  # writing beyond the limit fails, as on a full disk
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
 recipe = prune_gui.Recipe.model_validate({"steps": [json.loads(step)]})
@@ -54,13 +54,13 @@ def save_in_a_process(source: Path, target: Path, limit: int = 0) -> subprocess.
     )
 
 
-def debris(folder: Path) -> list[Path]:
+def temp_files(folder: Path) -> list[Path]:
     return list(folder.glob(f".*{TEMPORARY_SUFFIX}"))
 
 
 @posix_only
 @pytest.mark.slow
-def test_killed_at_any_moment_the_target_is_the_old_file_or_the_new_one(tmp_path):
+def test_a_kill_at_any_time_leaves_the_old_target_or_the_new_one(tmp_path):
     source, target = tmp_path / "model.safetensors", tmp_path / "out" / "pruned.safetensors"
     generator = torch.Generator().manual_seed(0)
     save_file({f"w{i}": torch.randn(1 << 20, generator=generator) for i in range(12)}, source)
@@ -80,38 +80,38 @@ def test_killed_at_any_moment_the_target_is_the_old_file_or_the_new_one(tmp_path
                 kept = sum(int(opened.read(name).count_nonzero()) for name in opened.tensors)
             assert kept == 6 << 20
             target.write_bytes(b"old")
-        assert len(debris(target.parent)) <= 1  # the next run has removed that of the last
+        assert len(temp_files(target.parent)) <= 1  # each run removes the files of the last one
     assert "old" in seen
 
 
 @posix_only
-def test_a_disk_that_fills_up_leaves_the_old_file_and_says_so(tmp_path):
+def test_a_disk_that_fills_up_leaves_the_old_file_and_is_reported(tmp_path):
     source, target = tmp_path / "model.safetensors", tmp_path / "pruned.safetensors"
     save_file({"w": torch.ones(1 << 20)}, source)
     target.write_bytes(b"old")
     process = save_in_a_process(source, target, limit=1 << 20)
-    _, said = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert said.count("\n") == 1
-    assert str(target) in said
+    assert stderr.count("\n") == 1
+    assert str(target) in stderr
     assert target.read_bytes() == b"old"
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path):
-    left = [tmp_path / f".model.00{i}{TEMPORARY_SUFFIX}" for i in range(2)]
-    left[0].write_bytes(b"half")
-    left[1].mkdir()
-    (left[1] / "shard").write_bytes(b"half")
+def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
+    leftovers = [tmp_path / f".model.00{i}{TEMPORARY_SUFFIX}" for i in range(2)]
+    leftovers[0].write_bytes(b"half")
+    leftovers[1].mkdir()
+    (leftovers[1] / "shard").write_bytes(b"half")
     other = tmp_path / f"mine{TEMPORARY_SUFFIX}"
     other.write_bytes(b"of somebody else: it does not begin with a dot")
     with replacing(tmp_path / "new", nbytes=1, overwrite=False) as temporary:
         temporary.write_bytes(b"x")
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []
     assert other.exists()
 
 
-def test_what_another_run_is_writing_is_left_alone(tmp_path):
+def test_temporary_files_of_a_running_process_are_not_removed(tmp_path):
     busy = tmp_path / f".model.000{TEMPORARY_SUFFIX}"
     busy.write_bytes(b"half")
     with claimed(busy):
@@ -121,7 +121,7 @@ def test_what_another_run_is_writing_is_left_alone(tmp_path):
     assert not busy.exists()
 
 
-def test_two_saves_into_one_folder_do_not_disturb_each_other(tmp_path):
+def test_two_saves_into_one_folder_do_not_interfere(tmp_path):
     with (
         replacing(tmp_path / "a", nbytes=1, overwrite=False) as first,
         replacing(tmp_path / "b", nbytes=1, overwrite=False) as second,
@@ -139,7 +139,7 @@ def opened(tmp_path):
         yield checkpoint
 
 
-def test_a_source_that_changed_while_open_is_noticed_before_anything_is_written(opened, tmp_path):
+def test_a_changed_source_is_detected_before_anything_is_written(opened, tmp_path):
     resolution = resolve(Recipe(steps=[STEP]), opened)
     with opened.path.open("r+b") as file:
         file.seek(-4, 2)
@@ -150,9 +150,7 @@ def test_a_source_that_changed_while_open_is_noticed_before_anything_is_written(
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-def test_a_source_that_was_replaced_or_deleted_is_still_the_one_that_was_opened(
-    opened, tmp_path, replacement
-):
+def test_a_replaced_or_deleted_source_is_still_readable(opened, tmp_path, replacement):
     resolution = resolve(Recipe(steps=[STEP]), opened)
     digest = hashlib.sha256(opened.path.read_bytes()).hexdigest()
     if replacement:
@@ -166,7 +164,7 @@ def test_a_source_that_was_replaced_or_deleted_is_still_the_one_that_was_opened(
         assert written.metadata["prune_gui.input"] == f"sha256:{digest}"
 
 
-def test_a_target_that_somebody_reads_is_replaced_and_he_reads_on(opened, tmp_path):
+def test_a_target_that_is_open_for_reading_can_be_replaced_and_stays_readable(opened, tmp_path):
     target = tmp_path / "out.safetensors"
     save_file({"w": torch.full((8,), 7.0)}, target)
     with open_checkpoint(target) as reader:
@@ -193,7 +191,7 @@ def never_fingerprinted(opened, monkeypatch):
         ("out.onnx", "does not say which format"),
     ],
 )
-def test_a_target_that_cannot_be_is_refused_before_the_input_is_read(
+def test_an_invalid_target_is_refused_before_the_input_is_read(
     never_fingerprinted, tmp_path, target, words
 ):
     (tmp_path / "folder.pt").mkdir()
@@ -201,7 +199,7 @@ def test_a_target_that_cannot_be_is_refused_before_the_input_is_read(
         export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path / target)
 
 
-def test_a_target_without_room_is_refused_before_the_input_is_read(
+def test_a_target_without_free_space_is_refused_before_the_input_is_read(
     never_fingerprinted, tmp_path, monkeypatch
 ):
     usage = type("Usage", (), {"free": 3})
@@ -235,23 +233,24 @@ CUT_SHORT = """
 import os, sys
 from pathlib import Path
 import torch
-from prune_gui.checkpoint import Entry, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 path, moment = Path(sys.argv[1]), sys.argv[2]
 with open_checkpoint(path) as checkpoint:
     flat = checkpoint.read("w").reshape(-1)
     def chunks():
-        yield flat[:8]  # that are left
+        yield flat[:8]  # these are not truncated
         os.truncate(path, 4096)
         yield flat[8:]
-    entries = [Entry("w", "float32", (1 << 20,), chunks)]
+    entries = [TensorWriter("w", "float32", (1 << 20,), chunks)]
     try:
         if moment == "before it is read":
             os.truncate(path, 4096)
             checkpoint.read("w").sum()
         elif moment == "before what is beside it is written":
-            entries = [Entry("w", "float32", (1 << 20,), lambda: iter([torch.zeros(1 << 20)]))]
+            zeros = torch.zeros(1 << 20)
+            entries = [TensorWriter("w", "float32", (1 << 20,), lambda: iter([zeros]))]
             os.truncate(path, 4096)
         write_checkpoint(path.with_name("out" + path.suffix), entries, like=checkpoint,
                          metadata={}, monitor=Monitor())
@@ -267,7 +266,7 @@ with open_checkpoint(path) as checkpoint:
     ["before it is read", "while it is written", "before what is beside it is written"],
 )
 @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
-def test_a_source_that_is_cut_short_in_place_ends_in_one_clear_line(tmp_path, suffix, moment):
+def test_a_source_that_is_truncated_in_place_gives_one_clear_error_line(tmp_path, suffix, moment):
     path = tmp_path / f"model{suffix}"
     state = {"w": torch.ones(1 << 20)}
     if suffix == ".pt":
@@ -283,7 +282,7 @@ def test_a_source_that_is_cut_short_in_place_ends_in_one_clear_line(tmp_path, su
     assert [child.name for child in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_source_that_changes_while_it_is_written_is_noticed_at_the_end(opened, tmp_path):
+def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp_path):
     def chunks():
         yield torch.zeros(3)
         os.utime(opened.path, ns=(0, 0))
@@ -297,4 +296,4 @@ def test_a_source_that_changes_while_it_is_written_is_noticed_at_the_end(opened,
         write_checkpoint(
             tmp_path / "out.safetensors", entries, like=opened, metadata={}, monitor=Monitor()
         )
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []

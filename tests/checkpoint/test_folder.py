@@ -1,4 +1,4 @@
-"""Which checkpoint of a folder is opened, and what lies beside it says of it."""
+"""The choice of the checkpoint in a folder, and the description from its config.json."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prune_gui.errors import CheckpointError
 
 
 def fill(folder, *names):
-    """Write checkpoints; the tensor in each has the name of its file."""
+    """Write checkpoints, each with one tensor that has the name of the file."""
     folder.mkdir(exist_ok=True)
     for name in names:
         path = folder / name
@@ -44,7 +44,7 @@ PREFERRED = [
 
 
 @pytest.mark.parametrize("wanted", range(len(PREFERRED)))
-def test_what_is_wanted_most_is_opened(tmp_path, wanted):
+def test_the_most_preferred_file_is_opened(tmp_path, wanted):
     fill(tmp_path, *PREFERRED[wanted:])
     (tmp_path / "README.md").write_text("x")
     (tmp_path / "._model.safetensors").write_text("x")
@@ -65,7 +65,7 @@ def test_what_is_wanted_most_is_opened(tmp_path, wanted):
         ["a.pt", "b.ckpt"],
     ],
 )
-def test_of_several_a_person_chooses(tmp_path, names):
+def test_several_equally_preferred_files_are_refused(tmp_path, names):
     fill(tmp_path, *names)
     message = refusal(tmp_path)
     assert "several checkpoints" in message
@@ -91,12 +91,12 @@ def test_the_plain_one_of_several_variants_is_opened_and_the_others_are_named(
         assert f"The others are {variant}." in opened.warnings[-1]
 
 
-def test_a_folder_without_any_says_so_and_does_not_look_deeper(tmp_path):
+def test_a_folder_without_a_checkpoint_is_refused_without_a_search_in_inner_folders(tmp_path):
     fill(tmp_path / "checkpoints", "model.safetensors")
     assert "is a folder without a checkpoint" in refusal(tmp_path)
 
 
-def test_a_very_full_folder_is_named_in_one_short_line(tmp_path):
+def test_a_refusal_of_many_files_is_one_short_line(tmp_path):
     fill(tmp_path, *(f"{i}.pt" for i in range(30)))
     assert refusal(tmp_path).endswith("and 22 more.")
 
@@ -127,7 +127,7 @@ def test_a_config_beside_the_weights_describes_them(tmp_path, config, says):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[]", "\xff", '{"a":' + "9" * 5000 + "}"])
-def test_a_config_that_cannot_be_understood_is_only_a_remark(tmp_path, text):
+def test_an_invalid_config_gives_only_a_remark(tmp_path, text):
     fill(tmp_path, "model.safetensors.index.json")
     (tmp_path / "config.json").write_bytes(text.encode("latin-1"))
     with open_checkpoint(tmp_path) as opened:

@@ -1,4 +1,4 @@
-"""What checkpoints have to say, in whatever language, with names that may hold anything."""
+"""The messages of checkpoints: complete translations, and names with any characters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from prune_gui.monitor import Monitor
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
 NAMES = st.text(st.sampled_from("{}!:,a0.\\'%"), min_size=1, max_size=12)
-"""Of tensors, made to be taken for a message with fields."""
+"""Names of tensors that look like messages with format fields."""
 
 
 def zeros(name: str, dtype: str = "float32") -> TensorWriter:
@@ -44,7 +44,7 @@ def write(out: Path, *entries: TensorWriter) -> None:
 
 
 def write_folder(out: Path) -> None:
-    with replacing_folder(out, nbytes=0, overwrite=False, staying=lambda _: ()):
+    with replacing_folder(out, nbytes=0, overwrite=False, kept_files=lambda _: ()):
         pass
 
 
@@ -62,7 +62,7 @@ REFUSED_TARGETS: Mapping[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED_TARGETS)
-def test_a_target_is_refused_in_the_language_in_use(tmp_path, kind):
+def test_the_refusal_of_a_target_is_translated(tmp_path, kind):
     (tmp_path / "folder.pt").mkdir()
     (tmp_path / "folder.pt" / "inside").touch()
     (tmp_path / "there.pt").touch()
@@ -71,27 +71,27 @@ def test_a_target_is_refused_in_the_language_in_use(tmp_path, kind):
     assert is_foreign(str(refused.value))
 
 
-def test_a_full_disk_is_told_in_the_language_in_use(tmp_path, monkeypatch):
+def test_the_error_of_a_full_disk_is_translated(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1234))
     big = TensorWriter("w", "float32", (1000,), lambda: iter([torch.zeros(1000)]))
     with pytest.raises(CheckpointError) as refused:
         check_target(tmp_path / "m.safetensors", [big], like=None)
-    told = foreign(
+    expected = foreign(
         "{name} needs {needed:,} bytes, and {folder} has {free:,} left. "
         "Make room, or save it elsewhere."
     )
-    assert str(refused.value) == told.format(
+    assert str(refused.value) == expected.format(
         name="m.safetensors", needed=4000, folder=tmp_path, free=1234
     )
 
 
 @pytest.mark.parametrize("refusal", [DENSE_ONLY, KEEP_THE_FILES])
-def test_a_special_tensor_is_refused_with_its_kind_in_the_language_in_use(saved, refusal):
+def test_the_refusal_of_a_special_tensor_is_translated(saved, refusal):
     state = {"s": torch.eye(3).to_sparse()}
     with open_checkpoint(saved(state)) as like, pytest.raises(CheckpointError) as refused:
         check_nothing_special(Path("out.pt"), (), like, refusal)
-    told = foreign(refusal).format(key="s", special=foreign("sparse"), name="out.pt")
-    assert str(refused.value) == told
+    expected = foreign(refusal).format(key="s", special=foreign("sparse"), name="out.pt")
+    assert str(refused.value) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_a_special_tensor_is_refused_with_its_kind_in_the_language_in_use(saved,
     [((0, 3), "float32"), ((3,), "int64"), ((3,), "bool"), ((3,), "complex64"), ((3,), "qint8"),
      ((4,), "float4_e2m1"), ((4,), "float8_e8m0fnu")],
 )  # fmt: skip
-def test_why_a_parameter_cannot_be_pruned_is_told_in_the_language_in_use(shape, dtype):
+def test_the_reason_why_a_parameter_is_not_prunable_is_translated(shape, dtype):
     reason = TensorInfo("x", shape, dtype).not_prunable
     assert tr(reason) == foreign(reason)
 
 
 @given(NAMES)
-def test_names_are_never_taken_for_fields(name):
+def test_names_are_never_interpreted_as_format_fields(name):
     info = RawTensor((3, 4), "float32")
     raw = {
         f"{name}_orig": info,
@@ -124,7 +124,7 @@ def test_names_are_never_taken_for_fields(name):
 
 
 @given(NAMES)
-def test_a_refused_header_names_the_tensor_as_it_is(tmp_path_factory, name):
+def test_the_refusal_of_a_header_contains_the_exact_name_of_the_tensor(tmp_path_factory, name):
     header = json.dumps({name: {"dtype": "X", "shape": [], "data_offsets": [0, 0]}}).encode()
     path = tmp_path_factory.mktemp("header") / "m.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header)
@@ -134,27 +134,28 @@ def test_a_refused_header_names_the_tensor_as_it_is(tmp_path_factory, name):
     assert is_foreign(str(refused.value))
 
 
-def test_a_list_in_a_sentence_says_how_many_are_left_out():
-    assert listed(["a", "b", "c", "d"], most=2) == foreign("{names} and {more:,} more").format(
+def test_a_list_in_a_sentence_contains_the_number_of_omitted_items():
+    assert listed(["a", "b", "c", "d"], limit=2) == foreign("{names} and {more:,} more").format(
         names=foreign("{}, {}").format("a", "b"), more=2
     )
     assert listed([1, 2], "<{}>".format) == foreign("{}, {}").format("<1>", "<2>")
 
 
-def test_only_what_is_told_is_put_into_words(monkeypatch):
-    said = []
+def test_only_messages_that_are_shown_are_translated(monkeypatch):
+    translated = []
     monkeypatch.setattr(
-        "prune_gui.language._messages.gettext", lambda message: said.append(message) or message
+        "prune_gui.language._messages.gettext",
+        lambda message: translated.append(message) or message,
     )
     special = dict.fromkeys(map(str, range(1000)), RawTensor((2,), "int8", special="sparse"))
     originals = {f"m.{i}_orig": RawTensor((2,), "int8") for i in range(1000)}
     masks = {f"m.{i}_mask": RawTensor((3,), "bool") for i in range(1000)}
     found, remarks = parameters({**special, **originals, **masks})
     assert all(info.not_prunable for info in found.values())
-    assert len(said) == len(remarks) == 6
+    assert len(translated) == len(remarks) == 6
 
 
-def test_remarks_on_shards_are_in_the_language_in_use(tmp_path):
+def test_remarks_on_shards_are_translated(tmp_path):
     save_file({"a": torch.ones(2), "b": torch.ones(2)}, tmp_path / "model-1.safetensors")
     save_file({"c": torch.ones(2)}, tmp_path / "model-2.safetensors")
     index = tmp_path / "model.safetensors.index.json"
@@ -164,11 +165,11 @@ def test_remarks_on_shards_are_in_the_language_in_use(tmp_path):
         assert len(opened.warnings) == 3
         assert all(map(is_foreign, opened.warnings))
     with open_checkpoint(tmp_path / "model-1.safetensors") as opened:
-        told = foreign("It is the only shard; open {index} to see the whole.")
-        assert opened.warnings == (told.format(index=index.name),)
+        expected = foreign("It is the only shard; open {index} to see the whole.")
+        assert opened.warnings == (expected.format(index=index.name),)
 
 
-def test_remarks_on_a_torch_file_are_in_the_language_in_use(saved):
+def test_remarks_on_a_torch_file_are_translated(saved):
     shared = torch.ones(4)
     state = {"module.a": shared, "module.b": shared[1:], 1: torch.ones(2), 2: torch.ones(2)}
     path = saved({"model": state, "best": torch.ones(1), "ema": {"w": torch.ones(2)}})

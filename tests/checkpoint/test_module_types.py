@@ -1,4 +1,4 @@
-"""Kinds of modules, inferred from what real modules are made of."""
+"""The types of modules, inferred from the parameters of real modules."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ MODULES = {
 }
 
 
-def tree(shapes):
+def tree_of(shapes):
     tensors = [TensorInfo(name, tuple(shape), "float32") for name, shape in shapes.items()]
     return module_tree(tensors)
 
 
-def kinds(shapes):
-    return {node.path: node.kind for node in tree(shapes).walk() if node.kind}
+def types_of(shapes):
+    return {node.path: node.kind for node in tree_of(shapes).walk() if node.kind}
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_a_module_of_torch_is_told_by_its_parameters(kind):
+def test_the_type_of_a_torch_module_is_inferred_from_its_parameters(kind):
     name = kind.strip().lower() or "m"
     shapes = {f"a.{name}.{key}": value.shape for key, value in MODULES[kind].state_dict().items()}
-    found = {node.path: node.kind for node in tree(shapes).walk()}
-    assert found[f"a.{name}"] == kind.strip()
-    assert found["a"] == ""
+    types = {node.path: node.kind for node in tree_of(shapes).walk()}
+    assert types[f"a.{name}"] == kind.strip()
+    assert types["a"] == ""
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_module_of_torch_is_told_by_its_parameters(kind):
         ({"weight": (3, 2), "bias": (3,)}, {"": "Linear"}),
     ],
 )
-def test_names_and_shapes_decide_and_nothing_is_said_where_they_do_not(shapes, found):
-    assert kinds(shapes) == found
+def test_names_and_shapes_decide_the_type_or_it_is_empty(shapes, types):
+    assert types_of(shapes) == types
 
 
-def test_a_module_of_many_parameters_is_not_looked_into():
-    root = tree({f"experts.{i}.weight": (2, 2) for i in range(100_000)})
+def test_a_module_with_many_parameters_is_not_expanded():
+    root = tree_of({f"experts.{i}.weight": (2, 2) for i in range(100_000)})
     (experts,) = root.children
     assert (root.kind, experts.kind) == ("", "")
     assert "children" not in vars(experts)

@@ -1,4 +1,4 @@
-"""Whatever lies beside a checkpoint, the checkpoint itself opens, at once and in little memory."""
+"""A checkpoint opens quickly and in little memory, whatever files are beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ posix_only = pytest.mark.skipif(os.name == "nt", reason="needs FIFOs and devices
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Return a checkpoint alone in a folder."""
+    """Return the path of the only checkpoint in a folder."""
     path = tmp_path / "model" / "model.safetensors"
     path.parent.mkdir()
     save_file({"w": torch.ones(1)}, path)
@@ -61,7 +61,7 @@ def test_a_folder_with_the_name_of_a_neighbour_does_no_harm(checkpoint, name):
         assert list(opened.tensors) == ["w"]
 
 
-def test_a_huge_neighbour_costs_little_memory(checkpoint):
+def test_a_huge_neighbour_takes_little_memory(checkpoint):
     for name in NEIGHBOURS:
         with (checkpoint.parent / name).open("wb") as file:
             file.truncate(1 << 30)
@@ -76,12 +76,12 @@ def test_a_huge_neighbour_costs_little_memory(checkpoint):
 
 def test_an_index_that_does_not_mention_the_file_is_not_parsed(checkpoint, monkeypatch):
     (checkpoint.parent / INDEX).write_text("[" + "[], " * 1000 + "0]")
-    monkeypatch.setattr(shard_index, "_parsed", lambda *_: pytest.fail("it was parsed"))
+    monkeypatch.setattr(shard_index, "_parse", lambda *_: pytest.fail("it was parsed"))
     with open_checkpoint(checkpoint) as opened:
         assert opened.warnings == ()
 
 
-def test_an_index_of_files_of_another_kind_is_not_read(checkpoint, monkeypatch):
+def test_an_index_of_another_format_is_not_read(checkpoint, monkeypatch):
     (checkpoint.parent / "model.bin.index.json").write_text("{}")
     monkeypatch.setattr(shard_index, "read_regular", lambda *_: pytest.fail("it was read"))
     assert index_with(checkpoint) is None
@@ -93,7 +93,7 @@ def test_only_the_first_few_indexes_are_read(checkpoint, monkeypatch):
     read = []
     monkeypatch.setattr(shard_index, "read_regular", lambda path, _: read.append(path) or b"{}")
     assert index_with(checkpoint) is None
-    assert len(read) == shard_index.MAX_NEIGHBOURS
+    assert len(read) == shard_index.MAX_INDEXES_READ
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
@@ -107,7 +107,7 @@ def test_the_index_that_lists_a_file_is_found_in_either_spelling(checkpoint, asc
     assert found.path == index
 
 
-def test_an_index_of_very_many_lists_is_refused_before_it_is_parsed(checkpoint):
+def test_an_index_with_too_many_lists_is_refused_before_it_is_parsed(checkpoint):
     index = checkpoint.parent / INDEX
     index.write_bytes(b"[" + b"[]," * shard_index.MAX_BRACKETS + b"0]")
     tracemalloc.start()

@@ -8,7 +8,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
 
 
-def test_the_content_decides_not_the_suffix(tmp_path):
+def test_the_content_decides_the_format_not_the_suffix(tmp_path):
     safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "m.bin")
     torch.save({"a": torch.ones(2)}, tmp_path / "m.weights")
     with open_checkpoint(tmp_path / "m.bin") as one, open_checkpoint(tmp_path / "m.weights") as two:
@@ -23,7 +23,9 @@ def test_the_content_decides_not_the_suffix(tmp_path):
         (FileNotFoundError(2, "No such file"), "does not exist"),
     ],
 )
-def test_a_file_that_cannot_be_read_or_disappears_is_one_line(tmp_path, monkeypatch, error, words):
+def test_a_file_that_cannot_be_read_or_disappears_gives_a_clear_error(
+    tmp_path, monkeypatch, error, words
+):
     torch.save({"a": torch.ones(2)}, tmp_path / "m.pt")
 
     def fail(*_, **__):
@@ -34,7 +36,7 @@ def test_a_file_that_cannot_be_read_or_disappears_is_one_line(tmp_path, monkeypa
         open_checkpoint(tmp_path / "m.pt")
 
 
-def test_what_disappears_after_it_was_opened_can_still_be_read(tmp_path):
+def test_a_file_that_is_deleted_after_opening_can_still_be_read(tmp_path):
     safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "m.safetensors")
     torch.save({"a": torch.ones(2)}, tmp_path / "m.pt")
     for name in ("m.safetensors", "m.pt"):

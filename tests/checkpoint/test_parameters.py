@@ -10,12 +10,12 @@ def raw(shape=(2, 3), view=None, special=None):
     return RawTensor(shape, "float32", view, special)
 
 
-def test_an_original_and_its_mask_are_one_parameter_in_the_place_of_the_first():
-    found, remarks = parameters(
+def test_an_original_and_its_mask_are_one_parameter_at_the_position_of_the_first():
+    infos, remarks = parameters(
         {"a.b": raw(), "a.w_mask": raw(), "c": raw(), "a.w_orig": raw()},
     )
-    assert list(found) == ["a.b", "a.w", "c"]
-    assert found["a.w"].pair == ("a.w_orig", "a.w_mask")
+    assert list(infos) == ["a.b", "a.w", "c"]
+    assert infos["a.w"].pair == ("a.w_orig", "a.w_mask")
     assert remarks == []
 
 
@@ -27,34 +27,34 @@ def test_an_original_and_its_mask_are_one_parameter_in_the_place_of_the_first():
         ({"w_orig": raw(), "w_mask": raw(special="sparse")}, "not both dense (sparse)"),
     ],
 )
-def test_what_only_looks_like_a_pair_stays_apart_and_is_remarked_on(tensors, reason):
-    found, remarks = parameters(tensors)
-    assert list(found) == list(tensors)
-    assert all(info.pair is None for info in found.values())
+def test_tensors_that_only_look_like_a_pair_stay_separate_with_a_remark(tensors, reason):
+    infos, remarks = parameters(tensors)
+    assert list(infos) == list(tensors)
+    assert all(info.pair is None for info in infos.values())
     (remark,) = remarks
     assert reason in remark
 
 
 @pytest.mark.parametrize("key", ["w_orig", "w_mask", "_orig", "attention_mask"])
-def test_half_a_pair_is_a_tensor_like_any_other(key):
-    found, remarks = parameters({key: raw()})
-    assert list(found) == [key]
+def test_half_a_pair_is_an_ordinary_tensor(key):
+    infos, remarks = parameters({key: raw()})
+    assert list(infos) == [key]
     assert remarks == []
 
 
-def test_the_very_same_view_is_one_parameter_with_aliases():
-    found, _ = parameters({"emb": raw(view=1), "x": raw(view=2), "head": raw(view=1)})
-    assert list(found) == ["emb", "x"]
-    assert found["emb"].aliases == ("head",)
+def test_equal_views_are_one_parameter_with_aliases():
+    infos, _ = parameters({"emb": raw(view=1), "x": raw(view=2), "head": raw(view=1)})
+    assert list(infos) == ["emb", "x"]
+    assert infos["emb"].aliases == ("head",)
 
 
-def test_tied_pairs_are_one_parameter_only_if_their_masks_are_tied_too():
+def test_tied_pairs_are_one_parameter_only_if_their_masks_are_tied():
     tied = {f"{name}_orig": raw(view=1) for name in "abc"}
     masks = {"a_mask": raw(view=2), "b_mask": raw(view=2), "c_mask": raw(view=3)}
-    found, _ = parameters(tied | masks)
-    assert list(found) == ["a", "c"]
-    assert found["a"].aliases == ("b",)
-    assert found["c"].aliases == ()
+    infos, _ = parameters(tied | masks)
+    assert list(infos) == ["a", "c"]
+    assert infos["a"].aliases == ("b",)
+    assert infos["c"].aliases == ()
 
 
 @pytest.mark.parametrize(
@@ -65,26 +65,26 @@ def test_tied_pairs_are_one_parameter_only_if_their_masks_are_tied_too():
         (["a._orig_mod.b", "c"], "'_orig_mod.', as torch.compile"),
     ],
 )
-def test_what_training_puts_before_names_is_kept_and_remarked_on(names, words):
-    found, remarks = parameters({name: raw() for name in names})
-    assert list(found) == names
+def test_prefixes_from_training_are_kept_with_a_remark(names, words):
+    infos, remarks = parameters({name: raw() for name in names})
+    assert list(infos) == names
     (remark,) = remarks
     assert words in remark
 
 
-def test_some_names_with_the_prefix_are_nothing_to_remark_on():
+def test_a_prefix_of_only_some_names_gives_no_remark():
     assert parameters({"module.a": raw(), "b": raw()})[1] == []
 
 
-def test_many_remarks_of_a_kind_are_few(monkeypatch):
+def test_the_number_of_remarks_of_one_kind_is_limited(monkeypatch):
     pairs = {f"{i}_{half}": raw((i,)) for i in range(9) for half in ("orig",)}
     pairs |= {f"{i}_mask": raw() for i in range(9)}
     assert len(parameters(pairs)[1]) == 6
 
 
-def test_a_tensor_without_a_view_is_tied_to_none():
-    found, _ = parameters({"a": raw(), "b": raw()})
-    assert list(found) == ["a", "b"]
+def test_tensors_without_a_view_are_not_tied():
+    infos, _ = parameters({"a": raw(), "b": raw()})
+    assert list(infos) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_a_tensor_without_a_view_is_tied_to_none():
         ((4,), "float8_e8m0fnu", None, "cannot hold a zero"),
     ],
 )
-def test_only_real_floating_point_with_entries_can_be_pruned(shape, dtype, special, reason):
+def test_only_nonempty_real_floating_point_tensors_are_prunable(shape, dtype, special, reason):
     assert TensorInfo("x", shape, dtype, special=special).not_prunable == reason
 
 
-def test_sizes_count_entries_and_packed_bytes():
+def test_sizes_count_elements_and_packed_bytes():
     assert TensorInfo("x", (2, 3), "bfloat16").nbytes == 12
     assert TensorInfo("x", (), "float64").numel == 1
     assert TensorInfo("x", (4, 2), "float6_e2m3").nbytes == 6

@@ -1,4 +1,4 @@
-"""Which model of a folder of diffusers is opened, and how another one is."""
+"""Opening models of diffusers pipelines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prune_gui.recipe import Recipe, export, resolve
 
 
 def fill(folder, *names, size=1):
-    """Make a pipeline of models; the tensor in each has the name of its model."""
+    """Write a pipeline of models, each with one tensor that has the name of the model."""
     folder.mkdir(exist_ok=True)
     (folder / "model_index.json").write_text('{"_class_name": "StableDiffusionPipeline"}')
     (folder / "scheduler").mkdir()
@@ -31,7 +31,7 @@ def pipeline(tmp_path):
     return fill(tmp_path / "sd", "text_encoder", "unet", "vae")
 
 
-def test_a_pipeline_opens_with_its_denoiser_and_names_the_others(pipeline):
+def test_a_pipeline_opens_its_denoiser_and_lists_the_other_models(pipeline):
     (pipeline / "whole.safetensors").write_bytes(b"")
     with open_checkpoint(pipeline) as opened:
         assert list(opened.tensors) == ["unet"]
@@ -45,14 +45,14 @@ def test_a_pipeline_opens_with_its_denoiser_and_names_the_others(pipeline):
 
 
 @pytest.mark.parametrize("place", ["", "unet", "unet/unet.safetensors"])
-def test_any_model_opens_by_its_name_from_anywhere_in_the_pipeline(pipeline, place):
+def test_any_model_opens_by_name_from_any_path_in_the_pipeline(pipeline, place):
     with open_checkpoint(pipeline / place, "vae") as opened:
         assert list(opened.tensors) == ["vae"]
         assert opened.state_dict == "vae"
         assert opened.warnings == ()
 
 
-def test_a_model_opened_by_itself_offers_the_others(pipeline, monkeypatch):
+def test_a_model_that_is_opened_directly_lists_the_others_as_candidates(pipeline, monkeypatch):
     for place in (pipeline / "vae", pipeline / "vae" / "vae.safetensors"):
         with open_checkpoint(place) as opened:
             assert opened.candidates == ("text_encoder", "unet", "vae")
@@ -88,7 +88,7 @@ def test_variants_and_shards_of_a_model_are_found(pipeline):
         assert opened.state_dict == "vae"
 
 
-def test_the_state_dicts_of_a_torch_file_go_before_the_models(pipeline):
+def test_the_state_dicts_of_a_torch_file_take_precedence_over_models(pipeline):
     states = {"ema": {"w": torch.ones(2)}, "model": {"w": torch.ones(2), "b": torch.ones(1)}}
     torch.save(states, pipeline / "unet" / "training.ckpt")
     with open_checkpoint(pipeline / "unet" / "training.ckpt") as opened:
@@ -98,12 +98,12 @@ def test_the_state_dicts_of_a_torch_file_go_before_the_models(pipeline):
 
 
 @pytest.mark.parametrize("name", ["scheduler", "../sd/unet", "", "unet.safetensors"])
-def test_what_is_no_model_of_the_pipeline_is_not_looked_for(pipeline, name):
+def test_a_name_that_is_not_a_model_of_the_pipeline_is_refused(pipeline, name):
     with pytest.raises(CheckpointError, match="Choose one of text_encoder, unet, vae"):
         open_checkpoint(pipeline, name)
 
 
-def test_an_index_without_models_is_a_plain_folder(tmp_path):
+def test_a_pipeline_index_without_models_is_ignored(tmp_path):
     folder = fill(tmp_path / "sd")
     with pytest.raises(CheckpointError, match="without a checkpoint"):
         open_checkpoint(folder)
@@ -112,7 +112,7 @@ def test_an_index_without_models_is_a_plain_folder(tmp_path):
         assert list(opened.tensors) == ["w"]
 
 
-def test_a_pruned_model_is_saved_like_any_other_checkpoint(tmp_path):
+def test_a_pruned_model_of_a_pipeline_is_saved_like_any_checkpoint(tmp_path):
     folder, out = fill(tmp_path / "sd", "unet", "vae", size=4), tmp_path / "pruned.safetensors"
     step = {"method": "l1_unstructured", "targets": ["*"], "amount": 3}
     with open_checkpoint(folder) as opened:

@@ -1,4 +1,4 @@
-"""What real files open as, and in which words the others are refused."""
+"""Real checkpoints open, and other real files are refused with a reason."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_real_checkpoint_opens_reads_and_writes_faithfully(
         ("wheels", "is a folder without a checkpoint"),
     ],
 )
-def test_what_is_no_plain_checkpoint_is_refused_in_plain_words(real_models, name, words):
+def test_a_real_file_that_is_not_a_checkpoint_is_refused_with_the_reason(real_models, name, words):
     with pytest.raises(CheckpointError, match=words):
         open_checkpoint(real_models / name)
 

@@ -1,4 +1,4 @@
-"""Weights that are computed from several tensors: what each is for, and which are pruned."""
+"""Weights that are computed from several tensors: the role of each, and which are prunable."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def module(kind: str) -> torch.nn.Module:
     }[kind]()
 
 
-MADE = "parametrizations.weight"
+PARAMETRIZATION = "parametrizations.weight"
 PRUNED = {
     "weight_norm": {"weight_v": "direction of the weight-normalized"},
     "weight_norm of all": {"weight_v": "direction of the weight-normalized"},
-    "weight_norm, new": {f"{MADE}.original1": "direction of the weight-normalized"},
+    "weight_norm, new": {f"{PARAMETRIZATION}.original1": "direction of the weight-normalized"},
     "spectral_norm": {"weight_orig": "spectrally normalized"},
-    "spectral_norm, new": {f"{MADE}.original": "spectrally normalized"},
-    "orthogonal": {f"{MADE}.original": "need not be a zero there"},
-    "parametrize": {f"{MADE}.original": "need not be a zero there"},
+    "spectral_norm, new": {f"{PARAMETRIZATION}.original": "spectrally normalized"},
+    "orthogonal": {f"{PARAMETRIZATION}.original": "need not be a zero there"},
+    "parametrize": {f"{PARAMETRIZATION}.original": "need not be a zero there"},
 }
 SPARED = {
     "weight_norm": {"weight_g"},
     "weight_norm of all": {"weight_g"},
-    "weight_norm, new": {f"{MADE}.original0"},
+    "weight_norm, new": {f"{PARAMETRIZATION}.original0"},
     "spectral_norm": {"weight_u", "weight_v"},
-    "spectral_norm, new": {f"{MADE}.0._u", f"{MADE}.0._v"},
+    "spectral_norm, new": {f"{PARAMETRIZATION}.0._u", f"{PARAMETRIZATION}.0._v"},
 }
 
 
 @pytest.mark.parametrize("kind", PRUNED)
-def test_what_a_weight_is_made_from_is_explained_and_only_its_entries_are_pruned(saved, kind):
+def test_tensors_of_a_reparametrized_weight_have_roles_and_only_some_are_pruned(saved, kind):
     model = torch.nn.ModuleDict({"a": module(kind)})
     with open_checkpoint(saved(model.state_dict())) as checkpoint:
         tensors = checkpoint.tensors
@@ -83,20 +83,20 @@ def test_what_a_weight_is_made_from_is_explained_and_only_its_entries_are_pruned
         {"parametrizations.w.0.base": (6, 4)},
     ],
 )
-def test_what_only_sounds_like_it_has_no_role(shapes):
-    found, _ = parameters({name: RawTensor(shape, "float32") for name, shape in shapes.items()})
-    assert all(info.role is None and not info.not_prunable for info in found.values())
+def test_tensors_that_only_have_similar_names_have_no_role(shapes):
+    infos, _ = parameters({name: RawTensor(shape, "float32") for name, shape in shapes.items()})
+    assert all(info.role is None and not info.not_prunable for info in infos.values())
 
 
 def test_a_pruned_direction_is_a_pair_with_a_role():
     shapes = {"w_g": (6, 1), "w_v_orig": (6, 4), "w_v_mask": (6, 4)}
-    found, _ = parameters({name: RawTensor(shape, "float32") for name, shape in shapes.items()})
-    assert found["w_v"].pair == ("w_v_orig", "w_v_mask")
-    assert "direction" in found["w_v"].role
+    infos, _ = parameters({name: RawTensor(shape, "float32") for name, shape in shapes.items()})
+    assert infos["w_v"].pair == ("w_v_orig", "w_v_mask")
+    assert "direction" in infos["w_v"].role
 
 
-def test_originals_of_another_parametrization_are_explained_and_pruned():
+def test_originals_of_other_parametrizations_have_a_role_and_are_prunable():
     shapes = {f"parametrizations.w.original{i}": (6, 4) for i in range(3)}
-    found, _ = parameters({name: RawTensor(shape, "float32") for name, shape in shapes.items()})
-    assert all("parametrized w" in info.role for info in found.values())
-    assert all(info.not_prunable is None for info in found.values())
+    infos, _ = parameters({name: RawTensor(shape, "float32") for name, shape in shapes.items()})
+    assert all("parametrized w" in info.role for info in infos.values())
+    assert all(info.not_prunable is None for info in infos.values())

@@ -49,14 +49,14 @@ def test_every_dtype_reads_as_safetensors_reads_it(tmp_path, every_dtype):
             assert same_bits(checkpoint.read(name), tensor)
 
 
-def test_opening_and_importing_need_no_torch(tmp_path):
+def test_importing_and_opening_do_not_load_torch(tmp_path):
     path = write(tmp_path / "m.safetensors", {"a": ENTRY})
     script = (
         "import sys, prune_gui.checkpoint as c\n"
         "assert not [name for name in sys.modules if name.startswith('prune_gui.checkpoint.')]\n"
         "opened = c.open_checkpoint(sys.argv[1])\n"
         "c.module_tree(opened.tensors.values()).children\n"
-        "c.write_checkpoint, c.Entry\n"
+        "c.write_checkpoint, c.TensorWriter\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules, *opened.tensors)"
     )
     result = subprocess.run(
@@ -65,7 +65,7 @@ def test_opening_and_importing_need_no_torch(tmp_path):
     assert result.stdout.split() == ["False", "False", "a"]
 
 
-def test_a_write_to_what_was_read_never_reaches_the_file(tmp_path):
+def test_a_write_to_a_tensor_never_reaches_the_file(tmp_path):
     path = tmp_path / "m.safetensors"
     safetensors.torch.save_file({"a": torch.ones(5000)}, path)
     before = path.read_bytes()
@@ -85,7 +85,7 @@ def test_a_tensor_outlives_its_checkpoint(tmp_path):
         checkpoint.read("a")
 
 
-def test_entries_that_lie_unaligned_are_read_right_and_aligned(tmp_path):
+def test_unaligned_tensors_are_read_correctly_and_aligned(tmp_path):
     body = b"x" + struct.pack("<3d", 1, 2, 3)
     header = {
         "a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
@@ -97,14 +97,14 @@ def test_entries_that_lie_unaligned_are_read_right_and_aligned(tmp_path):
     assert tensor.data_ptr() % 8 == 0
 
 
-def test_packed_entries_are_shown_and_read_as_bytes(tmp_path):
+def test_packed_elements_are_shown_and_read_as_bytes(tmp_path):
     header = {"a": {"dtype": "F4", "shape": [2, 2], "data_offsets": [0, 2]}}
     with open_checkpoint(write(tmp_path / "m.safetensors", header)) as checkpoint:
         assert checkpoint.tensors["a"].not_prunable == "packed"
         assert bytes(checkpoint.read("a").tolist()) == b"ab"
 
 
-def test_a_file_changed_meanwhile_is_not_read(tmp_path):
+def test_a_file_that_changed_since_opening_is_not_read(tmp_path):
     path = write(tmp_path / "m.safetensors", {"a": ENTRY})
     with open_checkpoint(path) as checkpoint:
         path.write_bytes(path.read_bytes()[:-1])
@@ -152,7 +152,7 @@ TEXT = json.dumps(MODEL).encode()
     )
 )
 @example([(8, 0)])
-def test_any_change_of_the_header_is_refused_or_read_as_safetensors_reads_it(tmp_path, changes):
+def test_a_changed_header_is_refused_or_read_as_safetensors_reads_it(tmp_path, changes):
     octets = bytearray(struct.pack("<Q", len(TEXT)) + TEXT + bytes(range(9)))
     for position, value in changes:
         octets[position] = value
@@ -174,12 +174,12 @@ inner = st.dictionaries(signs, st.integers(0, 9) | signs | st.just({"a": {}}), m
 
 
 @given(st.dictionaries(signs, inner, max_size=8), st.integers(0, 40), st.data())
-def test_a_header_says_the_same_whatever_the_pieces_it_is_read_in(header, piece, data):
+def test_the_parsed_header_does_not_depend_on_the_chunks(header, piece, data):
     spaced = data.draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     text = json.dumps(header, separators=spaced, ensure_ascii=data.draw(st.booleans()))
     cut = data.draw(st.integers(0, len(text)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safetensors_header, "PIECE", piece)
+        patch.setattr(safetensors_header, "PARSE_CHUNK_CHARS", piece)
         assert list(safetensors_header.decode(text, {}).items()) == list(header.items())
         broken = text[:cut] + data.draw(signs) + text[cut + data.draw(st.integers(0, 2)) :]
         try:
@@ -191,18 +191,18 @@ def test_a_header_says_the_same_whatever_the_pieces_it_is_read_in(header, piece,
             assert safetensors_header.decode(broken, {}) == known
 
 
-def test_a_key_that_appears_in_two_pieces_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(safetensors_header, "PIECE", 1)
+def test_a_key_that_appears_in_two_chunks_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(safetensors_header, "PARSE_CHUNK_CHARS", 1)
     entry = json.dumps(ENTRY)
     text = f'{{"a": {entry}, "b": {entry}, "a": {entry}}}'
     with pytest.raises(CheckpointError, match="'a' appears more than once"):
         open_checkpoint(write(tmp_path / "m.safetensors", text.encode()))
 
 
-def test_small_tensors_are_viewed_as_they_are_read_wherever_they_lie(tmp_path, monkeypatch):
+def test_views_of_small_tensors_equal_their_values_at_any_position(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
-    monkeypatch.setattr(safetensors_reading, "WINDOW", mmap.ALLOCATIONGRANULARITY)
-    monkeypatch.setattr(safetensors_reading, "SMALL", 512)
+    monkeypatch.setattr(safetensors_reading, "WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
+    monkeypatch.setattr(safetensors_reading, "SMALL_TENSOR_BYTES", 512)
     kinds = (torch.float32, torch.uint8, torch.bfloat16, torch.float64)
     random = torch.Generator().manual_seed(0)
     tensors = {

@@ -1,4 +1,4 @@
-"""A checkpoint is one file, opened once, whatever another program does to it meanwhile."""
+"""A checkpoint file is opened once, and changes by other programs are detected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _opened: list[str] = []
 
 @pytest.fixture
 def opened() -> list[str]:
-    """Return the paths that are opened from now on."""
+    """Return a list to which the path of every opened file is appended."""
     if not _opened:
         sys.addaudithook(
             lambda event, arguments: (
@@ -72,17 +72,17 @@ def test_a_file_is_opened_once(tmp_path, opened, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_file_that_is_swapped_while_it_is_opened_is_read_from_one_file_alone(
+def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
     tmp_path, monkeypatch, name
 ):
     path, other = tmp_path / name, tmp_path / "other"
     FORMATS[name](path, 1.0)
     FORMATS[name](other, 2.0)
     first = hashlib.sha256(path.read_bytes()).hexdigest()
-    begin = Source.__init__
+    original_init = Source.__init__
 
     def open_and_swap(self: Source, path) -> None:
-        begin(self, path)
+        original_init(self, path)
         other.replace(path)
 
     monkeypatch.setattr(Source, "__init__", open_and_swap)
@@ -93,7 +93,7 @@ def test_a_file_that_is_swapped_while_it_is_opened_is_read_from_one_file_alone(
 
 @pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
 @pytest.mark.parametrize("name", MAPPED)
-def test_values_that_are_cut_off_while_they_are_read_do_not_end_the_program(tmp_path, name):
+def test_truncation_during_a_read_does_not_end_the_process(tmp_path, name):
     path = tmp_path / name
     FORMATS[name](path, 1.0)
     with open_checkpoint(path) as checkpoint:
@@ -107,8 +107,8 @@ def test_values_that_are_cut_off_while_they_are_read_do_not_end_the_program(tmp_
 @pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
 @pytest.mark.parametrize("name", MAPPED)
 @pytest.mark.parametrize("work", ["resolve", "mask", "pruned_by"])
-def test_a_file_that_is_cut_off_between_a_check_and_the_use_gives_no_mask(
-    tmp_path, monkeypatch, name, work
+def test_truncation_between_a_check_and_the_use_gives_no_mask(
+    tmp_path, monkeypatch, name, operation
 ):
     path = tmp_path / name
     FORMATS[name](path, 1.0)
@@ -124,12 +124,14 @@ def test_a_file_that_is_cut_off_between_a_check_and_the_use_gives_no_mask(
 
         monkeypatch.setattr(Source, "check", check_and_cut_off)
         with pytest.raises(CheckpointError, match="changed by another program"):
-            resolve(recipe, checkpoint) if work == "resolve" else getattr(resolution, work)("w")
+            resolve(recipe, checkpoint) if operation == "resolve" else getattr(
+                resolution, operation
+            )("w")
 
 
 @pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
-def test_pages_that_the_disk_does_not_give_are_no_values(tmp_path, monkeypatch):
-    """A file that is cut off and has its size and time again stands for a disk that fails."""
+def test_pages_that_the_disk_cannot_read_are_reported(tmp_path, monkeypatch):
+    """A truncated file with its size and time restored simulates a failing disk."""
     path = tmp_path / "m.safetensors"
     save_safetensors(path, 1.0)
     status = path.stat()
@@ -145,7 +147,7 @@ def test_pages_that_the_disk_does_not_give_are_no_values(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
 @pytest.mark.parametrize("name", MAPPED)
-def test_a_file_that_is_cut_off_while_it_is_saved_leaves_no_new_file(tmp_path, monkeypatch, name):
+def test_truncation_during_a_save_leaves_no_new_file(tmp_path, monkeypatch, name):
     path, out = tmp_path / name, tmp_path / f"out-{name}"
     FORMATS[name](path, 1.0)
     with open_checkpoint(path) as checkpoint:
@@ -160,4 +162,4 @@ def test_a_file_that_is_cut_off_while_it_is_saved_leaves_no_new_file(tmp_path, m
         monkeypatch.setattr(TensorWriter, "octets", cut_off)
         with pytest.raises(CheckpointError, match="changed by another program"):
             export(resolution, out)
-    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert [child.name for child in tmp_path.iterdir()] == [name]

@@ -1,4 +1,4 @@
-"""What a target may be, and what is left of the old one when a new file takes its place."""
+"""Valid and invalid targets, and the attributes that a new file keeps from the old one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replace(target: Path, octets: bytes = b"new", *, overwrite: bool = True) -> 
 
 
 def replace_folder(target: Path, *, overwrite: bool = True) -> None:
-    with replacing_folder(target, nbytes=1, overwrite=overwrite, staying=lambda _: ()) as folder:
+    with replacing_folder(target, nbytes=1, overwrite=overwrite, kept_files=lambda _: ()) as folder:
         (folder / "shard").write_bytes(b"new")
 
 
@@ -33,7 +33,7 @@ def names(folder: Path) -> set[str]:
 
 @posix_only
 @pytest.mark.parametrize("relative", [True, False])
-def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, relative):
+def test_a_link_stays_and_the_file_that_it_points_to_is_replaced(tmp_path, relative):
     (tmp_path / "elsewhere").mkdir()
     real, link = tmp_path / "elsewhere" / "real.pt", tmp_path / "link.pt"
     real.write_bytes(b"old")
@@ -49,7 +49,7 @@ def test_a_link_stays_and_the_file_that_it_leads_to_is_replaced(tmp_path, relati
 @posix_only
 @pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("leads_to", ["nowhere.pt", "link.pt"])
-def test_a_link_that_leads_nowhere_is_refused(tmp_path, overwrite, leads_to):
+def test_a_broken_link_is_refused(tmp_path, overwrite, leads_to):
     link = tmp_path / "link.pt"
     link.symlink_to(leads_to)
     with pytest.raises(CheckpointError, match=r"link\.pt is a link to something that does not"):
@@ -62,7 +62,7 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path, overwrite, leads_to):
 @posix_only
 @pytest.mark.parametrize("overwrite", [True, False])
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device", "link to a pipe"])
-def test_what_is_no_regular_file_is_refused(tmp_path, monkeypatch, overwrite, kind):
+def test_a_target_that_is_not_a_regular_file_is_refused(tmp_path, monkeypatch, overwrite, kind):
     monkeypatch.chdir(tmp_path)  # names of sockets are short
     target = Path("odd.pt")
     if kind == "pipe":
@@ -82,7 +82,7 @@ def test_what_is_no_regular_file_is_refused(tmp_path, monkeypatch, overwrite, ki
 
 
 @posix_only
-def test_the_mode_and_the_group_of_a_replaced_file_stay(tmp_path):
+def test_mode_and_group_of_a_replaced_file_are_kept(tmp_path):
     target = tmp_path / "m.pt"
     target.write_bytes(b"old")
     groups = [*os.getgroups(), *([12345] if os.geteuid() == 0 else [])]
@@ -95,7 +95,7 @@ def test_the_mode_and_the_group_of_a_replaced_file_stay(tmp_path):
 
 @posix_only
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs root")
-def test_the_owner_of_a_replaced_file_stays(tmp_path):
+def test_the_owner_of_a_replaced_file_is_kept(tmp_path):
     target = tmp_path / "m.pt"
     target.write_bytes(b"old")
     os.chown(target, 12345, 12346)
@@ -107,7 +107,7 @@ def test_the_owner_of_a_replaced_file_stays(tmp_path):
 
 
 @posix_only
-def test_an_owner_that_may_not_be_set_is_no_reason_to_fail(tmp_path, monkeypatch):
+def test_an_owner_that_cannot_be_set_is_no_error(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(1, "Operation not permitted")
 
@@ -120,7 +120,7 @@ def test_an_owner_that_may_not_be_set_is_no_reason_to_fail(tmp_path, monkeypatch
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="only Linux has them in os")
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_extended_attributes_of_what_is_replaced_stay(tmp_path, kind):
+def test_extended_attributes_of_a_replaced_target_are_kept(tmp_path, kind):
     target = tmp_path / "m.pt"
     if kind == "file":
         target.write_bytes(b"old")
@@ -136,7 +136,7 @@ def test_extended_attributes_of_what_is_replaced_stay(tmp_path, kind):
 
 @pytest.fixture(params=["as the system can", "with links", "without"])
 def ways(request, monkeypatch):
-    """Let renames without replacing be done in each of the ways that there are."""
+    """Force each of the ways to rename a file without replacing another one."""
 
     def refuse(*_):
         raise OSError(38, "Function not implemented")
@@ -147,31 +147,31 @@ def ways(request, monkeypatch):
         monkeypatch.setattr(renaming.os, "link", refuse)
 
 
-def test_a_file_that_appears_in_the_meantime_is_not_replaced(tmp_path, monkeypatch, ways):
+def test_a_file_that_appears_during_writing_is_not_replaced(tmp_path, monkeypatch, ways):
     target = tmp_path / "m.pt"
-    check = atomic._real
+    check = atomic._resolved_target
 
     def check_before_it_appears(path, *, overwrite):
         real = check(path, overwrite=overwrite)
-        if len(names(tmp_path)) == 1:  # the draft is there: this is the last look
+        if len(names(tmp_path)) == 1:  # the draft exists: this is the last check
             target.write_bytes(b"of another program")
         return real
 
-    monkeypatch.setattr(atomic, "_real", check_before_it_appears)
+    monkeypatch.setattr(atomic, "_resolved_target", check_before_it_appears)
     with pytest.raises(CheckpointError, match=r"m\.pt exists already"):
         replace(target, overwrite=False)
     assert target.read_bytes() == b"of another program"
     assert names(tmp_path) == {"m.pt"}
 
 
-def test_a_new_file_gets_its_name(tmp_path, ways):
+def test_a_new_file_is_renamed_to_its_target(tmp_path, ways):
     replace(tmp_path / "m.pt", overwrite=False)
     assert (tmp_path / "m.pt").read_bytes() == b"new"
     assert names(tmp_path) == {"m.pt"}
 
 
 @posix_only
-def test_a_folder_that_fills_up_in_the_meantime_is_not_replaced(tmp_path, monkeypatch):
+def test_a_folder_that_gets_files_during_writing_is_not_replaced(tmp_path, monkeypatch):
     from prune_gui.checkpoint.write import atomic_folder
 
     target = tmp_path / "out"
@@ -206,7 +206,7 @@ def test_the_working_folder_is_not_replaced(tmp_path, monkeypatch, where, full):
 
 
 @posix_only
-def test_a_working_folder_that_was_deleted_does_not_matter(tmp_path, monkeypatch):
+def test_a_deleted_working_folder_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -223,19 +223,19 @@ def together(folder: Path, *, overwrite: bool, lines: bytes = b"new lines") -> N
 
 
 @pytest.mark.parametrize("old", [True, False])
-def test_if_the_main_file_cannot_be_renamed_the_others_are_as_they_were(tmp_path, monkeypatch, old):
-    place = atomic._place
+def test_if_the_main_file_cannot_be_renamed_the_others_are_unchanged(tmp_path, monkeypatch, old):
+    replace_target = atomic._replace_target
 
     def fail(draft):
         if draft.target.name == "m.pt":
             raise CheckpointError("the disk broke")
-        place(draft)
+        replace_target(draft)
 
     if old:
         (tmp_path / "load.py").write_bytes(b"old lines")
         (tmp_path / "m.pt").write_bytes(b"old")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(atomic, "_place", fail)
+    monkeypatch.setattr(atomic, "_replace_target", fail)
     with pytest.raises(CheckpointError, match="the disk broke"):
         together(tmp_path, overwrite=old)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -246,7 +246,7 @@ def test_if_the_main_file_cannot_be_renamed_the_others_are_as_they_were(tmp_path
     }  # fmt: skip
 
 
-def test_a_file_that_would_stay_the_same_is_left_alone(tmp_path):
+def test_a_file_with_the_same_content_is_not_replaced(tmp_path):
     (tmp_path / "load.py").write_bytes(b"lines")
     before = (tmp_path / "load.py").stat()
     together(tmp_path, overwrite=True, lines=b"lines")

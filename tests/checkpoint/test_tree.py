@@ -18,13 +18,13 @@ def infos(*names: str) -> list[TensorInfo]:
 @given(names)
 def test_every_tensor_is_in_the_tree_exactly_once_at_its_own_path(names):
     root = module_tree(infos(*names))
-    found = [node for node in root.walk() if node.tensor is not None]
-    assert sorted(node.path for node in found) == sorted(names)
-    assert all(node.path == node.tensor.name for node in found)
+    nodes = [node for node in root.walk() if node.tensor is not None]
+    assert sorted(node.path for node in nodes) == sorted(names)
+    assert all(node.path == node.tensor.name for node in nodes)
 
 
 @given(names)
-def test_a_node_counts_what_is_below_it(names):
+def test_a_node_counts_the_elements_below_it(names):
     for node in module_tree(infos(*names)).walk():
         under = [step.tensor for step in node.walk() if step.tensor is not None]
         assert sorted(under, key=lambda info: info.name) == sorted(
@@ -34,7 +34,7 @@ def test_a_node_counts_what_is_below_it(names):
 
 
 @given(names)
-def test_the_path_of_a_node_is_that_of_its_parent_and_its_name(names):
+def test_the_path_of_a_node_is_the_path_of_its_parent_plus_its_name(names):
     for node in module_tree(infos(*names)).walk():
         for child in node.children:
             assert child.path == (f"{node.path}.{child.name}" if node.depth else child.name)
@@ -58,7 +58,7 @@ def test_a_name_can_be_a_parameter_and_a_module():
     assert [child.path for child in node.children] == ["a.b"]
 
 
-def test_numbers_of_any_length_sort():
+def test_numbers_of_any_length_are_sorted():
     root = module_tree(infos("9" * 5000 + ".w", "1" + "0" * 5000 + ".w", "3.w"))
     assert [len(node.name) for node in root.children] == [1, 5000, 5001]
 
@@ -71,7 +71,7 @@ def test_a_name_of_dots_makes_a_chain_of_bounded_depth():
     repr(root)
 
 
-def test_a_hundred_thousand_tensors_make_a_tree():
+def test_a_tree_of_100_000_tensors_is_complete():
     names = [f"layers.{i // 100}.experts.{i % 100}.w" for i in range(100_000)]
     root = module_tree(infos(*names))
     assert len(root.tensors) == 100_000
@@ -88,13 +88,13 @@ shapes = st.sampled_from([(2,), (3,), (3, 2), (2, 2, 2)])
     st.dictionaries(st.lists(parts, min_size=1, max_size=4).map(".".join), shapes),
     st.sampled_from([0, 1, 3]),
 )
-def test_modules_that_are_alike_are_of_the_kinds_that_each_is_of(made, most):
-    root = module_tree(TensorInfo(name, shape, "float32") for name, shape in made.items())
+def test_module_types_around_parameters_equal_those_of_each_module(shapes_by_name, limit):
+    root = module_tree(TensorInfo(name, shape, "float32") for name, shape in shapes_by_name.items())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree_module, "MOST", most)
-        found = module_types_around(root)
-    expected: dict[str, set[str]] = {name: set() for name in made}
+        patch.setattr(tree_module, "MAX_MODULE_PARAMETERS", limit)
+        nodes = module_types_around(root)
+    expected: dict[str, set[str]] = {name: set() for name in shapes_by_name}
     for node in module_tree(root.below).walk():
-        for tensor in node.below if len(node.below) <= most else ():
+        for tensor in node.below if len(node.below) <= limit else ():
             expected[tensor.name] |= {node.kind} - {""}
-    assert found == expected
+    assert nodes == expected

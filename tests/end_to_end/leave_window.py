@@ -1,8 +1,8 @@
-"""A person at a program that dies, and at the next one: a script that `test_crash.py` runs.
+"""A user session that ends in a crash, and the next one: a script that `test_crash.py` runs.
 
-``python leave_window.py kill CHECKPOINT`` adds a step and, once it is kept, kills the process;
-``... crash CHECKPOINT`` lets it die in compiled code; ``... return`` says yes to what the next
-start offers, copies the report of the last crash if there is one, and prints what came back.
+``python leave_window.py kill CHECKPOINT`` adds a step and, once the journal holds it, kills the
+process; ``... crash CHECKPOINT`` ends it with SIGSEGV. ``... return`` restores the steps that the
+next start offers, copies the report of the last crash if there is one, and prints the result.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox
-from use_window import LEFT, Person, Ready, retype
+from use_window import LEFT, Ready, Robot, retype
 
 from prune_gui.gui.app import run
 from prune_gui.gui.window import MainWindow
 
 
-def add_and_die(window: MainWindow, by: signal.Signals) -> Iterator[Ready]:
+def add_step_and_die(window: MainWindow, by: signal.Signals) -> Iterator[Ready]:
     bench = window.workbench
     yield lambda: bench.resolved is not None
     retype(window.draft.targets.line, "*.weight")
@@ -39,13 +39,13 @@ def box_with(text: str) -> bool:
 
 
 def press(text: str) -> None:
-    """Press a button of the box that is open."""
+    """Press a button of the open message box."""
     box = QApplication.activeModalWidget()
     [button] = [b for b in box.buttons() if b.text().replace("&", "") == text]
     QTest.mouseClick(button, LEFT)
 
 
-def take_back(window: MainWindow) -> Iterator[Ready]:
+def restore(window: MainWindow) -> Iterator[Ready]:
     bench = window.workbench
     yield lambda: box_with("ended without being closed")
     press("Bring back")
@@ -64,14 +64,16 @@ def take_back(window: MainWindow) -> Iterator[Ready]:
     press("Don't Save" if sys.platform == "darwin" else "Discard")
 
 
-def main(what: str, checkpoint: str = "") -> None:
-    shown = MainWindow.showEvent
+def main(command: str, checkpoint: str = "") -> None:
+    show_event = MainWindow.showEvent
 
     def show(window: MainWindow, event: object) -> None:
-        shown(window, event)
+        show_event(window, event)
         deaths = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV}
-        acts = add_and_die(window, deaths[what]) if what in deaths else take_back(window)
-        Person(window, acts)
+        actions = (
+            add_step_and_die(window, deaths[command]) if command in deaths else restore(window)
+        )
+        Robot(window, actions)
 
     MainWindow.showEvent = show
     sys.exit(run(Path(checkpoint) if checkpoint else None, None))

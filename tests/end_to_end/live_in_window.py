@@ -1,9 +1,10 @@
-"""A person's day at the program: a script that `test_day.py` runs.
+"""A long user session: a script that `test_day.py` runs.
 
-``python live_in_window.py work CHECKPOINT FILTER REST FOLDER`` prunes 2:4 what the filter finds,
-and the rest globally to 60 %, no layer above 90 %; looks at every view, undoes, redoes, saves two
-forms into the folder, copies the stack in three ways, and is killed with a step more than it saved;
-``... return FOLDER`` takes the steps back, removes that one, and saves again.
+``python live_in_window.py work CHECKPOINT FILTER REST FOLDER`` prunes the parameters that the
+filter matches 2:4, and those that REST matches globally to 60 %, no layer above 90 %. It shows
+every view, undoes, redoes, saves two forms into the folder, copies the stack in three ways, and is
+killed with one unsaved step. ``... return FOLDER`` restores the steps, removes that one, and saves
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QComboBox, QLineEdit, QTabWidget
-from use_window import Person, Ready, add_step, named, pick, retype, save, set_amount
+from use_window import Ready, Robot, add_step, named, pick, retype, save, set_amount
 
 from prune_gui.gui.app import run
 from prune_gui.gui.window import MainWindow
@@ -33,10 +34,10 @@ def choose_method(window: MainWindow, title: str) -> Iterator[Ready]:
     yield window.draft.form.inputs[0].isVisible
 
 
-def work(window: MainWindow, sought: str, rest: str, folder: str) -> Iterator[Ready]:
+def work(window: MainWindow, tree_filter: str, rest: str, folder: str) -> Iterator[Ready]:
     bench = window.workbench
     yield lambda: bench.resolved is not None
-    QTest.keyClicks(window.tree.filter, sought)
+    QTest.keyClicks(window.tree.filter, tree_filter)
     tree = window.tree.tree
     yield lambda: tree.model().rowCount() > 0
     tree.setFocus()
@@ -61,19 +62,19 @@ def work(window: MainWindow, sought: str, rest: str, folder: str) -> Iterator[Re
     yield lambda: len(bench.resolved.recipe.steps) == 2
     for form in ("finalized", "reparametrized"):
         yield from save(window, f"{folder}/{form}.safetensors", form)
-    for what in COPIES:
+    for copied in COPIES:
         QGuiApplication.clipboard().clear()
-        window.acts[f"copy_{what}"].trigger()
+        window.acts[f"copy_{copied}"].trigger()
         yield QGuiApplication.clipboard().text
-        Path(folder, what).write_text(QGuiApplication.clipboard().text())
+        Path(folder, copied).write_text(QGuiApplication.clipboard().text())
     yield from choose_method(window, "Random unstructured")
     yield from add_step(window)
-    kept = window.recovery.journal._path
-    yield lambda: kept.exists() and "random_unstructured" in kept.read_text()
+    journal = window.recovery.journal._path
+    yield lambda: journal.exists() and "random_unstructured" in journal.read_text()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def come_back(window: MainWindow, folder: str) -> Iterator[Ready]:
+def restore_and_save(window: MainWindow, folder: str) -> Iterator[Ready]:
     bench = window.workbench
     yield lambda: box_with("ended without being closed")
     press("Bring back")
@@ -85,14 +86,15 @@ def come_back(window: MainWindow, folder: str) -> Iterator[Ready]:
     window.close()
 
 
-def main(what: str, *arguments: str) -> None:
-    shown = MainWindow.showEvent
-    checkpoint = Path(arguments[0]) if what == "work" else None
+def main(command: str, *arguments: str) -> None:
+    show_event = MainWindow.showEvent
+    checkpoint = Path(arguments[0]) if command == "work" else None
 
     def show(window: MainWindow, event: object) -> None:
-        shown(window, event)
-        Person(
-            window, work(window, *arguments[1:]) if checkpoint else come_back(window, *arguments)
+        show_event(window, event)
+        Robot(
+            window,
+            work(window, *arguments[1:]) if checkpoint else restore_and_save(window, *arguments),
         )
 
     MainWindow.showEvent = show

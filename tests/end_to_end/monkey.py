@@ -1,4 +1,4 @@
-"""Somebody who does whatever a window allows, in no order: see `test_monkey.py`."""
+"""A generator of random user actions on a window: see `test_monkey.py`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
 
 Key, LEFT, NONE = Qt.Key, Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
-NEVER = frozenset({"close_window", "quit"})
-"""Actions that are left out: the window has to stay."""
+EXCLUDED_ACTIONS = frozenset({"close_window", "quit"})
+"""Actions that are never triggered, because they close the window."""
 TEXTS = (
     "*.weight", "*", "", "!*.bias", "conv", "*.weight, !*.bn?.*", "type:Conv2d", "type:",
     "dims>1", "dims>", "size>", "size>=1k", "sparsity>10%", "sparsity<", "dtype:float32",
@@ -57,30 +57,30 @@ MODIFIERS = (
     Qt.KeyboardModifier.ShiftModifier,
     Qt.KeyboardModifier.ControlModifier,
 )
-LONGEST_TRAIL = 25
+MAX_TRAIL_LENGTH = 25
 
 
 class Monkey:
-    """Uses a window through its widgets, at random but the same way for the same seed.
+    """Uses a window through its widgets, at random but reproducibly for a seed.
 
     Args:
-        window: with a checkpoint open, or none.
-        seed: of its choices.
-        files: what it opens when it is asked which file, some of them no checkpoints.
-        folder: where it saves.
+        window: with or without an open checkpoint.
+        seed: of the random choices.
+        files: the answers to open dialogs; some of them are no checkpoints.
+        folder: the target of everything saved.
 
     Attributes:
-        trail: the last things it did, for a person who has to repeat them.
-        refused: what boxes told it, of what could not be done.
+        trail: the latest actions, to reproduce a failure by hand.
+        refused: the texts of the message boxes that were shown.
     """
 
     def __init__(self, window: MainWindow, seed: int, files: Sequence[Path], folder: Path) -> None:
         self.window = window
-        self.trail: deque[str] = deque(maxlen=LONGEST_TRAIL)
+        self.trail: deque[str] = deque(maxlen=MAX_TRAIL_LENGTH)
         self.refused: list[str] = []
         self._random = random.Random(seed)
         self._files, self._folder = files, folder
-        self._acts: dict[Callable[[], str | None], int] = {
+        self._weights: dict[Callable[[], str | None], int] = {
             self._trigger: 8,
             self._select_in_tree: 5,
             self._use_draft: 10,
@@ -88,11 +88,11 @@ class Monkey:
             self._pick: 4,
             self._press_button: 4,
             self._slide: 3,
-            self._turn_to_tab: 3,
+            self._switch_tab: 3,
             self._click_item: 4,
             self._drag_step: 1,
             self._sort: 1,
-            self._use_picture: 9,
+            self._use_view: 9,
             self._drag_cut: 3,
             self._open: 1,
             self._use_menu: 2,
@@ -101,17 +101,17 @@ class Monkey:
         }
 
     def act(self) -> None:
-        """Do one thing, and answer whatever comes of it."""
-        [act] = self._random.choices(list(self._acts), list(self._acts.values()))
+        """Perform one action, and close the dialogs that it opens."""
+        [act] = self._random.choices(list(self._weights), list(self._weights.values()))
         self.trail.append(act.__name__)
-        done = act()
-        self.trail[-1] += f": {done}"
-        if self._random.random() < 0.7:  # else the next thing follows at once
+        detail = act()
+        self.trail[-1] += f": {detail}"
+        if self._random.random() < 0.7:  # else the next action follows without event processing
             QApplication.processEvents()
         self.close_boxes()
 
     def close_boxes(self) -> None:
-        """Read and close what stands over the window."""
+        """Close all pop-ups and dialogs, and record the texts of message boxes."""
         while popup := QApplication.activePopupWidget():
             popup.close()
         for dialog in self.window.findChildren(QDialog):
@@ -122,30 +122,30 @@ class Monkey:
                 dialog.close()
 
     def answers(self) -> ExitStack:
-        """Return a context in which the dialogs that would wait for a person are answered."""
+        """Return a context in which modal dialogs are answered automatically."""
         stack = ExitStack()
-        for where, what, answer in (
-            (QFileDialog, "getOpenFileName", lambda *_, **__: (self._a_file(), "")),
-            (QFileDialog, "getExistingDirectory", lambda *_, **__: self._a_file()),
-            (QFileDialog, "getSaveFileName", lambda *_, **__: (self._a_target(), "")),
+        for dialog_class, method, answer in (
+            (QFileDialog, "getOpenFileName", lambda *_, **__: (self._file_to_open(), "")),
+            (QFileDialog, "getExistingDirectory", lambda *_, **__: self._file_to_open()),
+            (QFileDialog, "getSaveFileName", lambda *_, **__: (self._file_to_save(), "")),
             (QFileDialog, "exec", lambda dialog: self._name_target(dialog)),
             (QInputDialog, "getText", lambda *_, **__: (self._random.choice("ab "), self._coin())),
             (QMessageBox, "exec", lambda box: self._answer_box(box)),
-            (SaveDialog, "exec", lambda dialog: self._fill_in(dialog)),
+            (SaveDialog, "exec", lambda dialog: self._answer_save_dialog(dialog)),
             (RecipeMatchDialog, "exec", lambda _: int(self._coin())),
         ):
-            stack.enter_context(patch.object(where, what, answer))
+            stack.enter_context(patch.object(dialog_class, method, answer))
         return stack
 
-    # What it answers.
+    # Answers to dialogs.
 
     def _coin(self) -> bool:
         return self._random.random() < 0.5
 
-    def _a_file(self) -> str:
+    def _file_to_open(self) -> str:
         return str(self._random.choice(self._files)) if self._random.random() < 0.8 else ""
 
-    def _a_target(self) -> str:
+    def _file_to_save(self) -> str:
         suffix = self._random.choice([".csv", ".yaml", ".safetensors", ""])
         return str(self._folder / f"saved{self._random.randrange(4)}{suffix}") * self._coin()
 
@@ -155,12 +155,12 @@ class Monkey:
         return int(self._coin())
 
     def _answer_box(self, box: QMessageBox) -> int:
-        button = self._one_of(box.findChildren(QPushButton))
+        button = self._choice_or_none(box.findChildren(QPushButton))
         if button is not None:
             button.click()
         return box.result()
 
-    def _fill_in(self, dialog: SaveDialog) -> int:
+    def _answer_save_dialog(self, dialog: SaveDialog) -> int:
         dialog.show()
         self._random.choice(dialog.findChildren(QRadioButton)).click()
         suffix = self._random.choice([".safetensors", ".pt", ".txt", ""])
@@ -175,28 +175,30 @@ class Monkey:
             dialog.reject()
         return dialog.result()
 
-    # What it does. Each returns what that was in detail, None if there is nothing to do it to.
+    # Actions. Each returns a detail for the trail, or None if there is nothing to act on.
 
-    def _some(self, kind: type, parent: QWidget | None = None) -> QWidget | None:
-        """Return a widget of a kind that a person could use now."""
-        return self._one_of(
+    def _usable_widget(self, kind: type, parent: QWidget | None = None) -> QWidget | None:
+        """Return a random visible and enabled widget of a class, or None."""
+        return self._choice_or_none(
             widget
             for widget in (parent or self.window).findChildren(kind)
             if widget.isVisible() and widget.isEnabled()
         )
 
-    def _one_of(self, some: object) -> object:
-        found = list(some)  # type: ignore[call-overload]
-        return self._random.choice(found) if found else None
+    def _choice_or_none(self, items: object) -> object:
+        candidates = list(items)  # type: ignore[call-overload]
+        return self._random.choice(candidates) if candidates else None
 
     def _trigger(self) -> str:
-        acts = self.window.acts._made
-        action = self._one_of(a for n, a in acts.items() if a.isEnabled() and n not in NEVER)
+        actions = self.window.acts._made
+        action = self._choice_or_none(
+            a for n, a in actions.items() if a.isEnabled() and n not in EXCLUDED_ACTIONS
+        )
         action.trigger()
         return action.objectName()
 
     def _index(self, model: QAbstractItemModel) -> QModelIndex:
-        """Return an item, on any level of a tree."""
+        """Return a random item on any level of a tree."""
         index = QModelIndex()
         while rows := model.rowCount(index):
             index = model.index(self._random.randrange(rows), 0, index)
@@ -208,8 +210,8 @@ class Monkey:
         tree = self.window.tree.tree
         index = self._index(tree.model())
         tree.scrollTo(index)
-        where = tree.visualRect(index).center()
-        QTest.mouseClick(tree.viewport(), LEFT, self._random.choice(MODIFIERS), where)
+        position = tree.visualRect(index).center()
+        QTest.mouseClick(tree.viewport(), LEFT, self._random.choice(MODIFIERS), position)
         return str(index.data())
 
     def _use_draft(self) -> str | None:
@@ -227,32 +229,32 @@ class Monkey:
         return f"{use.__name__} {use(draft)}"
 
     def _type(self, parent: QWidget | None = None) -> str | None:
-        line = self._some(QLineEdit, parent)
+        line = self._usable_widget(QLineEdit, parent)
         if line is None:
             return None
         text = self._random.choice(TEXTS)
         line.setFocus()
         line.selectAll()
         QTest.keyClick(line, Key.Key_Backspace)
-        for sign in text:  # QTest.keyClicks knows only those of ASCII
-            press = QKeyEvent(QKeyEvent.Type.KeyPress, 0, MODIFIERS[0], sign)
+        for character in text:  # QTest.keyClicks sends only ASCII
+            press = QKeyEvent(QKeyEvent.Type.KeyPress, 0, MODIFIERS[0], character)
             QApplication.sendEvent(line, press)
         if self._coin():
             QTest.keyClick(line, Key.Key_Return)
         return f"{line.accessibleName() or line.objectName()} {text!r}"
 
     def _pick(self, parent: QWidget | None = None) -> str | None:
-        box = self._some(QComboBox, parent)
+        box = self._usable_widget(QComboBox, parent)
         if box is None or not box.count():
             return None
-        place = self._random.randrange(box.count())
-        text = box.itemText(place)
-        box.setCurrentIndex(place)
-        box.activated.emit(place)
+        index = self._random.randrange(box.count())
+        text = box.itemText(index)
+        box.setCurrentIndex(index)
+        box.activated.emit(index)
         return f"{text!r}"
 
     def _press_button(self, parent: QWidget | None = None) -> str | None:
-        button = self._some(QAbstractButton, parent)
+        button = self._usable_widget(QAbstractButton, parent)
         if button is None or (isinstance(button, QWidget) and _opens_menu(button)):
             return None
         text = button.text() or button.accessibleName() or button.toolTip()
@@ -263,7 +265,7 @@ class Monkey:
 
     def _slide(self, parent: QWidget | None = None) -> str | None:
         kind = self._random.choice((QAbstractSlider, QAbstractSpinBox))
-        widget = self._some(kind, parent)
+        widget = self._usable_widget(kind, parent)
         if isinstance(widget, QAbstractSlider):
             for _ in range(self._random.randint(1, 5)):
                 widget.setValue(self._random.randint(widget.minimum(), widget.maximum()))
@@ -271,24 +273,24 @@ class Monkey:
             widget.stepBy(self._random.choice([-100, -1, 1, 3, 1000]))
         return widget and f"{type(widget).__name__} {widget.accessibleName()}"
 
-    def _turn_to_tab(self) -> str | None:
-        bar = self._some(QTabBar)
+    def _switch_tab(self) -> str | None:
+        bar = self._usable_widget(QTabBar)
         if bar is None or not bar.count():
             return None
         bar.setCurrentIndex(self._random.randrange(bar.count()))
         return bar.tabText(bar.currentIndex())
 
     def _click_item(self) -> str | None:
-        view = self._some(QAbstractItemView)
+        view = self._usable_widget(QAbstractItemView)
         if view is None or isinstance(view, QHeaderView):
             return None
         index = self._index(view.model())
         if not index.isValid():
             return None
         view.scrollTo(index)
-        where = view.visualRect(index)
-        left = QPoint(where.left() + 10, where.center().y())  # where a check box is
-        at = left if self._coin() else where.center()
+        rect = view.visualRect(index)
+        check_box = QPoint(rect.left() + 10, rect.center().y())
+        at = check_box if self._coin() else rect.center()
         click = QTest.mouseDClick if self._random.random() < 0.3 else QTest.mouseClick
         click(view.viewport(), LEFT, self._random.choice(MODIFIERS), at)
         if self._random.random() < 0.3:
@@ -296,17 +298,17 @@ class Monkey:
         return f"{view.accessibleName()} {index.data()}"
 
     def _drag_step(self) -> str | None:
-        """Carry a step to another place, as a drag in the list does."""
+        """Move a step to another row, as a drag in the list does."""
         model = self.window.stack.list.model()
         rows = model.rowCount()
         if not rows:
             return None
-        source, to = self._random.randrange(rows), self._random.randrange(rows + 1)
-        model.moveRow(QModelIndex(), source, QModelIndex(), to)
-        return f"{source} before {to}"
+        source, target = self._random.randrange(rows), self._random.randrange(rows + 1)
+        model.moveRow(QModelIndex(), source, QModelIndex(), target)
+        return f"{source} before {target}"
 
     def _sort(self) -> str | None:
-        header = self._some(QHeaderView)
+        header = self._usable_widget(QHeaderView)
         if header is None or not header.count():
             return None
         section = self._random.randrange(header.count())
@@ -317,11 +319,11 @@ class Monkey:
         )
         return str(section)
 
-    def _use_picture(self) -> str | None:
-        view = self._some(QGraphicsView, self.window.views)
+    def _use_view(self) -> str | None:
+        view = self._usable_widget(QGraphicsView, self.window.views)
         if view is None:
             return None
-        one, other = self._place(view), self._place(view)
+        one, other = self._random_point(view), self._random_point(view)
         modifier = self._random.choice(MODIFIERS)
         how = self._random.choice(("wheel", "click", "drag", "key", "hover", "double"))
         match how:
@@ -342,12 +344,12 @@ class Monkey:
         return f"{how} {view.accessibleName()}"
 
     def _drag_cut(self) -> str | None:
-        """Drag the draft's cut in one of the views that have one, to anywhere."""
+        """Drag the cut of the draft in Distribution or Norms to a random position."""
         views = self.window.views
         view = self._random.choice((views.distribution_view, views.norms_view))
         if not view.isVisible():
             views._tabs.setCurrentWidget(view)
-            return "turned to it"
+            return "brought to the front"
         share = self._random.random()
         if view is views.norms_view:
             view.cut_dragged.emit(share * 2)
@@ -368,17 +370,19 @@ class Monkey:
         return ", ".join(path.name for path in paths)
 
     def _cancel(self) -> str:
-        """Stop what runs, whether it has run for long enough to be shown or not."""
+        """Cancel the running job, whether the status bar shows it yet or not."""
         self.window.status.cancel()
         return str(self.window.status._title.text())
 
     def _use_menu(self) -> str | None:
-        """Choose from the menu of the tree, or from those that the window fills as they open."""
+        """Choose from the context menu of the tree, or from a menu that is filled as it opens."""
         if self._coin():
             viewport = self.window.tree.tree.viewport()
-            at = self._place(viewport)
-            kind = QContextMenuEvent.Reason.Mouse
-            QApplication.sendEvent(viewport, QContextMenuEvent(kind, at, viewport.mapToGlobal(at)))
+            at = self._random_point(viewport)
+            reason = QContextMenuEvent.Reason.Mouse
+            QApplication.sendEvent(
+                viewport, QContextMenuEvent(reason, at, viewport.mapToGlobal(at))
+            )
             menu = QApplication.activePopupWidget()
         else:
             menu = self._random.choice((self.window._recent, self.window._states))
@@ -386,14 +390,16 @@ class Monkey:
                 menu.aboutToShow.emit()
         if not isinstance(menu, QMenu) or not menu.isEnabled():
             return None
-        action = self._one_of(a for a in menu.actions() if a.isEnabled() and not a.isSeparator())
+        action = self._choice_or_none(
+            a for a in menu.actions() if a.isEnabled() and not a.isSeparator()
+        )
         menu.close()
         if action is None:
             return None
         action.trigger()
         return str(action.text())
 
-    def _place(self, widget: QWidget) -> QPoint:
+    def _random_point(self, widget: QWidget) -> QPoint:
         return QPoint(
             self._random.randrange(max(widget.width(), 1)),
             self._random.randrange(max(widget.height(), 1)),
@@ -417,19 +423,19 @@ class Monkey:
         self, view: QGraphicsView, start: QPointF, stop: QPointF, modifier: Qt.KeyboardModifier
     ) -> None:
         kinds = QMouseEvent.Type
-        path = [start + (stop - start) * part for part in (0.0, 0.3, 0.7, 1.0)]
+        path = [start + (stop - start) * share for share in (0.0, 0.3, 0.7, 1.0)]
         sent = [(kinds.MouseMove, start, NONE, NONE), (kinds.MouseButtonPress, start, LEFT, LEFT)]
         sent += [(kinds.MouseMove, at, NONE, LEFT) for at in path]
         sent += [(kinds.MouseButtonRelease, stop, LEFT, NONE)]
         viewport = view.viewport()
         for kind, at, button, buttons in sent:
-            everywhere = viewport.mapToGlobal(at)
-            event = QMouseEvent(kind, at, everywhere, button, buttons, modifier)
+            global_position = viewport.mapToGlobal(at)
+            event = QMouseEvent(kind, at, global_position, button, buttons, modifier)
             QApplication.sendEvent(viewport, event)
             QApplication.processEvents()
 
 
 def _opens_menu(button: QWidget) -> bool:
-    """Tell whether a click waits for a choice from a menu."""
+    """Return whether a click opens a menu, which waits for a choice."""
     menu = getattr(button, "menu", None)
     return callable(menu) and menu() is not None

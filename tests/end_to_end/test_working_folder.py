@@ -1,4 +1,4 @@
-"""A downloaded folder: opening a checkpoint there reads the checkpoint, and runs nothing."""
+"""Opening a checkpoint in a downloaded folder reads the checkpoint and runs no code of it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ CONFIGURATIONS = (
     *("platforms/libqoffscreen.so", "styles/libstyle.so", "numba/index.nbi"),
     "evil-1.0.dist-info/entry_points.txt",
 )
-READ = {"model.safetensors", "config.json", "."}
-"""What DESIGN names: the checkpoint, what it says of its model, and any index of shards."""
+MAY_BE_READ = {"model.safetensors", "config.json", "."}
+"""The paths that may be read: the checkpoint, its config.json, and the folder listing."""
 
 
 @pytest.fixture
 def folder(demo_checkpoint, tmp_path):
-    """Return a folder with a checkpoint and files that libraries would read from it."""
+    """Return a folder with a checkpoint and with files that libraries might read from it."""
     folder = tmp_path / "downloaded"
     for name in CONFIGURATIONS:
         path = folder / name
@@ -49,46 +49,46 @@ def folder(demo_checkpoint, tmp_path):
 
 
 def in_folder(folder: Path, *arguments: object, **variables: str) -> str:
-    """Run Python there, check that nothing there ran or changed, and return what it printed."""
+    """Run Python in the folder, check that no file of it ran or changed, and return the output."""
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     homes = {f"XDG_{name}_HOME": str(folder.parent / name) for name in ("CONFIG", "STATE", "DATA")}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=folder, env={**os.environ, **homes, **variables},
         capture_output=True, text=True, timeout=110, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     assert not (folder.parent / "ran").exists(), (folder.parent / "ran").read_text()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-    return done.stdout
+    return result.stdout
 
 
-def test_commands_open_the_checkpoint_and_nothing_else_of_the_working_folder(folder, tmp_path):
-    said = in_folder(folder, SCRIPT, "commands", tmp_path)
-    assert set(json.loads(said.splitlines()[-1])) <= READ
-    assert "model.safetensors" in said
+def test_commands_read_only_the_checkpoint_in_the_working_folder(folder, tmp_path):
+    output = in_folder(folder, SCRIPT, "commands", tmp_path)
+    assert set(json.loads(output.splitlines()[-1])) <= MAY_BE_READ
+    assert "model.safetensors" in output
 
 
 @pytest.mark.slow
-def test_the_window_opens_the_checkpoint_and_nothing_else_of_the_working_folder(folder):
-    said = in_folder(folder, SCRIPT, "window")
-    assert set(json.loads(said.splitlines()[-1])) <= READ
-    assert "model.safetensors" in said
+def test_the_window_reads_only_the_checkpoint_in_the_working_folder(folder):
+    output = in_folder(folder, SCRIPT, "window")
+    assert set(json.loads(output.splitlines()[-1])) <= MAY_BE_READ
+    assert "model.safetensors" in output
 
 
-def test_started_as_a_module_it_imports_nothing_from_the_working_folder(folder):
+def test_python_m_imports_nothing_from_the_working_folder(folder):
     assert "22 tensors" in in_folder(folder, "-m", "prune_gui", "inspect", "model.safetensors")
 
 
-def test_started_as_a_module_it_is_found_in_a_checkout(demo_checkpoint):
+def test_python_m_works_in_a_checkout(demo_checkpoint):
     checkout = demo_checkpoint.parents[2]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "prune_gui", "--help"],
         cwd=checkout,
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 def test_the_check_for_a_display_imports_nothing_from_the_working_folder(folder):

@@ -1,8 +1,8 @@
-"""A person at the real program: a script that `test_window.py` runs in another process.
+"""A user session with the real program: a script that `test_window.py` runs in another process.
 
 ``python use_window.py CHECKPOINT TARGETS SCOPE AMOUNT OUT FORM`` opens the checkpoint, types the
 targets, picks the scope, sets the amount, adds the step, saves from the dialog, and closes the
-window. What is done is done by key and mouse events to the widgets that a person would use.
+window. It sends key and mouse events to the widgets that a user would use.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from prune_gui.gui.app import run
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
 
-PATIENCE_MS = 60_000
+TIMEOUT_MS = 60_000
 LEFT = Qt.MouseButton.LeftButton
 
 Ready = Callable[[], object]
 
 
-class Person(QObject):
-    """Does one thing after another, each as soon as the program is ready for it."""
+class Robot(QObject):
+    """Performs actions in order, each as soon as the condition that the last one yielded holds."""
 
-    def __init__(self, window: MainWindow, acts: Generator[Ready]) -> None:
+    def __init__(self, window: MainWindow, actions: Generator[Ready]) -> None:
         super().__init__(window)
-        self._acts = acts
+        self._actions = actions
         self._ready: Ready = lambda: True
-        self._look = QTimer(self, interval=10)
-        self._look.timeout.connect(self._go_on)
-        self._look.start()
-        QTimer.singleShot(PATIENCE_MS, self, self._lose_patience)
+        self._timer = QTimer(self, interval=10)
+        self._timer.timeout.connect(self._advance)
+        self._timer.start()
+        QTimer.singleShot(TIMEOUT_MS, self, self._time_out)
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         try:
             if self._ready():
-                self._ready = next(self._acts, lambda: False)
-        except BaseException:  # noqa: BLE001 - a failed assertion, most likely
+                self._ready = next(self._actions, lambda: False)
+        except BaseException:  # noqa: BLE001 - a failed assertion as well
             give_up(traceback.format_exc())
 
-    def _lose_patience(self) -> None:
-        inner = self._acts
+    def _time_out(self) -> None:
+        inner = self._actions
         while inner.gi_yieldfrom is not None:
             inner = inner.gi_yieldfrom
         frame = inner.gi_frame
@@ -56,22 +56,22 @@ class Person(QObject):
 
 
 def give_up(reason: str) -> NoReturn:
-    """End the program at once, whatever it is doing."""
+    """End the process at once with exit code 1."""
     sys.stderr.write(reason)
     sys.stderr.flush()
     os._exit(1)
 
 
 def named(parent: QWidget, kind: type, name: str) -> QWidget:
-    """Find a widget that can be seen by the name that a screen reader says."""
-    found = [
+    """Return the visible widget with this accessible name or text."""
+    matches = [
         widget
         for widget in parent.findChildren(kind)
         if name in (widget.accessibleName(), widget.text() if hasattr(widget, "text") else "")
         and widget.isVisible()
     ]
-    assert len(found) == 1, f"{len(found)} widgets are named {name!r}"
-    return found[0]
+    assert len(matches) == 1, f"{len(matches)} widgets are named {name!r}"
+    return matches[0]
 
 
 def retype(line: QLineEdit, text: str) -> None:
@@ -97,7 +97,7 @@ def set_amount(window: MainWindow, percent: str) -> None:
 
 
 def add_step(window: MainWindow) -> Iterator[Ready]:
-    """Add the step in the form, and wait until it is worked out."""
+    """Add the step in the form, and wait until it is resolved."""
     bench = window.workbench
     steps = len(bench.session.steps)
     yield window.draft.commit.isEnabled
@@ -106,7 +106,7 @@ def add_step(window: MainWindow) -> Iterator[Ready]:
 
 
 def save(window: MainWindow, out: str, form: str) -> Iterator[Ready]:
-    """Save the pruned checkpoint from the dialog, and wait until that is done."""
+    """Save the pruned checkpoint from the dialog, and wait until it is written."""
     QTimer.singleShot(0, window.acts["save_checkpoint"].trigger)
     yield lambda: isinstance(QApplication.activeModalWidget(), SaveDialog)
     dialog = QApplication.activeModalWidget()
@@ -114,17 +114,17 @@ def save(window: MainWindow, out: str, form: str) -> Iterator[Ready]:
         button for button in dialog.findChildren(QRadioButton) if form in button.text().lower()
     ]
     choice.setFocus()
-    yield choice.hasFocus  # until then, keys belong to the window behind
+    yield choice.hasFocus  # until then, the window behind receives the keys
     QTest.keyClick(choice, Qt.Key.Key_Space)
     line = named(dialog, QLineEdit, "File or folder to save to")
     line.selectAll()
     QTest.keyClicks(line, out)
-    [press] = [b for b in dialog.findChildren(QPushButton) if "save" in b.text().lower()]
-    QTest.mouseClick(press, LEFT)
+    [save_button] = [b for b in dialog.findChildren(QPushButton) if "save" in b.text().lower()]
+    QTest.mouseClick(save_button, LEFT)
     yield lambda: not window.workbench.session.unsaved and Path(out).exists()
 
 
-def acts(
+def actions(
     window: MainWindow, targets: str, scope: str, amount: str, out: str, form: str
 ) -> Iterator[Ready]:
     bench = window.workbench
@@ -137,12 +137,12 @@ def acts(
     window.close()
 
 
-def main(checkpoint: str, *wishes: str) -> None:
-    shown = MainWindow.showEvent
+def main(checkpoint: str, *arguments: str) -> None:
+    show_event = MainWindow.showEvent
 
     def show(window: MainWindow, event: object) -> None:
-        shown(window, event)
-        Person(window, acts(window, *wishes))
+        show_event(window, event)
+        Robot(window, actions(window, *arguments))
 
     MainWindow.showEvent = show
     sys.exit(run(Path(checkpoint), None))

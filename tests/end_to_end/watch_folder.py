@@ -1,8 +1,8 @@
-"""The real program in a folder of traps: a script that `test_working_folder.py` runs there.
+"""The real program in a hostile folder: a script that `test_working_folder.py` runs there.
 
 ``python watch_folder.py commands OUT`` inspects, prunes and compares ``model.safetensors`` of the
-working folder; ``... window`` opens it in the window, drafts a step and leaves. Both print what
-Python opened, listed, imported or loaded of the working folder, as JSON.
+working folder; ``... window`` opens it in the window, drafts a step and closes the window. Both
+print, as JSON, the paths in the working folder that Python opened, listed, imported or loaded.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ seen: set[str] = set()
 
 
 def watch(event: str, arguments: tuple[object, ...]) -> None:
-    """Note the path, if it is within the folder; the first argument of an import is a name."""
+    """Record a path within the folder. The first argument of an import event is a name."""
     path = arguments[event == "import"] if event in EVENTS else None
     if isinstance(path, str | bytes | os.PathLike) and path:
-        found = Path(os.path.normpath(FOLDER / os.fsdecode(path)))
-        if found.is_relative_to(FOLDER):
-            seen.add(str(found.relative_to(FOLDER)))
+        full_path = Path(os.path.normpath(FOLDER / os.fsdecode(path)))
+        if full_path.is_relative_to(FOLDER):
+            seen.add(str(full_path.relative_to(FOLDER)))
 
 
 def use_commands(out: str) -> None:
@@ -39,23 +39,23 @@ def use_commands(out: str) -> None:
 
 def use_window() -> None:
     from PySide6.QtCore import QTimer
-    from use_window import Person, retype
+    from use_window import Robot, retype
 
     from prune_gui.gui.app import run
     from prune_gui.gui.window import MainWindow
 
-    def acts(window):
+    def actions(window):
         bench = window.workbench
         yield lambda: bench.resolved is not None
         retype(window.draft.targets.line, "*.weight")
         yield window.draft.commit.isEnabled
         QTimer.singleShot(0, window.close)
 
-    shown = MainWindow.showEvent
+    show_event = MainWindow.showEvent
 
     def show(window, event):
-        shown(window, event)
-        Person(window, acts(window))
+        show_event(window, event)
+        Robot(window, actions(window))
 
     MainWindow.showEvent = show
     if run(Path("model.safetensors"), None) != 0:

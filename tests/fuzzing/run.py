@@ -1,7 +1,7 @@
 """Fuzz a target with atheris: `python tests/fuzzing/run.py pickle -max_total_time=60`.
 
-Without a target, each of them is fuzzed in turn. Whatever follows goes to libFuzzer; an input that
-breaks a promise is written to the working folder as `crash-...`.
+Without a target, all targets are fuzzed one after the other. Further arguments are passed to
+libFuzzer. An input that makes a target fail is written to the working folder as `crash-...`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
 
 
 def fuzz(name: str, options: list[str]) -> int:
-    """Fuzz one target in this process; libFuzzer ends it."""
+    """Fuzz one target in this process, which libFuzzer ends."""
     import atheris
 
     with atheris.instrument_imports(include=["prune_gui.checkpoint", "prune_gui.recipe"]):

@@ -1,7 +1,7 @@
-"""What is fuzzed: each target takes any bytes, and fails if a promise is broken.
+"""Fuzz targets: functions that take any bytes and fail if these are handled wrongly.
 
-A file may be refused, in one line. Any that opens has to read as the reference reads it: the
-libraries safetensors and torch.
+A file may be refused, in one line. A file that opens must have the values that the reference
+libraries, safetensors and torch, read.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from prune_gui.errors import CheckpointError, PruneGuiError, RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select
 
-LARGEST_MESSAGE = 1000
-"""Characters of a refusal, with lines of Python for the user to run."""
+MAX_MESSAGE_CHARS = 1000
+"""The limit for a refusal, including lines of Python for the user to run."""
 INFOS = (TensorInfo("encoder.layer.0.weight", (4, 3), "float32"), TensorInfo("b", (2,), "int8"))
 
 
 class Target(NamedTuple):
-    """What is fuzzed.
+    """A fuzz target.
 
     Attributes:
-        run: takes the bytes; raises if a promise is broken.
-        seeds: good inputs to start from.
+        run: the function that takes the bytes; raises if they are handled wrongly.
+        seeds: returns valid inputs to start from.
     """
 
     run: Callable[[bytes], None]
@@ -47,7 +47,7 @@ class Target(NamedTuple):
 
 @contextmanager
 def file_of(octets: bytes, name: str) -> Iterator[Path]:
-    """Give a file with these bytes, in memory where the system offers that."""
+    """Yield the path of a file with these bytes, in memory if the system supports it."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         path = Path(folder, name)
@@ -59,12 +59,12 @@ def check_refusal(error: PruneGuiError) -> None:
     message = str(error)
     first, *code = message.split("\n")
     assert first.isprintable(), message
-    assert len(message) < LARGEST_MESSAGE, message
+    assert len(message) < MAX_MESSAGE_CHARS, message
     assert not code or all(line.startswith("    ") for line in code), message
 
 
 def header(octets: bytes) -> None:
-    """Open a safetensors file; what opens has the values that safetensors reads."""
+    """Open a safetensors file; if it opens, compare it with safetensors."""
     with file_of(octets, "m.safetensors") as path:
         try:
             checkpoint = open_checkpoint(path)
@@ -85,12 +85,12 @@ def header(octets: bytes) -> None:
 
 
 def archive(octets: bytes) -> None:
-    """Open an archive; what opens is what torch loads, unless torch refuses it."""
+    """Open an archive; if it opens, compare it with torch, unless torch refuses it."""
     torch_file(octets, may_be_refused=True)
 
 
 def torch_file(octets: bytes, *, may_be_refused: bool = False) -> None:
-    """Open a file that should be one of torch; what opens is what torch loads."""
+    """Open a torch file; if it opens, compare it with torch."""
     with file_of(octets, "m.pt") as path:
         try:
             checkpoint = open_checkpoint(path)
@@ -109,36 +109,36 @@ def torch_file(octets: bytes, *, may_be_refused: bool = False) -> None:
                 if may_be_refused:  # for a version, a name, or a checksum
                     return
                 raise
-            assert same(checkpoint.nest, expected)  # type: ignore[attr-defined]
+            assert same(checkpoint.content, expected)  # type: ignore[attr-defined]
 
 
 def pickle(octets: bytes) -> None:
-    """Open an archive around a pickle, all other parts of which are right."""
-    octets_of_archive = io.BytesIO()
-    with zipfile.ZipFile(octets_of_archive, "w") as made:
-        made.writestr("m/data.pkl", octets)
-        made.writestr("m/byteorder", "little")
-        made.writestr("m/data/0", bytes(range(24)))  # as large as what the seed claims
-        made.writestr("m/data/1", bytes(range(4)))
-        made.writestr("m/version", "3\n")
-    torch_file(octets_of_archive.getvalue())
+    """Open a valid archive with these bytes as the pickle."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as target:
+        target.writestr("m/data.pkl", octets)
+        target.writestr("m/byteorder", "little")
+        target.writestr("m/data/0", bytes(range(24)))  # the size that the seed claims
+        target.writestr("m/data/1", bytes(range(4)))
+        target.writestr("m/version", "3\n")
+    torch_file(buffer.getvalue())
 
 
 def index(octets: bytes) -> None:
     """Read an index of shards."""
     with file_of(octets, "m.safetensors.index.json") as path:
         try:
-            found = read_index(path)
+            index_read = read_index(path)
         except CheckpointError as error:
             check_refusal(error)
             return
-        for shard in found.shards:
+        for shard in index_read.shards:
             assert Path(shard).name == shard
             assert os.sep not in shard
 
 
 def recipe(octets: bytes) -> None:
-    """Read a recipe; what is accepted survives being written and read again."""
+    """Read a recipe; if it is accepted, it is the same after writing and reading it again."""
     try:
         read = Recipe.from_yaml(octets.decode("utf-8", "replace"))
     except RecipeError as error:
@@ -148,7 +148,7 @@ def recipe(octets: bytes) -> None:
 
 
 def conditions(octets: bytes) -> None:
-    """Read a line of targets and select by it."""
+    """Parse a line of targets and select parameters with it."""
     try:
         select(patterns_in(octets.decode("utf-8", "replace")), INFOS)
     except RecipeError as error:
@@ -171,10 +171,10 @@ def _deflated() -> bytes:
     octets = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(_saved())) as plain,
-        zipfile.ZipFile(octets, "w", zipfile.ZIP_DEFLATED) as made,
+        zipfile.ZipFile(octets, "w", zipfile.ZIP_DEFLATED) as target,
     ):
         for name in plain.namelist():
-            made.writestr(name, plain.read(name))
+            target.writestr(name, plain.read(name))
     return octets.getvalue()
 
 

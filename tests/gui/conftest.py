@@ -1,4 +1,4 @@
-"""A window, or what is behind it, for one test."""
+"""Fixtures for the tests of the GUI: workbench, window, steps and answers of message boxes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _settings_of_its_own(monkeypatch, tmp_path_factory) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_key_is_held(qapp) -> Iterator[None]:
-    """Let go of what a test held: QTest leaves it pressed, and selecting would then add."""
+    """Release modifier keys after a test. QTest leaves them pressed, which affects selections."""
     yield
     if qapp.keyboardModifiers() != Qt.KeyboardModifier.NoModifier:
         QTest.keyClick(QWidget(), Qt.Key.Key_A)
 
 
 class QtCatalogue(QTranslator):
-    """Has Qt's own texts in the foreign language; those of keys stay as they are."""
+    """A catalogue of Qt's own texts in the foreign language, except for names of keys."""
 
     def isEmpty(self) -> bool:  # noqa: N802 - as Qt has it
         return False
@@ -47,7 +47,7 @@ class QtCatalogue(QTranslator):
 
 @pytest.fixture
 def foreign_language(foreign_language, qapp) -> Iterator[None]:
-    """Have Qt speak the foreign language too."""
+    """Set the foreign language for Qt's own texts, too."""
     translator = QtCatalogue()
     qapp.installTranslator(translator)
     yield
@@ -56,7 +56,7 @@ def foreign_language(foreign_language, qapp) -> Iterator[None]:
 
 @pytest.fixture
 def workbench(qtbot) -> Iterator[Workbench]:
-    """Return a workbench with nothing open."""
+    """Return a workbench without a session."""
     bench = Workbench()
     yield bench
     bench.close()
@@ -65,7 +65,7 @@ def workbench(qtbot) -> Iterator[Workbench]:
 
 @pytest.fixture
 def open_file(qtbot, workbench, settle) -> Callable[..., None]:
-    """Return what opens a checkpoint and waits until it is resolved."""
+    """Return a function that opens a checkpoint and waits until it is resolved."""
 
     def open_and_wait(path: Path, recipe: Path | None = None) -> None:
         with qtbot.waitSignal(workbench.opened, timeout=60_000):
@@ -77,7 +77,7 @@ def open_file(qtbot, workbench, settle) -> Callable[..., None]:
 
 @pytest.fixture
 def window(qtbot, workbench) -> Iterator[MainWindow]:
-    """Return a window with nothing open."""
+    """Return a window without a checkpoint."""
     app = QApplication.instance()
     theme = Theme(app, "light")
     preferences = Preferences(Settings(), theme)
@@ -95,14 +95,14 @@ def window(qtbot, workbench) -> Iterator[MainWindow]:
 
 @pytest.fixture
 def demo_window(window, open_file, demo_checkpoint) -> MainWindow:
-    """Return a window on the demo checkpoint, without a step."""
+    """Return a window with the demo checkpoint, without steps."""
     open_file(demo_checkpoint)
     return window
 
 
 @pytest.fixture
 def settle(qtbot, workbench) -> Callable[[], None]:
-    """Return what waits until the recipe and the draft as they are now are resolved."""
+    """Return a function that waits until the current recipe and draft are resolved."""
 
     def wait() -> None:
         def settled() -> bool:
@@ -120,7 +120,7 @@ def settle(qtbot, workbench) -> Callable[[], None]:
 
 @pytest.fixture
 def make_step() -> Callable[..., Step]:
-    """Return what makes a step; without targets it is for the convolutions of the demo."""
+    """Return a function that makes a step; the default targets are the demo's convolutions."""
 
     def make(method: str = "l1_unstructured", *targets: str, **parameters: object) -> Step:
         chosen = METHODS[method].model_validate(parameters)
@@ -131,7 +131,7 @@ def make_step() -> Callable[..., Step]:
 
 @pytest.fixture
 def answer_box(monkeypatch) -> Callable[[str], list[str]]:
-    """Return what makes message boxes be left by the button of a text, and counts them."""
+    """Return a function that makes message boxes click a button, and lists the boxes' texts."""
 
     def prepare(text):
         asked = []

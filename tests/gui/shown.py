@@ -1,4 +1,4 @@
-"""What a window says: every text of it, seen or not, to the eye or to a screen reader."""
+"""All texts of a widget, visible or not, including those for screen readers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from PySide6.QtWidgets import (
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.gui.panels.stack.model import StackModel, StepRole
 
-UNSEEN = {
+IGNORED_PROPERTIES = {
     *("objectName", "styleSheet", "windowIconText", "windowRole", "windowFilePath"),
     *("html", "markdown", "plainText"),
 }
-"""Properties that no person reads, or that are documents, code and what else is typed."""
-TYPED: dict[type[QObject], set[str]] = {
+"""Properties that are not shown, or contain documents, code or typed text."""
+IGNORED_BY_CLASS: dict[type[QObject], set[str]] = {
     QLineEdit: {"text", "displayText", "selectedText"},
     QMessageBox: {"detailedText"},
 }
-"""Further ones, of these: what somebody typed, and the log."""
+"""Further ignored properties of some classes: text typed by the user, and log entries."""
 ROLES = (
     Qt.ItemDataRole.DisplayRole,
     Qt.ItemDataRole.ToolTipRole,
@@ -63,7 +63,9 @@ def texts_in(thing: QObject) -> Iterator[str]:
 
 
 def _of(thing: QObject) -> Iterator[str]:
-    unseen = UNSEEN.union(*(names for kind, names in TYPED.items() if isinstance(thing, kind)))
+    unseen = IGNORED_PROPERTIES.union(
+        *(names for kind, names in IGNORED_BY_CLASS.items() if isinstance(thing, kind))
+    )
     described = thing.metaObject()
     for index in range(described.propertyCount()):
         known = described.property(index)

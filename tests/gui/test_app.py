@@ -1,4 +1,4 @@
-"""Starting, ending, and what goes wrong in between; in a process of its own."""
+"""Start, end and errors of the application, each in a subprocess."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import textwrap
 
 import pytest
 
-BEGINNING = """
+PRELUDE = """
 import os, sys
 from pathlib import Path
 from PySide6.QtCore import QTimer
@@ -23,7 +23,7 @@ from prune_gui.gui.window import MainWindow
 
 @pytest.fixture
 def run(tmp_path):
-    """Return what runs Python code with an application, and gives its finished process."""
+    """Return a function that runs Python code after the prelude, and returns the process."""
 
     def run_code(code: str, **options: object) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
@@ -31,7 +31,7 @@ def run(tmp_path):
             "XDG_STATE_HOME": str(tmp_path / "state"),
         }
         return subprocess.run(
-            [sys.executable, "-c", BEGINNING + textwrap.dedent(code)],
+            [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
             env=environment,
             capture_output=True,
             text=True,
@@ -43,7 +43,7 @@ def run(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_window_is_shown_before_torch_and_the_views_are_loaded(run):
+def test_the_window_is_shown_before_torch_and_pyqtgraph_are_imported(run):
     done = run(
         """
         shown = MainWindow.showEvent
@@ -85,14 +85,14 @@ def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("asked", "opened"), [("asked", ["asked", "lost"]), ("lost", ["lost"])])
-def test_what_is_asked_for_is_opened_beside_what_comes_back(
+def test_the_given_checkpoint_is_opened_beside_recovered_ones(
     run, demo_checkpoint, tmp_path, asked, opened
 ):
     for name in ("asked", "lost"):
         shutil.copy(demo_checkpoint, tmp_path / f"{name}.safetensors")
     done = run(
         f"""
-        from prune_gui.gui import recovery
+        from prune_gui.gui.dialogs import recovery
         from prune_gui.session.journal import Unsaved, _folder
         folder = Path({str(tmp_path)!r})
         unsaved = Unsaved(
@@ -159,7 +159,7 @@ def test_a_fault_is_logged_and_shown_once_without_a_traceback(run, tmp_path):
     assert log.count("ZeroDivisionError: on purpose") == 2
 
 
-def test_the_log_dock_has_what_was_logged_before_the_window_too(run):
+def test_the_log_dock_contains_entries_from_before_the_window(run):
     done = run(
         """
         import logging
@@ -186,12 +186,12 @@ def test_the_log_dock_has_what_was_logged_before_the_window_too(run):
 
 
 @pytest.mark.slow
-def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
+def test_garbage_is_collected_on_the_gui_thread_only(run):
     done = run(
         """
         import gc, threading
-        from prune_gui.gui import collector
-        collector.FLOOD = 10**9  # compiling makes many objects
+        from prune_gui.gui.runtime import gc_timer
+        gc_timer.MAX_YOUNG_OBJECTS = 10**9  # compilation makes many objects
         on = set()
         gc.callbacks.append(lambda phase, _: on.add(threading.current_thread().name))
         def look(window, event):
@@ -208,7 +208,7 @@ def test_garbage_is_collected_on_the_thread_of_the_window_only(run):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["close_window", "quit"])
-def test_the_program_ends_without_waiting_for_what_is_compiled(run, way):
+def test_the_program_ends_without_waiting_for_compilation(run, way):
     done = run(
         f"""
         import threading
@@ -236,13 +236,13 @@ def test_the_program_ends_without_waiting_for_what_is_compiled(run, way):
 
 
 @pytest.mark.slow
-def test_the_first_window_can_be_closed_and_is_gone_while_another_goes_on(run):
+def test_the_first_window_is_deleted_after_closing_while_another_stays_open(run):
     done = run(
         """
         import weakref
         from prune_gui.gui import workbench
         from prune_gui.gui.windows import Windows
-        workbench.compile_jobs = lambda: []  # which cannot be stopped, and take long at first
+        workbench.compile_jobs = lambda: []  # compilation cannot be cancelled
         first = []
         def show(windows):
             windows.ready.connect(lambda: go_on(windows))

@@ -1,4 +1,4 @@
-"""The stack on the clipboard: as a recipe, a command line, and a program."""
+"""Copying the stack to the clipboard: as a recipe, a command line and a Python script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prune_gui.recipe import Recipe, export
 
 @pytest.fixture
 def copied(demo_window, workbench, make_step, settle, qtbot):
-    """Add a step; return what runs an action and gives what it copied."""
+    """Add a step; return a function that triggers an action and returns the copied text."""
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
     settle()
 
@@ -25,11 +25,11 @@ def copied(demo_window, workbench, make_step, settle, qtbot):
     return copy
 
 
-def test_as_a_recipe(copied, workbench):
+def test_the_stack_is_copied_as_a_recipe(copied, workbench):
     assert Recipe.from_yaml(copied("copy_recipe")).steps == workbench.session.steps
 
 
-def test_as_a_recipe_that_finds_its_files_wherever_it_is_pasted(copied, workbench, tmp_path):
+def test_a_copied_recipe_has_absolute_paths(copied, workbench, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(
         "steps: [{method: l1_unstructured, targets: ['*'], importance: scores.safetensors}]"
@@ -39,7 +39,7 @@ def test_as_a_recipe_that_finds_its_files_wherever_it_is_pasted(copied, workbenc
     assert step.method.importance == str(tmp_path / "scores.safetensors")
 
 
-def test_as_a_command_line_that_names_the_recipe_file_if_that_is_up_to_date(
+def test_a_copied_command_line_names_the_recipe_file_only_if_it_is_up_to_date(
     copied, workbench, tmp_path
 ):
     assert "apply - " in copied("copy_command")
@@ -47,11 +47,11 @@ def test_as_a_command_line_that_names_the_recipe_file_if_that_is_up_to_date(
     workbench.session.mark_saved(workbench.session.recipe, path)
     assert f"apply {path} " in copied("copy_command")
     workbench.edit(lambda session: session.duplicate(0))
-    workbench.session.mark_saved(workbench.session.recipe)  # in a pruned checkpoint
+    workbench.session.mark_saved(workbench.session.recipe)  # as after saving a pruned checkpoint
     assert "apply - " in copied("copy_command")
 
 
-def test_as_a_program_that_makes_the_same_tensors(copied, workbench, tmp_path, demo_checkpoint):
+def test_a_copied_script_makes_the_same_tensors(copied, workbench, tmp_path, demo_checkpoint):
     script = copied("copy_script")
     ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
     out = str(demo_checkpoint.with_stem(f"{demo_checkpoint.stem}-pruned"))
@@ -60,5 +60,5 @@ def test_as_a_program_that_makes_the_same_tensors(copied, workbench, tmp_path, d
     program.write_text(script.replace(out, str(theirs)))
     runpy.run_path(str(program))
     export(workbench.resolved.resolution, ours)
-    found, wanted = load_file(theirs), load_file(ours)
-    assert all(found[name].equal(wanted[name]) for name in wanted)
+    actual, expected = load_file(theirs), load_file(ours)
+    assert all(actual[name].equal(expected[name]) for name in expected)

@@ -1,4 +1,4 @@
-"""How steps and numbers read."""
+"""Texts for steps and numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prune_gui.recipe import Outcome
 
 
 @given(st.integers(1, 10**12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_only_nothing_reads_as_none_and_only_everything_as_all(counts):
+def test_sparsity_shows_0_and_100_percent_only_if_exact(counts):
     pruned, total = counts
     text = formatting.sparsity(pruned, total)
     assert (text == "0.0 %") == (pruned == 0)
@@ -22,7 +22,7 @@ def test_only_nothing_reads_as_none_and_only_everything_as_all(counts):
     ("number", "text"),
     [(0, "0"), (999, "999"), (1_500, "1.5 k"), (22_713_728, "22.7 M"), (8 * 10**9, "8.0 G")],
 )
-def test_large_numbers_are_short(number, text):
+def test_large_numbers_have_a_unit_prefix(number, text):
     assert formatting.short_count(number) == text
 
 
@@ -66,7 +66,9 @@ def test_large_numbers_are_short(number, text):
         ("identity", {}, "Identity"),
     ],
 )
-def test_a_step_is_titled_by_what_sets_it_apart(make_step, method, parameters, text):
+def test_the_title_of_a_step_contains_its_main_and_non_default_values(
+    make_step, method, parameters, text
+):
     assert formatting.title(make_step(method, **parameters)) == text
 
 
@@ -77,7 +79,7 @@ def test_a_duration_is_rounded_up(seconds, text):
     assert formatting.duration(seconds) == text
 
 
-def test_equal_remarks_are_made_once_and_many_are_counted():
+def test_equal_remarks_are_merged_and_many_are_counted():
     some = Outcome(remarks={"a": "odd", "b": "odd", "c": "even"})
     assert formatting.notes(some) == ["a and 1 more: odd", "c: even"]
     many = Outcome(remarks={str(i): f"note {i}" for i in range(10)})

@@ -1,4 +1,4 @@
-"""Names from files that are no plain text: nothing of them is rich text, forged or unseen."""
+"""Hostile names from files are shown without markup, forged lines or invisible characters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from prune_gui.recipe import Recipe
 from prune_gui.session.journal import Unsaved
 
 ROW = torch.tensor([0])
-MARKS = "\N{COMBINING ACUTE ACCENT}" * 50
+COMBINING_MARKS = "\N{COMBINING ACUTE ACCENT}" * 50
 HOSTILE = (
     "<b>bold</b>",
     "<img src=file:///tmp/evil.png>",
@@ -49,30 +49,32 @@ HOSTILE = (
     "%s {name} {0}",
     "\u3164",
     "[*]",
-    f"e{MARKS}",
+    f"e{COMBINING_MARKS}",
 )
 
 
 @pytest.fixture
 def hostile_file(tmp_path):
-    """A checkpoint in which tensors, modules and metadata have such names."""
+    """A checkpoint with hostile names of tensors, modules and metadata."""
     names = [f"{outer}.{inner}.weight" for outer, inner in pairwise(HOSTILE)]
     path = tmp_path / "<b>[*]\n\u202e&x.safetensors"
-    # Of one row nothing is left, and the views warn of that.
+    # One row is zero, so that the views show a warning.
     tensors = {name: torch.randn(6, 8).index_fill(0, ROW, 0.0) for name in (*names, *HOSTILE)}
     save_file(tensors, path, metadata={name: name for name in HOSTILE})
     return path
 
 
-def wrong(text: str) -> bool:
-    """Tell whether a text has what does not print, or a line that a name began."""
-    seen = text.translate(dict.fromkeys(map(ord, f"{BLANKS}\N{WORD JOINER}\n")))
-    return not seen.isprintable() or any(sign in text for sign in ("\u3164", "\nFORGED", MARKS))
+def is_unsafe(text: str) -> bool:
+    """Return whether a text has unprintable characters, or a line forged by a name."""
+    visible = text.translate(dict.fromkeys(map(ord, f"{BLANKS}\N{WORD JOINER}\n")))
+    return not visible.isprintable() or any(
+        mark in text for mark in ("\u3164", "\nFORGED", COMBINING_MARKS)
+    )
 
 
-def wrong_in(root: QWidget) -> set[str]:
-    """Return the texts in and below a widget that have a name as it is."""
-    return {text for text in texts_in(root) if wrong(text)}
+def unsafe_in(root: QWidget) -> set[str]:
+    """Return the texts in and below a widget that contain an unescaped name."""
+    return {text for text in texts_in(root) if is_unsafe(text)}
 
 
 def _is_plain(label: QLabel) -> bool:
@@ -80,13 +82,15 @@ def _is_plain(label: QLabel) -> bool:
 
 
 def rich_in(root: QWidget) -> list[str]:
-    """Return the texts of labels below a widget in which a name is markup."""
+    """Return the rich texts of labels below a widget that contain a name as markup."""
     labels = root.findChildren(QLabel)
     for label in labels:
         label.ensurePolished()
     assert all(label.textFormat() != Qt.TextFormat.AutoText for label in labels)
-    ours = ("<span", "&nbsp;", "<br>")
-    assert not any(mark in label.text() for label in labels for mark in ours if _is_plain(label))
+    own_markup = ("<span", "&nbsp;", "<br>")
+    assert not any(
+        mark in label.text() for label in labels for mark in own_markup if _is_plain(label)
+    )
     rich = [label.text() for label in labels if label.textFormat() == Qt.TextFormat.RichText]
     return [text for text in rich if any(tag in text for tag in HOSTILE[:3])]
 
@@ -101,25 +105,25 @@ def test_every_view_shows_names_as_plain_text(
     settle()
     window.tree.tree.expandAll()
     names = list(workbench.session.checkpoint.tensors)
-    found, rich = wrong_in(window), rich_in(window)
+    unsafe, rich = unsafe_in(window), rich_in(window)
     for index in range(len(TITLES)):
         window.views._tabs.setCurrentIndex(index)
         workbench.choose(names[index])
         QApplication.processEvents()
         qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
-        found |= wrong_in(window)
+        unsafe |= unsafe_in(window)
         rich += rich_in(window)
     window.acts["batch"].trigger()
     window.acts["sweep"].trigger()
     for dialog in window.findChildren(QDialog):
-        found |= wrong_in(dialog)
+        unsafe |= unsafe_in(dialog)
         dialog.close()
-    assert found == set()
+    assert unsafe == set()
     assert rich == []
     assert window.windowTitle().startswith(r"<b>[*][*]\n\u202e&x.safetensors[*] ")
 
 
-def test_menus_and_buttons_show_names_as_they_are(window, open_file, hostile_file):
+def test_menus_and_buttons_show_names_literally(window, open_file, hostile_file):
     open_file(hostile_file)
     window._list_recent()
     (action,) = window._recent.actions()
@@ -135,7 +139,7 @@ def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_fil
     def look(box: QMessageBox) -> int:
         box.ensurePolished()
         assert box.textFormat() == Qt.TextFormat.PlainText
-        shown.append((wrong_in(box), rich_in(box)))
+        shown.append((unsafe_in(box), rich_in(box)))
         return QMessageBox.StandardButton.Cancel.value
 
     monkeypatch.setattr(QMessageBox, "exec", look)
@@ -155,7 +159,7 @@ def test_a_recipe_is_compared_with_a_file_of_any_name(window, hostile_file, make
     recipe = Recipe(steps=(make_step("identity", *HOSTILE[:-2], "nothing\nFORGED"),))
     with open_checkpoint(hostile_file) as checkpoint:
         dialog = RecipeMatchDialog(recipe, checkpoint, window)
-    assert wrong_in(dialog) == set()
+    assert unsafe_in(dialog) == set()
     dialog.deleteLater()
 
 
@@ -171,7 +175,7 @@ def test_a_tool_tip_is_plain_text(window, qtbot):
     qtbot.waitUntil(lambda: not formats())
 
 
-def test_what_runs_along_an_axis_is_plain_text(window):
+def test_the_label_of_an_axis_is_plain_text(window):
     plot = Plot()
     plot.label("left", "<b>bold</b> & more")
     assert plot.plotItem.getAxis("left").label.toPlainText().strip() == "<b>bold</b> & more"
@@ -179,16 +183,16 @@ def test_what_runs_along_an_axis_is_plain_text(window):
     plot.deleteLater()
 
 
-def test_a_part_of_a_legend_is_no_markup():
+def test_an_entry_of_a_legend_has_no_markup():
     assert unbroken("<b>a\n\u202e") == r"&lt;b&gt;a\n\u202e"
 
 
-def test_a_drawing_has_names_as_text(window, hostile_file):
+def test_an_svg_contains_names_as_text(window, hostile_file):
     picture = QLabel("x")
     page = Page(picture, "\n".join(HOSTILE), "\x1b</desc>", "", LIGHT)
     root = ET.fromstring(svg_of(page))
     title = root.find("{http://www.w3.org/2000/svg}title")
     assert title is not None
     assert title.text.startswith(r"<b>bold</b>\n<img src=")
-    assert not wrong(image_of(page).text("Title"))
+    assert not is_unsafe(image_of(page).text("Title"))
     picture.deleteLater()

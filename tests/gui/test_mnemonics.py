@@ -1,4 +1,4 @@
-"""In every language, a letter stands for one thing: in a menu, in a dialog, and in the window."""
+"""In every language, mnemonics are unique within a menu, within a dialog, and within the window."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from prune_gui.session.journal import Unsaved
 
 @pytest.fixture(params=LANGUAGES, autouse=True)
 def language(request, qapp):
-    """Have the program and Qt speak each language."""
+    """Set each language of the program, for Qt too."""
     before = qapp.findChildren(QTranslator)
     speak(qapp, request.param)
     yield
@@ -42,8 +42,8 @@ def language(request, qapp):
     use_language(SOURCE)
 
 
-def given_twice(texts) -> list[str]:
-    """Return the keys that more than one text has."""
+def duplicate_mnemonics(texts) -> list[str]:
+    """Return the mnemonics that several texts have."""
     keys = Counter(QKeySequence.mnemonic(text).toString() for text in texts)
     del keys[""]
     assert keys, "no text has a key"
@@ -51,27 +51,29 @@ def given_twice(texts) -> list[str]:
 
 
 def texts_of(widget: QWidget) -> list[str]:
-    """Return what can be chosen by a key in a widget as it is now."""
+    """Return the visible texts in a widget that can have a mnemonic."""
     labels = [label for label in widget.findChildren(QLabel) if label.buddy()]
     shown = [*labels, *widget.findChildren(QAbstractButton)]
     return [each.text() for each in shown if each.isVisibleTo(widget)]
 
 
-def test_in_a_menu(demo_window):
+def test_mnemonics_are_unique_in_a_menu(demo_window):
     menus = [action.menu() for action in demo_window.menuBar().actions()]
-    offered = [menu.actions() for menu in menus]
-    offered += [demo_window.stack.list.actions(), demo_window.views.mask_view.actions()]
+    action_lists = [menu.actions() for menu in menus]
+    action_lists += [demo_window.stack.list.actions(), demo_window.views.mask_view.actions()]
     demo_window.tree.tree.selectAll()
     menu = QMenu(demo_window)
     demo_window.tree._offer_selected(menu, demo_window.tree.tree.selection.rows())
-    offered.append([*menu.actions(), *demo_window.tree.tree.actions()])
-    twice = [given_twice(action.text() for action in actions) for actions in offered]
-    assert twice == [[]] * 8
+    action_lists.append([*menu.actions(), *demo_window.tree.tree.actions()])
+    duplicates = [
+        duplicate_mnemonics(action.text() for action in actions) for actions in action_lists
+    ]
+    assert duplicates == [[]] * 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_in_the_window(demo_window, workbench, settle, qtbot, method):
+def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbot, method):
     settle()
     draft = demo_window.draft
     draft.method.setCurrentIndex(draft.method.findData(method))
@@ -79,42 +81,42 @@ def test_in_the_window(demo_window, workbench, settle, qtbot, method):
     tabs = demo_window.views.findChild(QTabWidget)
     always = [action.text() for action in demo_window.menuBar().actions()]
     always += [tabs.tabText(index) for index in range(tabs.count())]
-    twice = {}
+    duplicates = {}
     for index in range(tabs.count()):
         tabs.setCurrentIndex(index)
-        QApplication.processEvents()  # shows what was made
+        QApplication.processEvents()  # shows new widgets
         qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
-        twice[tabs.tabText(index)] = given_twice([*always, *texts_of(demo_window)])
-    assert not any(twice.values()), twice
+        duplicates[tabs.tabText(index)] = duplicate_mnemonics([*always, *texts_of(demo_window)])
+    assert not any(duplicates.values()), duplicates
 
 
 @pytest.mark.parametrize("act", ["settings", "sweep", "batch"])
-def test_in_what_an_action_opens(demo_window, act):
+def test_mnemonics_are_unique_in_what_an_action_opens(demo_window, act):
     before = set(demo_window.children())
     demo_window.acts[act].trigger()
     (opened,) = set(demo_window.children()) - before
-    assert given_twice(texts_of(opened)) == []
+    assert duplicate_mnemonics(texts_of(opened)) == []
     opened.close()
 
 
 @pytest.mark.parametrize("form", save_dialog.FORMS)
-def test_in_the_dialog_that_saves(demo_window, workbench, tmp_path, form):
+def test_mnemonics_are_unique_in_the_save_dialog(demo_window, workbench, tmp_path, form):
     dialog = SaveDialog(workbench, tmp_path / "pruned.safetensors", form, demo_window)
-    assert given_twice(texts_of(dialog)) == []
+    assert duplicate_mnemonics(texts_of(dialog)) == []
     dialog.deleteLater()
 
 
-def test_in_how_a_recipe_fits(demo_window, workbench):
+def test_mnemonics_are_unique_in_the_recipe_match_dialog(demo_window, workbench):
     dialog = RecipeMatchDialog(Recipe(), workbench.session.checkpoint, demo_window)
-    assert given_twice(texts_of(dialog)) == []
+    assert duplicate_mnemonics(texts_of(dialog)) == []
     dialog.deleteLater()
 
 
-def test_in_a_question(window, monkeypatch, tmp_path):
+def test_mnemonics_are_unique_in_a_question(window, monkeypatch, tmp_path):
     asked = []
 
     def look(box: QMessageBox) -> int:
-        asked.append(given_twice(texts_of(box)))
+        asked.append(duplicate_mnemonics(texts_of(box)))
         return QMessageBox.StandardButton.Cancel.value
 
     monkeypatch.setattr(QMessageBox, "exec", look)

@@ -1,4 +1,4 @@
-"""Methods of one's own in the window: asked for, agreed to, loaded, listed, used, loaded again."""
+"""Plug-in methods in the window: the question, loading, listing, use and reloading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
 
 from prune_gui.errors import PluginError
-from prune_gui.gui.app import _begin
+from prune_gui.gui.app import _prepare_first_window
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
@@ -27,12 +27,12 @@ class Nap(prune.BasePruningMethod):
         {act}
 """
 ALL, NONE = "return torch.zeros_like(t)", "return default_mask"
-HERE = "classifier.hidden.weight"
+TARGET = "classifier.hidden.weight"
 
 
 @pytest.fixture
 def load(qtbot, monkeypatch):
-    """Return what loads a file by the menu, having agreed or not, and waits for what comes."""
+    """Return a function that loads a file by the menu, with or without consent, and waits."""
 
     def by_menu(window, path, *, agreed=True, wait="methods_loaded"):
         asked = []
@@ -61,9 +61,9 @@ def test_the_example_is_loaded_previewed_and_added(
     assert draft.method.currentText() == "Nearest mean"
     assert draft._summary.text().startswith("Prune the entries nearest to the mean")
     assert list(draft.form._fields) == ["amount", "scope", "seed"]
-    assert workbench.draft is None  # nothing is run on the checkpoint unasked
-    draft.targets.line.setText(HERE)
-    draft.targets.line.textEdited.emit(HERE)
+    assert workbench.draft is None  # loading alone drafts nothing
+    draft.targets.line.setText(TARGET)
+    draft.targets.line.textEdited.emit(TARGET)
     draft.form.set_amount(0.25)
     settle()
     assert draft._outcome.text() == "Zeroes 16,384 of 65,536 (25.0 %)."
@@ -71,7 +71,7 @@ def test_the_example_is_loaded_previewed_and_added(
     settle()
     [step] = workbench.session.steps
     assert step.method == METHODS["nearest_mean"](amount=0.25)
-    assert workbench.shown.counts[HERE] == (16384, 65536)
+    assert workbench.shown.counts[TARGET] == (16384, 65536)
 
 
 def test_a_file_that_the_user_does_not_agree_to_is_not_run(
@@ -79,12 +79,12 @@ def test_a_file_that_the_user_does_not_agree_to_is_not_run(
 ):
     mark, later = tmp_path / "it ran", []
     load(window, plugin_file(f"open({str(mark)!r}, 'w')"), agreed=False)
-    workbench._run(Job("Nothing", lambda _: None), later.append)  # comes after whatever was told
+    workbench._run(Job("Nothing", lambda _: None), later.append)  # runs after all earlier jobs
     qtbot.waitUntil(lambda: bool(later))
     assert not mark.exists()
 
 
-def test_a_file_that_is_no_good_is_told_of_as_every_error_is(window, load, plugin_file):
+def test_a_broken_file_is_shown_as_an_error(window, load, plugin_file):
     path, before = plugin_file("1 / 0"), listed(window)
     load(window, path, wait="failed")
     assert window._errors._box.text() == (
@@ -98,8 +98,8 @@ def test_a_file_loaded_again_changes_the_steps_that_use_it(
     demo_window, workbench, load, settle, plugin_file, make_step
 ):
     load(demo_window, plugin_file(NAP.format(act=ALL)))
-    workbench.edit(lambda session: session.add(make_step("l1_unstructured", HERE, amount=0.5)))
-    workbench.edit(lambda session: session.add(make_step("nap", HERE)))
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGET, amount=0.5)))
+    workbench.edit(lambda session: session.add(make_step("nap", TARGET)))
     workbench.session.mark_saved(workbench.session.recipe)
     settle()
     assert workbench.shown.total[0] == 65536
@@ -115,11 +115,11 @@ def test_a_file_loaded_again_changes_the_steps_that_use_it(
     assert workbench.shown.total[0] == 65536
 
 
-def test_a_step_that_a_new_version_has_no_place_for_stays_and_is_told_of(
+def test_a_step_that_a_new_version_rejects_is_kept_and_reported(
     demo_window, workbench, load, settle, plugin_file, make_step
 ):
     load(demo_window, plugin_file(NAP.format(act=ALL)))
-    workbench.edit(lambda session: session.add(make_step("nap", HERE, word="b")))
+    workbench.edit(lambda session: session.add(make_step("nap", TARGET, word="b")))
     load(demo_window, plugin_file(NAP.format(act=ALL).replace("word", "other")))
     assert demo_window._errors._box.text().startswith("The recipe: step 1, word: ")
     demo_window._errors._box.accept()
@@ -130,7 +130,7 @@ def test_a_step_that_a_new_version_has_no_place_for_stays_and_is_told_of(
 def test_a_step_being_edited_keeps_the_form(
     demo_window, workbench, load, settle, plugin_file, make_step
 ):
-    workbench.edit(lambda session: session.add(make_step("l1_unstructured", HERE, amount=0.3)))
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGET, amount=0.3)))
     settle()
     demo_window.draft.edit(0)
     load(demo_window, plugin_file(NAP.format(act=NONE)))
@@ -139,13 +139,13 @@ def test_a_step_being_edited_keeps_the_form(
     assert demo_window.draft.method.currentData() == "l1_unstructured"
 
 
-def test_what_fails_in_a_step_is_shown_in_the_form(demo_window, load, settle, plugin_file):
+def test_an_error_in_a_step_is_shown_in_the_form(demo_window, load, settle, plugin_file):
     act = "return default_mask if t.numel() < 5000 else 1 / 0"
     load(demo_window, plugin_file(NAP.format(act=act)))
-    demo_window.draft.target(frozenset([HERE]))
+    demo_window.draft.target(frozenset([TARGET]))
     settle()
     assert demo_window.draft._outcome.text().startswith(
-        f"{HERE}: Nap raised ZeroDivisionError: division by zero (from "
+        f"{TARGET}: Nap raised ZeroDivisionError: division by zero (from "
     )
 
 
@@ -154,12 +154,12 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
 ):
     act = "return default_mask if t.numel() < 5000 else [0 for _ in iter(int, 1)]"
     load(demo_window, plugin_file(NAP.format(act=act)))
-    demo_window.draft.target(frozenset([HERE]))
-    works = METHODS["nap"].process._lock.locked
-    qtbot.waitUntil(lambda: works() and demo_window.status.busy, timeout=60_000)
+    demo_window.draft.target(frozenset([TARGET]))
+    is_running = METHODS["nap"].process._lock.locked
+    qtbot.waitUntil(lambda: is_running() and demo_window.status.busy, timeout=60_000)
 
     def is_stopped():
-        demo_window.status.cancel()  # again, if the job that was shown had made way for a newer one
+        demo_window.status.cancel()  # repeated, because a newer job may have replaced the shown one
         return demo_window.draft._outcome.text() == "Stopped. Press F5 to work it out again."
 
     qtbot.waitUntil(is_stopped, timeout=20_000)
@@ -184,7 +184,7 @@ def test_words_and_numbers_can_be_typed(demo_window, load, qtbot, plugin_file):
 def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(
     window, workbench, plugin_file
 ):
-    register(load_file(plugin_file(NAP.format(act=NONE))))  # as the engine does meanwhile
+    register(load_file(plugin_file(NAP.format(act=NONE))))  # as the engine does in the background
     window.draft.method.setCurrentIndex(2)
     chosen = window.draft.method.currentData()
     assert "nap" not in listed(window)
@@ -201,7 +201,7 @@ def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_
     windows, recipe = Windows(Preferences(Settings()), Path("prune-gui.log")), nearest_mean
     window = windows.make()
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
-        _begin(windows, demo_checkpoint, recipe.with_suffix(".yaml"), [nearest_mean])
+        _prepare_first_window(windows, demo_checkpoint, recipe.with_suffix(".yaml"), [nearest_mean])
     assert window.workbench.session.steps[0].method.name == "nearest_mean"
     assert window._errors._box is None
     window.leave()
@@ -209,7 +209,7 @@ def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_
     windows.deleteLater()
 
 
-def test_agreeing_takes_more_than_the_return_key(window, qtbot, tmp_path, monkeypatch):
+def test_the_return_key_alone_does_not_give_consent(window, qtbot, tmp_path, monkeypatch):
     path = tmp_path / "<b>safe</b>.py"
     shown = []
 

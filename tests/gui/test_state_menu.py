@@ -1,4 +1,4 @@
-"""The menu of the state dicts in a training checkpoint."""
+"""The menu of the state dicts of a checkpoint."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_the_menu_opens_another_state_dict_of_the_file(window, open_file, qtbot,
     assert [act.isChecked() for act in window._states.actions()] == [False, True]
 
 
-def test_a_file_of_one_state_dict_has_no_choice(window, open_file, demo_checkpoint):
+def test_the_menu_is_disabled_for_a_file_with_one_state_dict(window, open_file, demo_checkpoint):
     open_file(demo_checkpoint)
     assert not window._states.isEnabled()
 
 
-def test_a_file_whose_name_is_no_text_opens_and_is_not_remembered(window, open_file, tmp_path):
+def test_a_file_with_an_undecodable_name_opens_and_is_not_recent(window, open_file, tmp_path):
     path = tmp_path / "a\nb\udcff.safetensors"
     path.write_bytes(save({"w": torch.ones(2, 2)}))
     open_file(path)

@@ -22,11 +22,11 @@ def status(qtbot, workbench):
     return made
 
 
-def test_a_short_job_is_not_mentioned(status, workbench):
+def test_a_short_job_is_not_shown(status, workbench):
     workbench.bridge.happened.emit(Started(1, JOB))
     assert not status.busy
     workbench.bridge.happened.emit(Finished(1, JOB, None))
-    assert not status._patience.isActive()
+    assert not status._job_timer.isActive()
 
 
 def test_a_long_job_is_shown_and_can_be_cancelled(status, workbench, monkeypatch, qtbot):
@@ -42,7 +42,7 @@ def test_a_long_job_is_shown_and_can_be_cancelled(status, workbench, monkeypatch
     assert not status.busy
 
 
-def test_progress_never_goes_back_within_a_job_and_begins_anew_with_the_next(status, workbench):
+def test_progress_never_decreases_within_a_job_and_restarts_with_the_next(status, workbench):
     shown = []
     for done, total in [(10, 100), (50, 100), (60, 1000), (700, 1000), (8 << 40, 9 << 40)]:
         workbench.bridge.happened.emit(Started(1, JOB) if not shown else Progressed(1, JOB, 0, 9))
@@ -55,31 +55,31 @@ def test_progress_never_goes_back_within_a_job_and_begins_anew_with_the_next(sta
     assert status._progress.value() == 100
 
 
-def test_the_time_left_is_told_once_it_can_be(status, workbench, monkeypatch):
+def test_the_remaining_time_is_shown_once_it_can_be_estimated(status, workbench, monkeypatch):
     clock = iter([100.0, 100.5, 104.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     workbench.bridge.happened.emit(Started(1, JOB))
-    said = []
+    texts = []
     for done in (5, 20):
         workbench.bridge.happened.emit(Progressed(1, JOB, done, 100))
-        said.append(status._progress.text())
+        texts.append(status._progress.text())
     monkeypatch.undo()
-    assert said == ["5 %", "20 %, 16 s left"]
+    assert texts == ["5 %", "20 %, 16 s left"]
 
 
-def test_what_another_job_does_is_not_shown(status, workbench):
+def test_progress_of_another_job_is_not_shown(status, workbench):
     workbench.bridge.happened.emit(Started(2, JOB))
     workbench.bridge.happened.emit(Progressed(2, JOB, 1, 10))
     workbench.bridge.happened.emit(Progressed(1, JOB, 9, 10))
     assert status._progress.value() == 100
 
 
-def test_what_is_pruned_is_said_in_short(status, open_file, demo_checkpoint):
+def test_the_pruned_count_is_shown_with_unit_prefixes(status, open_file, demo_checkpoint):
     open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
     assert status._pruned.text() == "67.4 k of 89.9 k pruned (74.9 %)"
 
 
-def test_the_window_does_not_move_for_a_job(qtbot, workbench):
+def test_showing_a_job_does_not_change_the_layout(qtbot, workbench):
     window = QMainWindow()
     qtbot.addWidget(window)
     window.setStatusBar(status := StatusBar(workbench))
@@ -94,8 +94,8 @@ def test_the_window_does_not_move_for_a_job(qtbot, workbench):
     workbench.bridge.happened.emit(Finished(1, JOB, None))
 
 
-def test_memory_is_told_once_the_libraries_are_loaded(status, workbench):
+def test_memory_is_shown_once_the_libraries_are_loaded(status, workbench):
     assert status._memory.text() == ""
     workbench.ready.emit()
     assert re.fullmatch(r"Memory \d+\.\d GB", status._memory.text())
-    assert status._clock.isActive()
+    assert status._memory_timer.isActive()

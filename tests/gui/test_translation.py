@@ -1,4 +1,4 @@
-"""Every text in a window comes from the catalogue, but for names and numbers."""
+"""Every text in a window is translated, except for names and numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from prune_gui.gui.dialogs.batch import BatchDialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.dialogs.sweep import SweepDialog
-from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.recipe import Recipe, loader_path
 from prune_gui.session import Crash
 from prune_gui.session.journal import Unsaved
@@ -31,12 +31,12 @@ from prune_gui.session.presets import shipped
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
 WINDOW = ("encoder.*.weight, !*.bias", "prune-gui.log")
-"""An example of targets, and where the log of this window is."""
+"""The example of targets, and the log file of the window."""
 
 
 @pytest.fixture
 def names(demo_window, workbench, make_step, settle) -> list[str]:
-    """Add two steps; return names that texts hold."""
+    """Add two steps; return names that are not translated."""
     targets = ("*.conv*.weight", "*hidden.weight", "*.none.weight")
     for some in (targets[:1], targets[1:]):
         workbench.edit(lambda session, some=some: session.add(make_step("l1_unstructured", *some)))
@@ -47,7 +47,7 @@ def names(demo_window, workbench, make_step, settle) -> list[str]:
 
 @pytest.fixture
 def boxes(monkeypatch) -> list[set[str]]:
-    """Have no message box and no file dialog shown; return what would be untranslated in each."""
+    """Replace message boxes and file dialogs; return the untranslated texts of each."""
     shown: list[set[str]] = []
     names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *questions._versions())
 
@@ -71,7 +71,7 @@ def boxes(monkeypatch) -> list[set[str]]:
     return shown
 
 
-def test_a_word_that_is_not_translated_is_found(qtbot):
+def test_untranslated_texts_are_found(qtbot):
     label = QLabel(language.tr("Saved {path}", path="in vain"))
     label.setToolTip("Plain")
     label.setAccessibleName(language.tr("Saved {path}", path="a.pt"))
@@ -79,13 +79,13 @@ def test_a_word_that_is_not_translated_is_found(qtbot):
     label.deleteLater()
 
 
-def test_the_window_before_anything_is_open(window):
+def test_the_empty_window_is_translated(window):
     window.commands.preferences.remember(Path("/models/a.pt"))
     window._refresh()
     assert untranslated_in(window, *WINDOW, "a.pt", "/models") == set()
 
 
-def test_the_window_with_the_demo(demo_window, workbench, names):
+def test_the_window_with_the_demo_is_translated(demo_window, workbench, names):
     seen = untranslated_in(demo_window, *WINDOW, *names)
     workbench.show_before(on=True)
     for undone in (True, False):
@@ -94,7 +94,7 @@ def test_the_window_with_the_demo(demo_window, workbench, names):
     assert seen == set()
 
 
-def test_what_the_window_says_once_something_is_done(demo_window, workbench, names, qtbot):
+def test_messages_after_actions_are_translated(demo_window, workbench, names, qtbot):
     seen = set()
     for act in ("copy_recipe", "copy_command", "copy_script"):
         with qtbot.waitSignal(workbench.copied, timeout=60_000):
@@ -111,7 +111,7 @@ def test_what_the_window_says_once_something_is_done(demo_window, workbench, nam
 
 
 @pytest.mark.parametrize("act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch"])
-def test_what_an_action_opens(demo_window, names, act):
+def test_what_an_action_opens_is_translated(demo_window, names, act):
     before = set(demo_window.children())
     demo_window.acts[act].trigger()
     (opened,) = set(demo_window.children()) - before
@@ -120,13 +120,13 @@ def test_what_an_action_opens(demo_window, names, act):
     opened.close()
 
 
-def test_the_results_of_a_sweep(demo_window, workbench, names, qtbot):
+def test_the_results_of_a_sweep_are_translated(demo_window, workbench, names, qtbot):
     demo_window.acts["sweep"].trigger()
     dialog = demo_window.findChild(SweepDialog)
     dialog.amounts.setText("10%, 99.999%, 3")
     dialog.run.click()
     seen = untranslated_in(dialog, *names)
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         pass
     assert len(dialog.model.rows) == 3
     seen |= untranslated_in(dialog, *names)
@@ -140,7 +140,7 @@ def test_the_results_of_a_sweep(demo_window, workbench, names, qtbot):
     dialog.close()
 
 
-def test_the_results_of_a_batch(demo_window, workbench, names, qtbot, tmp_path):
+def test_the_results_of_a_batch_are_translated(demo_window, workbench, names, qtbot, tmp_path):
     demo_window.acts["batch"].trigger()
     dialog = demo_window.findChild(BatchDialog)
     dialog.write.setChecked(True)
@@ -149,7 +149,7 @@ def test_the_results_of_a_batch(demo_window, workbench, names, qtbot, tmp_path):
     dialog.folder.setText(str(tmp_path))
     dialog.run.click()
     seen |= untranslated_in(dialog, *names)
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         pass
     (row,) = dialog.model.rows
     assert seen | untranslated_in(dialog, *names, row.out.name) == set()
@@ -157,7 +157,7 @@ def test_the_results_of_a_batch(demo_window, workbench, names, qtbot, tmp_path):
 
 
 @pytest.mark.parametrize("form", save_dialog.FORMS)
-def test_the_dialog_that_saves(demo_window, workbench, names, qtbot, tmp_path, form):
+def test_the_save_dialog_is_translated(demo_window, workbench, names, qtbot, tmp_path, form):
     path = tmp_path / "pruned.safetensors"
     dialog = SaveDialog(workbench, path, form, demo_window)
     dialog.show()
@@ -171,7 +171,7 @@ def test_the_dialog_that_saves(demo_window, workbench, names, qtbot, tmp_path, f
     dialog.deleteLater()
 
 
-def test_how_a_recipe_fits_another_checkpoint(demo_window, workbench, names, make_step):
+def test_the_recipe_match_dialog_is_translated(demo_window, workbench, names, make_step):
     steps = (*workbench.session.steps, *(make_step("l1_unstructured", "none") for _ in range(3)))
     for recipe in (Recipe(steps=steps), Recipe(steps=steps[:1]), Recipe()):
         dialog = RecipeMatchDialog(recipe, workbench.session.checkpoint, demo_window)
@@ -179,7 +179,7 @@ def test_how_a_recipe_fits_another_checkpoint(demo_window, workbench, names, mak
         dialog.deleteLater()
 
 
-def test_the_notice_of_a_change_on_disk(window, open_file, demo_checkpoint, tmp_path):
+def test_the_reload_notice_is_translated(window, open_file, demo_checkpoint, tmp_path):
     path = tmp_path / "model.safetensors"
     shutil.copyfile(demo_checkpoint, path)
     open_file(path)
@@ -189,12 +189,12 @@ def test_the_notice_of_a_change_on_disk(window, open_file, demo_checkpoint, tmp_
     assert untranslated_in(window.reload_notice, path.name) == set()
 
 
-def test_a_layout_that_was_kept_fits_in_another_language(window):
+def test_dock_names_do_not_depend_on_the_language(window):
     names = {dock.objectName() for dock in window.findChildren(QDockWidget)}
     assert names == {"Modules", "Pruning", "History", "Log"}
 
 
-def test_the_questions_and_the_remarks(window, boxes):
+def test_questions_and_remarks_are_translated(window, boxes):
     folder, file = Path("/tmp"), Path("/tmp/a.pt")
     questions.ask_checkpoint(window, folder)
     questions.ask_checkpoints(window, folder)
@@ -216,13 +216,13 @@ def test_the_questions_and_the_remarks(window, boxes):
     assert boxes == [set()] * 16
 
 
-def test_a_level_of_the_log_is_a_word_of_the_language():
-    assert Entry.of_error("Opening", PruneGuiError("No.")).level_name == foreign("Warning")
-    assert Entry.of_error("Opening", ZeroDivisionError()).level_name == foreign("Error")
+def test_level_names_of_the_log_are_translated():
+    assert LogEntry.of_error("Opening", PruneGuiError("No.")).level_name == foreign("Warning")
+    assert LogEntry.of_error("Opening", ZeroDivisionError()).level_name == foreign("Error")
 
 
 @pytest.mark.parametrize("code", [code for code in language.LANGUAGES if code != language.SOURCE])
-def test_a_kind_of_files_has_the_same_patterns_in_every_language(code):
+def test_file_filters_have_the_same_patterns_in_every_language(code):
     kinds = 0
     for message in translate.read(translate.TRANSLATIONS / f"{code}.po"):
         if isinstance(message.id, str) and "(*" in message.id:

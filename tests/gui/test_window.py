@@ -37,7 +37,7 @@ Button = QMessageBox.StandardButton
 
 @pytest.fixture
 def answer(monkeypatch):
-    """Return what makes a dialog answer, and counts how often it is asked."""
+    """Return a function that sets the answer of a question, and lists its calls."""
 
     def prepare(name, reply):
         asked = []
@@ -49,7 +49,7 @@ def answer(monkeypatch):
 
 @pytest.fixture
 def changed(demo_window, workbench, make_step):
-    """Return a window with a recipe that is not saved."""
+    """Return a window with an unsaved recipe."""
     workbench.edit(lambda session: session.add(make_step()))
     return demo_window
 
@@ -68,7 +68,7 @@ def drop(window, *paths):
 
 
 def own(names):
-    """Return those entries of a menu that are actions of the table."""
+    """Return the names in a menu that are actions of the table."""
     filled = (
         menus.SEPARATOR,
         menus.RECENT,
@@ -80,7 +80,7 @@ def own(names):
 
 
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured", "n_m"])
-def test_the_tab_key_goes_everywhere_and_comes_back(demo_window, method, qtbot):
+def test_the_tab_key_reaches_every_input_and_returns_to_the_start(demo_window, method, qtbot):
     draft, start = demo_window.draft, demo_window.tree.filter
     draft.method.setCurrentIndex(draft.method.findData(method))
     draft.method.activated.emit(draft.method.currentIndex())
@@ -96,13 +96,13 @@ def test_the_tab_key_goes_everywhere_and_comes_back(demo_window, method, qtbot):
     assert wanted.union(boxes, inputs) <= set(stops)
 
 
-def test_an_empty_window_says_what_to_do(window):
+def test_an_empty_window_shows_the_start_page(window):
     assert window._centre.currentWidget() is window._welcome
     assert not window.acts["save_checkpoint"].isEnabled()
     assert not window.draft.isEnabled()
 
 
-def test_opening_shows_a_parameter_and_remembers_the_file(
+def test_opening_shows_a_parameter_and_adds_the_file_to_the_recent_ones(
     window, open_file, tmp_path, demo_checkpoint
 ):
     path = tmp_path / "mine.safetensors"
@@ -118,7 +118,7 @@ def test_opening_shows_a_parameter_and_remembers_the_file(
 
 @pytest.fixture
 def shards(tmp_path, demo_checkpoint):
-    """A folder with the demo checkpoint in several files."""
+    """A folder with the demo checkpoint in several shards."""
     with open_checkpoint(demo_checkpoint) as checkpoint:
         export(resolve(Recipe(), checkpoint), tmp_path / "demo", shard_size=100_000)
     (tmp_path / "demo" / "config.json").write_text('{"model_type": "cnn"}')
@@ -126,7 +126,7 @@ def shards(tmp_path, demo_checkpoint):
 
 
 @pytest.mark.parametrize("how", ["menu", "drop", "file"])
-def test_a_folder_of_shards_is_opened_as_one(window, qtbot, answer, shards, how):
+def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, shards, how):
     index = shards / "model.safetensors.index.json"
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
         if how == "menu":
@@ -158,7 +158,9 @@ def test_shards_are_saved_to_a_folder_beside_theirs(
         assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
 
 
-def test_the_recipe_for_shards_is_called_like_their_folder(window, open_file, shards, monkeypatch):
+def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(
+    window, open_file, shards, monkeypatch
+):
     open_file(shards)
     asked = []
     monkeypatch.setattr(questions, "ask_recipe_target", lambda _, path: asked.append(path))
@@ -166,7 +168,7 @@ def test_the_recipe_for_shards_is_called_like_their_folder(window, open_file, sh
     assert asked == [shards / "demo.yaml"]
 
 
-def test_the_demo_has_its_recipe_and_is_no_recent_file(window, qtbot):
+def test_the_demo_opens_with_its_recipe_and_is_not_a_recent_file(window, qtbot):
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
         window.acts["demo"].trigger()
     assert len(window.workbench.session.steps) == 3
@@ -174,7 +176,7 @@ def test_the_demo_has_its_recipe_and_is_no_recent_file(window, qtbot):
     assert not window.isWindowModified()
 
 
-def test_the_shipped_recipe_is_never_written_to(window, qtbot, answer, tmp_path):
+def test_the_shipped_recipe_is_never_overwritten(window, qtbot, answer, tmp_path):
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
         window.acts["demo"].trigger()
     asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
@@ -222,7 +224,7 @@ def test_closing_with_an_unsaved_recipe_asks(changed, answer, reply, closes):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_saving_on_closing_closes_only_if_it_is_saved(changed, answer, tmp_path, named):
+def test_save_on_closing_closes_only_if_the_recipe_was_saved(changed, answer, tmp_path, named):
     path = tmp_path / "last.yaml"
     answer("ask_unsaved", Button.Save)
     answer("ask_recipe_target", path if named else None)
@@ -230,9 +232,7 @@ def test_saving_on_closing_closes_only_if_it_is_saved(changed, answer, tmp_path,
     assert path.exists() is named
 
 
-def test_another_checkpoint_does_not_drop_an_unsaved_recipe_unasked(
-    changed, answer, demo_checkpoint
-):
+def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(changed, answer, demo_checkpoint):
     asked = answer("ask_unsaved", Button.Cancel)
     before = changed.workbench.session
     drop(changed, demo_checkpoint)
@@ -272,7 +272,7 @@ def test_closing_during_a_save_asks_whether_to_stop_it(
     end.set()
 
 
-def test_a_checkpoint_is_saved_where_the_dialog_says(
+def test_a_checkpoint_is_saved_to_the_path_of_the_dialog(
     changed, workbench, monkeypatch, qtbot, tmp_path, demo_checkpoint
 ):
     out = tmp_path / "pruned.safetensors"
@@ -286,9 +286,7 @@ def test_a_checkpoint_is_saved_where_the_dialog_says(
     assert not changed.isWindowModified()
 
 
-def test_what_is_changed_while_saving_is_not_taken_for_saved(
-    changed, workbench, qtbot, tmp_path, make_step
-):
+def test_changes_during_a_save_stay_unsaved(changed, workbench, qtbot, tmp_path, make_step):
     with qtbot.waitSignal(workbench.saved, timeout=60_000):
         workbench.save(tmp_path / "a.safetensors", "finalized", overwrite=False)
         workbench.edit(lambda session: session.add(make_step()))
@@ -302,7 +300,7 @@ def test_a_checkpoint_and_a_recipe_can_be_dropped(window, qtbot, demo_checkpoint
 
 
 @pytest.mark.parametrize("names", [("a.pt", "b.pt"), ("a.yaml", "b.yml", "c.pt")])
-def test_of_several_files_that_are_dropped_none_is_opened_unsaid(window, names, monkeypatch):
+def test_dropping_several_checkpoints_or_recipes_is_an_error(window, names, monkeypatch):
     for method in ("open_path", "use_recipe"):
         monkeypatch.setattr(window.commands, method, pytest.fail)
     drop(window, *names)
@@ -311,14 +309,14 @@ def test_of_several_files_that_are_dropped_none_is_opened_unsaid(window, names, 
 
 
 def drag_onto(line, mime):
-    """Do what Qt does when something is dragged onto a line and let go there."""
+    """Send the events of a drag and drop onto a line edit."""
     what = (Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton)
     keys = Qt.KeyboardModifier.NoModifier
     QApplication.sendEvent(line, QDragEnterEvent(QPoint(3, 3), *what, keys))
     QApplication.sendEvent(line, QDropEvent(QPointF(3, 3), *what, keys))
 
 
-def test_a_file_may_be_dropped_on_any_line_and_is_opened(demo_window, monkeypatch):
+def test_a_file_dropped_on_any_line_is_opened_except_in_path_fields(demo_window, monkeypatch):
     opened = []
     monkeypatch.setattr(demo_window.commands, "open_dropped", lambda paths: opened.extend(paths))
     demo_window.views.make_ahead()
@@ -336,7 +334,7 @@ def test_a_file_may_be_dropped_on_any_line_and_is_opened(demo_window, monkeypatc
     assert not any("a.pt" in line.text() for line in lines if line not in files)
 
 
-def test_what_floats_is_shown_after_the_window(window, qtbot):
+def test_floating_docks_are_shown_after_the_window(window, qtbot):
     dock = window.findChild(QDockWidget, "Pruning")
     dock.setFloating(True)
     kept = window._layout()
@@ -358,7 +356,7 @@ def test_what_floats_is_shown_after_the_window(window, qtbot):
     assert shown[-1]
 
 
-def test_a_dropped_recipe_takes_the_place_of_the_steps_and_can_be_undone(demo_window, tmp_path):
+def test_a_dropped_recipe_replaces_the_steps_and_can_be_undone(demo_window, tmp_path):
     path = tmp_path / "mine.yml"
     path.write_text("steps: [{method: identity, targets: ['*.weight']}]")
     drop(demo_window, path)
@@ -366,7 +364,7 @@ def test_a_dropped_recipe_takes_the_place_of_the_steps_and_can_be_undone(demo_wi
     assert demo_window.acts["undo"].text() == "&Undo: Open recipe"
 
 
-def test_errors_share_one_box_and_say_what_they_say(window, workbench, tmp_path, qtbot):
+def test_errors_share_one_box_without_duplicates(window, workbench, tmp_path, qtbot):
     drop(window, tmp_path / "steps.yaml")
     with qtbot.waitSignal(workbench.failed, timeout=60_000):
         drop(window, tmp_path / "gone.safetensors")
@@ -381,13 +379,13 @@ def test_errors_share_one_box_and_say_what_they_say(window, workbench, tmp_path,
     box.accept()
 
 
-def test_a_recipe_without_a_checkpoint_is_told_what_it_needs(window):
+def test_a_dropped_recipe_without_a_checkpoint_is_an_error(window):
     drop(window, resource("demo", "digits_cnn.yaml"))
     assert window._errors._box.text().startswith("Open a checkpoint first")
     window._errors._box.accept()
 
 
-def test_a_fault_of_the_program_points_to_the_log(window, workbench):
+def test_the_message_of_a_fault_names_the_log_file(window, workbench):
     workbench.failed.emit("Resolving", ZeroDivisionError("division by zero"))
     text = window._errors._box.text()
     assert (
@@ -396,7 +394,7 @@ def test_a_fault_of_the_program_points_to_the_log(window, workbench):
     window._errors._box.accept()
 
 
-def test_details_of_a_fault_have_its_trace(window, workbench):
+def test_the_details_of_a_fault_contain_its_traceback(window, workbench):
     try:
         1 // 0  # noqa: B018
     except ZeroDivisionError as error:
@@ -407,7 +405,7 @@ def test_details_of_a_fault_have_its_trace(window, workbench):
     window._errors._box.accept()
 
 
-def test_details_of_an_error_are_what_the_log_has_of_it(window, workbench):
+def test_the_details_of_an_error_are_its_log_entry(window, workbench):
     error = CheckpointError("It is gone.")
     error.__cause__ = FileNotFoundError(2, "No such file")
     workbench.failed.emit("Opening", error)
@@ -418,13 +416,13 @@ def test_details_of_an_error_are_what_the_log_has_of_it(window, workbench):
     window._errors._box.accept()
 
 
-def test_what_fails_without_the_engine_is_logged_as_well(window, caplog):
+def test_errors_on_the_gui_thread_are_logged(window, caplog):
     drop(window, resource("demo", "digits_cnn.yaml"))
     assert "Opening the recipe: Open a checkpoint first" in caplog.text
     window._errors._box.accept()
 
 
-def test_the_log_is_hidden_at_first_and_a_click_away(window):
+def test_the_log_dock_is_hidden_initially_and_shown_by_its_action(window):
     dock = window.log.parent()
     assert dock.isHidden()
     action = dock.toggleViewAction()
@@ -433,7 +431,7 @@ def test_the_log_is_hidden_at_first_and_a_click_away(window):
     assert window.log.isVisible()
 
 
-def test_docks_come_back(window):
+def test_reset_layout_restores_the_docks(window):
     docks = window.findChildren(QDockWidget)
     places = [window.dockWidgetArea(dock) for dock in docks]
     hidden = [dock.isHidden() for dock in docks]
@@ -446,7 +444,7 @@ def test_docks_come_back(window):
     assert not any(dock.isFloating() for dock in docks)
 
 
-def test_the_layout_is_kept_for_the_next_time(window):
+def test_the_layout_is_saved_on_closing(window):
     window.findChildren(QDockWidget)[1].hide()
     assert window.close()
     geometry, state = Settings.load().window
@@ -454,7 +452,7 @@ def test_the_layout_is_kept_for_the_next_time(window):
     assert base64.b64decode(geometry)
 
 
-def test_the_theme_is_kept_for_the_next_time(window, qtbot):
+def test_the_theme_is_saved(window, qtbot):
     light = window.palette().window().color().lightness()
     window.acts["theme_dark"].trigger()
     qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
@@ -463,7 +461,7 @@ def test_the_theme_is_kept_for_the_next_time(window, qtbot):
     assert not window.acts["theme_system"].isChecked()
 
 
-def test_the_next_and_the_previous_parameter_are_a_key_away(demo_window, workbench):
+def test_actions_choose_the_next_and_the_previous_parameter(demo_window, workbench):
     tensors = workbench.session.checkpoint.tensors
     names = [name for name, info in tensors.items() if info.not_prunable is None]
     workbench.choose(names[0])
@@ -478,18 +476,18 @@ def test_the_next_and_the_previous_parameter_are_a_key_away(demo_window, workben
     assert workbench.chosen == names[-2]
 
 
-def test_every_action_is_in_a_menu_once_and_no_two_share_a_key(window):
+def test_every_action_is_in_one_menu_and_shortcuts_are_unique(window):
     listed = [name for names in menus.MENUS.values() for name in own(names)]
     assert sorted(listed) == sorted(act.name for act in menus.TABLE)
     keys = [k.toString() for n in listed for k in window.acts[n].shortcuts() if not k.isEmpty()]
     assert len(keys) == len(set(keys))
 
 
-def test_a_saved_name_goes_beside_its_input():
+def test_the_default_output_path_is_beside_the_input():
     assert pruned_path(Path("/a/b.safetensors")) == Path("/a/b-pruned.safetensors")
     assert pruned_path(Path("/a/b/m.bin.index.json")) == Path("/a/b-pruned")
 
 
-def test_shipped_files_are_known_as_such(tmp_path):
+def test_shipped_files_are_recognised(tmp_path):
     assert commands._is_shipped(resource("demo", "digits_cnn.yaml"))
     assert not commands._is_shipped(tmp_path / "digits_cnn.yaml")

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
-from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows, beside, fit
 from prune_gui.pruning.methods import METHODS
@@ -53,7 +53,7 @@ def copied_demo(demo_checkpoint, tmp_path):
 
 @pytest.fixture
 def two(windows, qtbot, copied_demo, other_checkpoint):
-    """Return two windows, each with a checkpoint of its own and a step that is not saved."""
+    """Return two windows with different checkpoints."""
     made = windows.make(), windows.make()
     for window, path in zip(made, (copied_demo, other_checkpoint), strict=True):
         with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
@@ -71,7 +71,7 @@ def unsaved(two, make_step):
 
 @pytest.fixture
 def answers(monkeypatch):
-    """Return what has the question about unsaved steps answered, by file; and who was asked."""
+    """Return a function that sets the answers about unsaved steps by file stem, and lists calls."""
 
     def prepare(**replies):
         asked = []
@@ -114,10 +114,10 @@ def test_windows_prune_independently(unsaved, qtbot):
     assert one.isWindowModified()
 
 
-def test_a_closed_window_leaves_no_thread_and_no_memory(windows, qtbot, demo_checkpoint):
+def test_a_closed_window_leaves_no_thread_and_no_objects(windows, qtbot, demo_checkpoint):
     other = windows.make()
     before = engines()
-    left = leave_one(windows, qtbot, demo_checkpoint)
+    left = open_and_close_one(windows, qtbot, demo_checkpoint)
     with qtbot.waitSignal(windows.left, timeout=60_000):
         pass
     qtbot.waitUntil(lambda: engines() == before, timeout=60_000)
@@ -129,24 +129,22 @@ def test_a_closed_window_leaves_no_thread_and_no_memory(windows, qtbot, demo_che
     assert other.isVisible()
 
 
-def test_what_was_left_alone_is_looked_through_once_a_window_is_gone(
-    windows, qtbot, qapp, demo_checkpoint
-):
-    collector = GcTimer(qapp)
-    windows.left.connect(collector.look_again)
-    windows.ready.connect(collector.settle)
-    freeze = windows.ready.emit  # libraries are loaded when a file is open already
+def test_frozen_objects_of_a_closed_window_are_collected(windows, qtbot, qapp, demo_checkpoint):
+    gc_timer = GcTimer(qapp)
+    windows.left.connect(gc_timer.look_again)
+    windows.ready.connect(gc_timer.settle)
+    freeze = windows.ready.emit  # as if the libraries were loaded after a file is opened
     try:
-        left = leave_one(windows, qtbot, demo_checkpoint, freeze)
+        left = open_and_close_one(windows, qtbot, demo_checkpoint, freeze)
         qtbot.waitUntil(lambda: [one() for one in left] == [None] * 4, timeout=60_000)
         assert not gc.isenabled()
     finally:
-        collector.stop()
-        collector.deleteLater()
+        gc_timer.stop()
+        gc_timer.deleteLater()
 
 
-def leave_one(windows, qtbot, path, before=lambda: None):
-    """Open a file in a window and close that; return weak references to what is to be gone."""
+def open_and_close_one(windows, qtbot, path, before=lambda: None):
+    """Open a file in a new window and close it; return weak references to objects to be deleted."""
     window = windows.make()
     bench = window.workbench
     with qtbot.waitSignal(window.views.mask_view.pictured, timeout=60_000):
@@ -157,7 +155,7 @@ def leave_one(windows, qtbot, path, before=lambda: None):
     return left
 
 
-def test_a_window_whose_engine_is_busy_goes_at_once_and_nobody_waits(two, windows, qtbot):
+def test_a_window_with_a_busy_engine_closes_without_blocking_others(two, windows, qtbot):
     one, other = two
     begun, go_on = threading.Event(), threading.Event()
 
@@ -175,7 +173,7 @@ def test_a_window_whose_engine_is_busy_goes_at_once_and_nobody_waits(two, window
         go_on.set()
 
 
-def test_quitting_asks_each_window_that_would_lose_something(unsaved, windows, answers, qtbot):
+def test_quitting_asks_about_unsaved_steps_in_each_window(unsaved, windows, answers, qtbot):
     asked = answers(digits_cnn=Button.Discard, other=Button.Discard)
     unsaved[0].acts["quit"].trigger()
     assert sorted(asked) == ["digits_cnn", "other"]
@@ -190,7 +188,7 @@ def test_cancel_in_one_window_stops_quitting(unsaved, windows, answers):
     assert all(window.isVisible() and window.workbench.session.unsaved for window in windows)
 
 
-def test_a_setting_changed_in_one_window_counts_in_the_others(two, windows):
+def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
     one, other = two
     one.show_settings()
     other.show_settings()
@@ -208,7 +206,7 @@ def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_ch
         assert texts == [f"&1  {other_checkpoint}", f"&2  {copied_demo}"]
 
 
-def test_what_another_program_wrote_into_the_settings_stays(two, tmp_path):
+def test_settings_written_by_another_program_are_kept(two, tmp_path):
     Settings.load().model_copy(update={"form": "masks"}).with_recent(tmp_path / "theirs.pt").save()
     two[0].commands.use_white_pictures(True)
     found = Settings.load()
@@ -217,7 +215,7 @@ def test_what_another_program_wrote_into_the_settings_stays(two, tmp_path):
     assert two[1].commands.settings == found
 
 
-def test_a_new_window_looks_like_the_one_in_front(windows):
+def test_a_new_window_has_the_layout_of_the_front_window(windows):
     one = windows.make()
     one.resize(one.minimumSizeHint())
     one._docks[-1].show()
@@ -245,7 +243,7 @@ def test_a_window_that_does_not_fit_fills_the_screen(qtbot, free, fills):
     assert window.size() == QSize(1440, 900).boundedTo(QSize(*free))
 
 
-def test_windows_go_down_and_to_the_right_and_begin_anew_where_the_screen_ends():
+def test_new_windows_cascade_and_restart_at_the_top_left_of_the_screen():
     screen = QRect(100, 50, 1000, 800)
     assert beside(QRect(200, 100, 600, 500), screen) == QPoint(232, 132)
     assert beside(QRect(480, 100, 600, 500), screen) == screen.topLeft()
@@ -267,7 +265,7 @@ def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch
     assert one.workbench.session is before
 
 
-def test_methods_loaded_in_one_window_are_offered_in_the_others(
+def test_methods_loaded_in_one_window_are_available_in_the_others(
     two, qtbot, nearest_mean, plugin_file
 ):
     one, other = two
@@ -278,7 +276,7 @@ def test_methods_loaded_in_one_window_are_offered_in_the_others(
     assert other.draft.method.currentData() == chosen
 
 
-OWN = """
+PLUGIN_SOURCE = """
 class Own(prune.BasePruningMethod):
     PRUNING_TYPE = "unstructured"
     def __init__(self, amount=0.5, how: Literal["up", "down"] = "up", {more}):
@@ -288,13 +286,13 @@ class Own(prune.BasePruningMethod):
 """
 
 
-def test_a_file_loaded_again_in_one_window_renews_the_forms_and_stacks_of_the_others(
+def test_a_reloaded_file_updates_the_forms_and_stacks_of_all_windows(
     two, qtbot, plugin_file, make_step
 ):
     one, other = two
 
     def load(more, mask):
-        source = "from typing import Literal\n" + OWN.format(more=more, mask=mask)
+        source = "from typing import Literal\n" + PLUGIN_SOURCE.format(more=more, mask=mask)
         with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
             one.workbench.load_methods(plugin_file(source))
 
@@ -314,12 +312,10 @@ def test_a_file_loaded_again_in_one_window_renews_the_forms_and_stacks_of_the_ot
     qtbot.waitUntil(lambda: other.workbench.shown.total == (40, 40), timeout=60_000)
 
 
-def test_a_method_that_a_file_no_longer_has_leaves_the_forms_of_all_windows(
-    two, qtbot, plugin_file
-):
+def test_a_removed_method_disappears_from_the_forms_of_all_windows(two, qtbot, plugin_file):
     one, other = two
     for name in ("Own", "Mine"):
-        source = OWN.format(more="x=1", mask="default_mask").replace("Own", name)
+        source = PLUGIN_SOURCE.format(more="x=1", mask="default_mask").replace("Own", name)
         with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
             one.workbench.load_methods(plugin_file("from typing import Literal\n" + source))
         if name == "Own":
@@ -329,16 +325,16 @@ def test_a_method_that_a_file_no_longer_has_leaves_the_forms_of_all_windows(
     assert other.draft.method.findData("own") < 0
 
 
-def test_a_new_window_has_the_log_so_far_and_all_get_the_rest(windows):
+def test_a_new_window_has_earlier_log_entries_and_all_get_later_ones(windows):
     one = windows.make()
-    windows.log((Entry("12:00:00", 20, "early"),))
+    windows.log((LogEntry("12:00:00", 20, "early"),))
     other = windows.make()
-    windows.log((Entry("12:00:01", 20, "late"),))
+    windows.log((LogEntry("12:00:01", 20, "late"),))
     for window in (one, other):
         assert [entry.text for entry in window.log.model.entries] == ["early", "late"]
 
 
-def test_each_window_keeps_its_steps_and_all_come_back(unsaved, windows, qtbot, monkeypatch):
+def test_unsaved_steps_of_each_window_are_recovered(unsaved, windows, qtbot, monkeypatch):
     kept = [window.recovery.journal._path for window in unsaved]
     qtbot.waitUntil(lambda: all(path.exists() for path in kept))
     for number, path in enumerate(kept):  # as if the program had been killed
@@ -361,7 +357,7 @@ def test_each_window_keeps_its_steps_and_all_come_back(unsaved, windows, qtbot, 
     assert not list(kept[0].parent.glob("gone-*"))
 
 
-def test_the_front_window_is_the_active_one_or_that_of_its_dialog(windows, qtbot):
+def test_the_front_window_is_the_active_one_or_the_parent_of_the_active_dialog(windows, qtbot):
     one, other = windows.make(), windows.make()
     one.activateWindow()
     qtbot.waitUntil(lambda: one.isActiveWindow())
@@ -371,7 +367,7 @@ def test_the_front_window_is_the_active_one_or_that_of_its_dialog(windows, qtbot
     qtbot.waitUntil(lambda: windows.front is other)
 
 
-def test_all_windows_together_keep_no_more_of_pictures_than_the_settings_allow(windows):
+def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
     def allowed(*some):
         views = [view for one in some for view in (one.views.mask_view, one.views.weights_view)]
         return sum(view._tiles._room for view in views) >> 20

@@ -18,7 +18,7 @@ sizes = st.integers(0, 10**12)
 
 
 @given(shares, sizes)
-def test_a_share_is_the_number_of_units_that_torch_prunes(share, size):
+def test_a_share_gives_the_same_number_of_units_as_torch(share, size):
     assert _compute_nparams_toprune(share, size) == reference._compute_nparams_toprune(share, size)
 
 
@@ -26,7 +26,7 @@ def test_half_of_an_odd_number_is_rounded_to_even():
     assert [_compute_nparams_toprune(0.5, n) for n in (1, 3, 5, 7, 9, 11)] == [0, 2, 2, 4, 4, 6]
 
 
-def test_one_is_a_unit_and_one_point_zero_is_everything():
+def test_integer_1_is_one_unit_and_float_1_is_all_units():
     assert _compute_nparams_toprune(1, 9) == 1
     assert _compute_nparams_toprune(1.0, 9) == 9
 
@@ -38,18 +38,18 @@ def test_an_amount_out_of_range_is_refused(amount):
 
 
 @pytest.mark.parametrize("amount", ["0.5", None, True, False, 0.5j])
-def test_what_is_no_amount_is_refused(amount):
+def test_values_that_are_no_numbers_are_refused(amount):
     with pytest.raises(TypeError, match="amount="):
         _validate_pruning_amount_init(amount)
 
 
 @pytest.mark.parametrize("amount", [np.int64(3), np.float32(0.25), np.float64(0.25)])
-def test_numbers_of_numpy_are_amounts(amount):
+def test_numpy_numbers_are_valid_amounts(amount):
     _validate_pruning_amount_init(amount)
     assert _compute_nparams_toprune(amount, 12) == 3
 
 
-def test_more_units_than_there_are_is_an_error_that_says_both_numbers():
+def test_too_many_units_are_an_error_with_both_numbers():
     with pytest.raises(ValueError, match=r"20.*19"):
         _validate_pruning_amount(20, 19)
 
@@ -74,18 +74,18 @@ def test_a_share_of_the_remaining_units_never_exceeds_them(share, remaining, pru
         (7, "reach", 0),
     ],
 )
-def test_what_a_share_and_a_number_mean_where_40_of_100_are_pruned(amount, amount_of, expected):
+def test_amounts_when_40_of_100_units_are_pruned(amount, amount_of, expected):
     assert units_to_prune(amount, amount_of, remaining=60, total=100) == expected
 
 
 @pytest.mark.parametrize(("amount", "amount_of"), [(61, "remaining"), (0.61, "total")])
-def test_asking_for_more_than_remains_says_both_numbers(amount, amount_of):
+def test_more_units_than_remain_are_an_error_with_both_numbers(amount, amount_of):
     with pytest.raises(ValueError, match=r"61.*60"):
         units_to_prune(amount, amount_of, remaining=60, total=100)
 
 
 @given(shares, st.integers(0, 1000), st.integers(0, 1000))
-def test_reaching_a_share_twice_does_nothing_the_second_time(share, remaining, pruned):
+def test_reaching_a_share_is_idempotent(share, remaining, pruned):
     total = remaining + pruned
     first = units_to_prune(share, "reach", remaining=remaining, total=total)
     assert units_to_prune(share, "reach", remaining=remaining - first, total=total) == 0

@@ -23,7 +23,7 @@ tensors = arrays.arrays(
 ).map(torch.from_numpy)
 
 
-def plain(t, n, dim):
+def reference(t, n, dim):
     others = [d for d in range(t.dim()) if d != dim % t.dim()]
     return torch.linalg.vector_norm(t.double(), n, others)
 
@@ -33,23 +33,23 @@ def test_the_norm_is_the_p_norm_over_all_other_dimensions(t, n, data):
     dim = data.draw(st.integers(-t.dim(), t.dim() - 1))
     found = channel_norms(t, n, dim)
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), plain(t, n, dim), rtol=1e-5, atol=0)
+    torch.testing.assert_close(found.double(), reference(t, n, dim), rtol=1e-5, atol=0)
 
 
 @given(tensors, st.sampled_from(ORDERS), st.integers(1, 40), st.data())
-def test_the_size_of_the_pieces_does_not_matter(t, n, piece, data):
+def test_the_size_of_the_spans_does_not_matter(t, n, span, data):
     dim = data.draw(st.integers(0, t.dim() - 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channels, "PIECE", piece)
+        patch.setattr(channels, "MIN_SPAN_ELEMENTS", span)
         found = channel_norms(t, n, dim)
-    torch.testing.assert_close(found.double(), plain(t, n, dim), rtol=1e-5, atol=0)
+    torch.testing.assert_close(found.double(), reference(t, n, dim), rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("chunk", [1, 1000, 1 << 20])
-def test_threads_and_chunks_do_not_change_a_bit(monkeypatch, threads, chunk):
+def test_threads_and_chunks_do_not_change_any_bit(monkeypatch, threads, chunk):
     t = torch.randn(40, 3, 60, generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(channels, "PIECE", 500)
+    monkeypatch.setattr(channels, "MIN_SPAN_ELEMENTS", 500)
     cases = [(n, dim) for n in (*ORDERS, 2.5) for dim in range(3)]
     expected = [channel_norms(t, n, dim) for n, dim in cases]
     before = torch.get_num_threads()
@@ -63,7 +63,7 @@ def test_threads_and_chunks_do_not_change_a_bit(monkeypatch, threads, chunk):
 
 
 @pytest.mark.parametrize("n", [*ORDERS, 2.5])
-def test_what_is_gone_counts_as_zero_to_the_last_bit(n):
+def test_pruned_elements_count_as_zero_to_the_last_bit(n):
     t = torch.randn(30, 20, 10, generator=torch.Generator().manual_seed(0))
     remaining_mask = torch.rand(t.shape, generator=torch.Generator().manual_seed(1)) < 0.5
     t[~remaining_mask] = math.nan
@@ -75,40 +75,40 @@ def test_what_is_gone_counts_as_zero_to_the_last_bit(n):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("shape", [(3, 10_000), (700, 5), (5, 700), (1500, 2, 3), (9, 4, 3, 3)])
-def test_every_dtype_and_side_is_as_exact_as_float32_can_be(dtype, shape):
+def test_every_dtype_and_shape_has_float32_accuracy(dtype, shape):
     t = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
     rtol = 1e-12 if dtype is torch.float64 else 1e-6
     for n in (*ORDERS, 2.5):
         for dim in range(t.dim()):
             found = channel_norms(t, n, dim).double()
-            torch.testing.assert_close(found, plain(t, n, dim), rtol=rtol, atol=0)
+            torch.testing.assert_close(found, reference(t, n, dim), rtol=rtol, atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("n", [2, 3])
-def test_powers_too_large_for_float32_are_added_up_all_the_same(dtype, n):
+def test_powers_that_overflow_float32_are_summed(dtype, n):
     t = torch.full((3, 1000), 1e30).to(dtype)
     assert torch.linalg.vector_norm(t.float(), n, dim=1).isinf().all()
     for dim in (0, 1):
-        torch.testing.assert_close(channel_norms(t, n, dim), plain(t, n, dim).float())
+        torch.testing.assert_close(channel_norms(t, n, dim), reference(t, n, dim).float())
 
 
-def test_the_root_of_every_bfloat16_magnitude_is_as_exact_as_float32_can_be():
+def test_the_root_of_every_bfloat16_magnitude_has_float32_accuracy():
     every = torch.arange(-(1 << 15), 0, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
-    rows = every[:, None].expand(-1, 512).contiguous()  # long enough for every loop there is
+    rows = every[:, None].expand(-1, 512).contiguous()  # long enough for every loop
     found = channel_norms(rows, 0.5, 0)
-    known = plain(rows, 0.5, 0).float()
-    torch.testing.assert_close(found, known, rtol=2**-20, atol=0, equal_nan=True)
+    expected = reference(rows, 0.5, 0).float()
+    torch.testing.assert_close(found, expected, rtol=2**-20, atol=0, equal_nan=True)
 
 
-def test_entries_too_small_to_be_exact_do_not_spoil_those_that_are_not():
+def test_subnormal_elements_do_not_affect_normal_ones():
     t = torch.full((2, 512), 1e-39, dtype=torch.bfloat16)
     t[1, ::2] = 3.0
-    torch.testing.assert_close(channel_norms(t, 0.5, 0).double(), plain(t, 0.5, 0))
+    torch.testing.assert_close(channel_norms(t, 0.5, 0).double(), reference(t, 0.5, 0))
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2, 3])
-def test_transposed_and_channels_last_tensors_are_read_where_they_lie(dim):
+def test_transposed_and_channels_last_tensors_have_the_same_norms(dim):
     t = torch.randn(4, 6, 5, 3)
     last = t.to(memory_format=torch.channels_last)
     torch.testing.assert_close(channel_norms(last, 2, dim), channel_norms(t, 2, dim))
@@ -116,10 +116,10 @@ def test_transposed_and_channels_last_tensors_are_read_where_they_lie(dim):
     torch.testing.assert_close(channel_norms(swapped, 1, 0), channel_norms(t, 1, dim))
 
 
-def test_long_channels_lying_side_by_side():
+def test_long_adjacent_channels():
     t = torch.randn(3, 5, 1000)
     for dim in range(3):
-        torch.testing.assert_close(channel_norms(t, 2, dim), plain(t, 2, dim).float())
+        torch.testing.assert_close(channel_norms(t, 2, dim), reference(t, 2, dim).float())
 
 
 def test_half_precision_norms_neither_overflow_nor_coincide():
@@ -146,7 +146,7 @@ def test_double_precision_stays_double():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("n", [0.5, 1, 2, 2.5, 3, math.inf, -math.inf])
-def test_nan_makes_the_norm_nan_and_nothing_else(dtype, n):
+def test_only_channels_with_nan_have_a_nan_norm(dtype, n):
     t = torch.ones(3, 400, dtype=dtype)
     t[1, 2], t[2, 3] = -math.nan, -math.inf
     assert channel_norms(t, n, 0).isnan().tolist() == [False, True, False]
@@ -154,7 +154,7 @@ def test_nan_makes_the_norm_nan_and_nothing_else(dtype, n):
     assert channel_norms(t, n, 1).isnan().nonzero().tolist() == [[2]]
 
 
-def test_of_nan_and_infinity_the_count_is_one_each_and_the_least_is_finite():
+def test_norm_0_counts_non_finite_elements_and_norm_minus_inf_is_the_minimum():
     t = torch.tensor([[math.nan, 0.0, -math.inf], [math.inf, math.inf, math.inf]])
     assert channel_norms(t, 0, 0).tolist() == [2.0, 3.0]
     assert channel_norms(t, 0, 1).tolist() == [2.0, 1.0, 2.0]
@@ -163,7 +163,7 @@ def test_of_nan_and_infinity_the_count_is_one_each_and_the_least_is_finite():
 
 
 class Marked(torch.Tensor):
-    """A tensor that only torch knows how to read."""
+    """A tensor that only torch can read."""
 
 
 @pytest.mark.parametrize("n", [*ORDERS, "fro"])
@@ -179,7 +179,7 @@ def test_a_subclass_of_tensor_is_left_to_torch(n):
         channel_norms(t, math.nan, 0)
 
 
-def test_fro_is_the_2_norm_of_any_number_of_dimensions_where_torch_gives_up():
+def test_fro_is_the_2_norm_of_any_number_of_dimensions_unlike_in_torch():
     t = torch.randn(3, 4, 5, 2)
     with pytest.raises(RuntimeError):
         torch.norm(t, "fro", dim=[0, 2, 3])
@@ -187,7 +187,7 @@ def test_fro_is_the_2_norm_of_any_number_of_dimensions_where_torch_gives_up():
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])
-def test_nuc_is_torchs_where_a_channel_is_a_matrix(dim):
+def test_nuc_equals_that_of_torch_where_a_channel_is_a_matrix(dim):
     t = torch.randn(3, 4, 5)
     others = [d for d in range(3) if d != dim % 3]
     torch.testing.assert_close(channel_norms(t, "nuc", dim), torch.norm(t, "nuc", dim=others))
@@ -200,38 +200,38 @@ def test_nuc_of_a_channel_with_nan_is_nan():
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 4), (3, 4, 5, 6)])
-def test_nuc_elsewhere_is_an_error_that_says_what_to_use(shape):
+def test_nuc_of_other_dimensions_raises_an_error_with_a_suggestion(shape):
     with pytest.raises(ValueError, match="'fro'"):
         channel_norms(torch.ones(shape), "nuc", 0)
 
 
 @pytest.mark.parametrize("n", ["max", None, math.nan, True])
-def test_what_is_no_norm_is_refused(n):
+def test_invalid_orders_are_rejected(n):
     with pytest.raises(ValueError, match="not a norm"):
         channel_norms(torch.ones(2, 2), n, 0)
 
 
-def test_each_entry_of_a_vector_is_a_channel():
+def test_each_element_of_a_vector_is_a_channel():
     assert channel_norms(torch.tensor([-3.0, 0.0, 2.0]), 2, 0).tolist() == [3.0, 0.0, 2.0]
 
 
-def test_channels_without_entries_have_norm_zero():
+def test_channels_without_elements_have_norm_zero():
     assert channel_norms(torch.ones(3, 0), 2, 0).tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize("n", [2, "nuc"])
-def test_progress_is_told_and_cancelling_works(n):
-    t, told, cancel = torch.ones(4, 5, 6), [], threading.Event()
-    channel_norms(t, n, 0, monitor=Monitor(lambda done, total: told.append((done, total))))
-    assert told[-1] == (t.nbytes, t.nbytes)
+def test_progress_is_reported_and_cancelling_works(n):
+    t, reported, cancel = torch.ones(4, 5, 6), [], threading.Event()
+    channel_norms(t, n, 0, monitor=Monitor(lambda done, total: reported.append((done, total))))
+    assert reported[-1] == (t.nbytes, t.nbytes)
     cancel.set()
     with pytest.raises(Cancelled):
         channel_norms(t, n, 0, monitor=Monitor(cancel=cancel))
 
 
-def test_a_nuclear_norm_that_needs_a_copy_is_refused_if_that_does_not_fit(free_memory):
-    scores, every = TensorScores.of(torch.ones(2, 3, 4)), np.ones(24, np.bool_)
+def test_a_nuclear_norm_whose_copy_exceeds_the_memory_is_rejected(free_memory):
+    scores, mask = TensorScores.of(torch.ones(2, 3, 4)), np.ones(24, np.bool_)
     free_memory(95)
-    assert score_norms(scores, None, "nuc", 0).shape == (2,)  # where they lie
+    assert score_norms(scores, None, "nuc", 0).shape == (2,)  # without a copy
     with pytest.raises(ValueError, match=r"takes 96 bytes of memory at once, and 95 bytes are"):
-        score_norms(scores, lambda start, stop: every[start:stop], "nuc", 0)
+        score_norms(scores, lambda start, stop: mask[start:stop], "nuc", 0)

@@ -1,4 +1,4 @@
-"""The package stands in for `torch.nn.utils.prune`: names, signatures, types, laziness."""
+"""The package replaces `torch.nn.utils.prune`: names, signatures, types, lazy import."""
 
 import inspect
 import subprocess
@@ -25,31 +25,31 @@ def parameters(function):
     return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
 
 
-def test_every_name_of_the_reference_is_there():
+def test_every_name_of_the_reference_exists():
     assert len(NAMES) > 20
     assert set(NAMES) <= set(prune_gui.pruning.__all__)
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - set(CLASSES)))
-def test_functions_take_the_arguments_of_the_reference(name):
+def test_functions_have_the_signatures_of_the_reference(name):
     assert parameters(getattr(prune_gui.pruning, name)) == parameters(getattr(reference, name))
 
 
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("method", METHODS)
-def test_methods_take_the_arguments_of_the_reference(name, method):
+def test_methods_have_the_signatures_of_the_reference(name, method):
     ours, theirs = getattr(prune_gui.pruning, name), getattr(reference, name)
     assert parameters(getattr(ours, method)) == parameters(getattr(theirs, method))
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_torch_takes_our_classes_for_its_own_though_the_code_is_ours(name):
+def test_our_classes_are_virtual_subclasses_of_those_of_torch(name):
     ours, theirs = getattr(prune_gui.pruning, name), getattr(reference, name)
     assert issubclass(ours, theirs)
     assert theirs not in ours.__mro__
 
 
-def test_importing_the_package_does_not_import_torch_until_a_name_is_used():
+def test_importing_the_package_imports_torch_only_on_first_use():
     code = (
         "import sys, prune_gui.pruning as p; assert 'torch' not in sys.modules; "
         "import prune_gui.pruning.amount; assert 'torch' not in sys.modules; "
@@ -58,7 +58,7 @@ def test_importing_the_package_does_not_import_torch_until_a_name_is_used():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_method_can_be_patched_by_its_name():
+def test_a_method_can_be_monkeypatched_by_name():
     layer = nn.Linear(5, 2)
     mask = torch.ones_like(layer.weight)
     mask[1, 3] = 0

@@ -1,9 +1,9 @@
-"""Stacks of calls made at random, through `torch.nn.utils.prune` and through ours.
+"""Random sequences of calls of `torch.nn.utils.prune` and of our functions, compared.
 
-After every call the two networks must agree in masks, weights, keys, hooks and the state of the
-random generator; if torch raises, so must we, and then nothing of ours may have changed. Absolute
-values differ, but where two units tie at the cut torch leaves open which goes: such a call is
-passed over.
+After every call the two networks must have the same masks, weights, keys, hooks and state of the
+random generator. If torch raises an error, ours must too, and must leave our network unchanged.
+Absolute values are distinct; a call is skipped if units tie at the cut, since the choice of torch
+is then undefined.
 """
 
 import copy
@@ -23,7 +23,7 @@ from prune_gui import pruning
 WIDE = (torch.float32, torch.float64)
 DTYPES = (*WIDE, torch.float16, torch.bfloat16)
 ROUNDING = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
-"""How close two norms of torch's may be, relatively, and still be in doubt."""
+"""Relative difference up to which the order of two norms in torch is undefined."""
 
 seeds = st.integers(0, 2**31)
 Target = tuple[str, str]
@@ -31,7 +31,7 @@ Target = tuple[str, str]
 
 
 def distinct(size: int, seed: int) -> Tensor:
-    """Make numbers whose absolute values differ, also when rounded to bfloat16."""
+    """Return numbers whose absolute values differ even if rounded to bfloat16."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(size, generator=generator).double()
     signs = torch.randint(0, 2, (size,), generator=generator) * 2 - 1
@@ -40,7 +40,7 @@ def distinct(size: int, seed: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer to make: of torch's, or a bare module with a parameter of any shape."""
+    """Description of a layer of torch, or of a bare module with a parameter of any shape."""
 
     kind: str
     sizes: tuple[int, ...]
@@ -56,7 +56,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Network:
-    """A network to make: some layers, and a network of more layers beside them."""
+    """Description of a network: some layers, and a nested network of more layers."""
 
     outer: tuple[Layer, ...]
     inner: tuple[Layer, ...]
@@ -75,7 +75,7 @@ class Network:
 
 
 def retrain(net: nn.Module, seed: int) -> None:
-    """Give all parameters new values, and do what a forward pass does first."""
+    """Set all parameters to new values, and run the forward pre-hooks."""
     parameters = list(net.parameters())
     sizes = [parameter.numel() for parameter in parameters]
     with torch.no_grad():
@@ -90,7 +90,7 @@ def retrain(net: nn.Module, seed: int) -> None:
 
 @dataclass(frozen=True)
 class Retrain:
-    """Not a call, but what happens to weights between two of them."""
+    """A change of the weights between two calls."""
 
     seed: int
 
@@ -103,7 +103,7 @@ class Retrain:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of one of the functions for a single parameter."""
+    """A call of a function for one parameter."""
 
     function: str
     target: Target
@@ -118,7 +118,7 @@ class Call:
         getattr(package, self.function)(module, name, *self.arguments, **given)
 
     def is_in_doubt(self, net: nn.Module) -> bool:
-        """Tell whether torch leaves open what happens, or does what we do not want to do."""
+        """Return whether the result of torch is undefined, or deliberately different from ours."""
         module, name = find(net, self.target)
         weights, mask = getattr(module, name).detach(), mask_of(module, name)
         scores = weights if self.scores is None else self._scores(net)
@@ -135,7 +135,7 @@ class Call:
     def _are_channels_in_doubt(self, scores: Tensor, mask: Tensor, stacked: bool) -> bool:
         amount, dim = self.arguments[0], self.arguments[-1]
         if scores.dim() == 1 and stacked and dim in (0, -1):
-            return True  # torch takes the vector for one channel
+            return True  # torch treats the vector as one channel
         if scores.dim() < 2 or not -scores.dim() <= dim < scores.dim():
             return False
         others = [d for d in range(scores.dim()) if d != dim % scores.dim()]
@@ -144,7 +144,7 @@ class Call:
             torch.manual_seed(self.seed)
             return is_tied(torch.rand(int(there.sum())), amount)
         if not scores[mask == 0].isfinite().all():
-            return True  # of these torch makes NaN, and lets it vote
+            return True  # torch makes NaN of these, and includes it in norms
         n, shown = self.arguments[1], scores.movedim(dim, 0)[there]
         if n == "nuc" and (scores.dim() != 3 or scores.dtype not in WIDE):
             return True
@@ -153,7 +153,7 @@ class Call:
         return is_tied(reference._compute_norm(shown, n, 0), amount, ROUNDING[scores.dtype])
 
     def _scores(self, net: nn.Module) -> Tensor:
-        """Make scores, 0 where already pruned: torch does not see to that."""
+        """Return scores that are 0 where already pruned, which torch does not ensure."""
         module, name = find(net, self.target)
         mask = mask_of(module, name)
         return distinct(mask.numel(), self.scores).view(mask.shape).to(mask.dtype) * mask
@@ -200,7 +200,7 @@ class GlobalCall:
 
 
 def is_tied(ranks: Tensor, amount: float, rounding: float = 0.0) -> bool:
-    """Tell whether the last unit that goes, of those that rank lowest, equals the next one."""
+    """Return whether the highest-ranked pruned unit ties with the next one."""
     if not isinstance(amount, int | float):
         return False
     k = reference._compute_nparams_toprune(amount, len(ranks))
@@ -240,12 +240,12 @@ networks = st.builds(
 )
 orders = st.sampled_from([0, 1, 2, 3, 0.5, -1, math.inf, -math.inf, "fro", "nuc"])
 shares = st.floats(0, 1) | st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
-rarely = st.integers(0, 29).map(lambda i: i == 17)  # extremes are drawn more often than that
+rarely = st.integers(0, 29).map(lambda i: i == 17)  # hypothesis draws the bounds more often
 wrong_amounts = st.sampled_from([-1, 1.5, -0.1, "half", None])
 
 
 def amounts(units: int) -> st.SearchStrategy[object]:
-    """Shares and whole numbers, seldom more than there are or none at all."""
+    """Return shares and whole numbers, rarely 0 or more than `units`."""
     right = shares | st.integers(0, units // 2)
     return rarely.flatmap(lambda rare: wrong_amounts | st.just(units + 1) if rare else right)
 
@@ -307,7 +307,7 @@ def stacks(draw) -> tuple[Network, list[Step]]:
 
 
 def outcome(step: Step, package: ModuleType, net: nn.Module) -> type | None:
-    """Take a step; return the type of its error, or None."""
+    """Run a step; return the type of its error, or None."""
     try:
         step.apply(package, net)
     except (TypeError, ValueError, IndexError, AssertionError, AttributeError) as error:
@@ -316,7 +316,7 @@ def outcome(step: Step, package: ModuleType, net: nn.Module) -> type | None:
 
 
 def hooks(net: nn.Module) -> dict[str, list[list[str]]]:
-    """Return, for each module, the names of the methods that each of its hooks consists of."""
+    """Return the names of the methods in each hook, by module."""
     return {
         path: [
             [type(method).__name__ for method in hook]
@@ -328,15 +328,15 @@ def hooks(net: nn.Module) -> dict[str, list[list[str]]]:
     }
 
 
-def looks(net: nn.Module) -> tuple[object, ...]:
-    """Return what can be told of a network without its numbers."""
+def structure(net: nn.Module) -> tuple[object, ...]:
+    """Return the structure of a network without its values."""
     state = {key: (tensor.dtype, tensor.shape) for key, tensor in net.state_dict().items()}
     names = [name for name, _ in net.named_parameters()]
     return list(state), state, names, hooks(net), pruning.is_pruned(net), reference.is_pruned(net)
 
 
 def assert_same(ours: nn.Module, theirs: nn.Module) -> None:
-    """Check all numbers and their signs; where pruned, torch's product may be -0 or NaN."""
+    """Compare all values and signs; where pruned, the product of torch may be -0 or NaN."""
     pairs = [(ours.state_dict()[key], expected) for key, expected in theirs.state_dict().items()]
     for path, mask in theirs.named_buffers():
         module, name = path.removesuffix("_mask").rpartition(".")[::2]
@@ -349,13 +349,13 @@ def assert_same(ours: nn.Module, theirs: nn.Module) -> None:
 
 
 def check(network: Network, steps: list[Step]) -> None:
-    """Take the steps in both networks, until an error leaves torch's in another state."""
+    """Run the steps on both networks, until an error leaves that of torch in another state."""
     ours, theirs = network.make(), network.make()
     parameters = {id(parameter) for parameter in ours.parameters()}
     for step in steps:
         if step.is_in_doubt(theirs):
             continue
-        before = looks(ours), copy.deepcopy(ours.state_dict())
+        before = structure(ours), copy.deepcopy(ours.state_dict())
         removes = isinstance(step, Call) and step.function == "remove"
         mask = mask_of(*find(theirs, step.target)) if removes else None
         error = outcome(step, pruning, ours)
@@ -363,12 +363,12 @@ def check(network: Network, steps: list[Step]) -> None:
         assert outcome(step, reference, theirs) == error
         assert {id(parameter) for parameter in ours.parameters()} == parameters
         if error is not None:
-            assert looks(ours) == before[0]
+            assert structure(ours) == before[0]
             torch.testing.assert_close(ours.state_dict(), before[1], rtol=0, atol=0, equal_nan=True)
-            if looks(theirs) != looks(ours):
+            if structure(theirs) != structure(ours):
                 return
         else:
-            assert looks(ours) == looks(theirs)
+            assert structure(ours) == structure(theirs)
             assert torch.equal(drawn, torch.get_rng_state())
             if mask is not None:
                 module, name = find(theirs, step.target)
@@ -377,10 +377,10 @@ def check(network: Network, steps: list[Step]) -> None:
     assert_same(copy.deepcopy(ours), theirs)
 
 
-@pytest.mark.timeout(600)  # to make a failing stack small takes up to five minutes
+@pytest.mark.timeout(600)  # shrinking a failing sequence takes up to five minutes
 @settings(max_examples=200)
 @given(stacks())
-def test_a_stack_of_calls_does_what_it_does_in_torch(stack):
+def test_a_sequence_of_calls_has_the_same_result_as_in_torch(stack):
     check(*stack)
 
 
@@ -388,5 +388,5 @@ def test_a_stack_of_calls_does_what_it_does_in_torch(stack):
 @pytest.mark.timeout(1800)
 @settings(max_examples=3000, suppress_health_check=[HealthCheck.too_slow])
 @given(stacks())
-def test_thousands_of_stacks_do_what_they_do_in_torch(stack):
+def test_thousands_of_sequences_have_the_same_result_as_in_torch(stack):
     check(*stack)

@@ -1,7 +1,7 @@
-"""What torch does, and what we do instead, deliberately.
+"""Deliberate differences from torch.
 
-Each test runs the same calls through `torch.nn.utils.prune` and through `prune_gui.pruning`. More
-of the kind are beside the other tests of a class or function, in the files named for those.
+Each test runs the same calls with `torch.nn.utils.prune` and with `prune_gui.pruning`. More such
+tests are in the files of the respective classes and functions.
 """
 
 import copy
@@ -36,15 +36,15 @@ def pruned_rows(layer):
 
 
 def run_hooks(layer):
-    """Do what a forward pass does first."""
+    """Run the forward pre-hooks."""
     for hook in layer._forward_pre_hooks.values():
         hook(layer, ())
 
 
-# Which of equal scores goes
+# Ties
 
 
-def test_of_equal_entries_the_lowest_flat_index_goes_first():
+def test_of_equal_elements_the_lowest_flat_index_is_pruned_first():
     ours, theirs = (layer_of(torch.tensor([[-1.0, 1.0] * 500])) for _ in BOTH)
     for package, layer in zip(BOTH, (ours, theirs), strict=True):
         package.l1_unstructured(layer, "weight", 500)
@@ -54,7 +54,7 @@ def test_of_equal_entries_the_lowest_flat_index_goes_first():
     assert kept(ours) == [[0] * 600 + [1] * 400]
 
 
-def test_of_equal_channels_the_lowest_index_goes_first():
+def test_of_equal_channels_the_lowest_index_is_pruned_first():
     ours, theirs = (layer_of(torch.ones(8, 2)) for _ in BOTH)
     for package, layer in zip(BOTH, (ours, theirs), strict=True):
         package.ln_structured(layer, "weight", 3, n=2, dim=0)
@@ -63,7 +63,7 @@ def test_of_equal_channels_the_lowest_index_goes_first():
     assert pruned_rows(theirs) != [0, 1, 2]
 
 
-def test_of_equal_entries_those_of_the_earlier_parameter_go_first():
+def test_of_equal_elements_those_of_the_earlier_parameter_are_pruned_first():
     def pruned_of_each(package):
         layers = [layer_of(torch.ones(1, 500)) for _ in range(2)]
         pairs = [(layer, "weight") for layer in layers]
@@ -74,7 +74,7 @@ def test_of_equal_entries_those_of_the_earlier_parameter_go_first():
     assert pruned_of_each(reference) != [500, 0]
 
 
-# Calls that fail
+# Failing calls
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_of_equal_entries_those_of_the_earlier_parameter_go_first():
         ),
     ],
 )
-def test_a_second_call_that_fails_leaves_the_module_as_the_first_one_left_it(call, error):
+def test_a_failing_second_call_leaves_the_module_unchanged(call, error):
     ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
     for package, layer in zip(BOTH, (ours, theirs), strict=True):
         package.l1_unstructured(layer, "weight", 2)
@@ -104,7 +104,7 @@ def test_a_second_call_that_fails_leaves_the_module_as_the_first_one_left_it(cal
 
 @pytest.mark.parametrize(("amount", "error"), [(math.nan, ValueError), (True, TypeError)])
 @pytest.mark.parametrize("method", ["L1Unstructured", "RandomUnstructured", "RandomStructured"])
-def test_an_amount_of_nan_or_true_is_refused_at_once(method, amount, error):
+def test_amounts_nan_and_true_are_refused(method, amount, error):
     with pytest.raises(error, match="amount="):
         getattr(pruning, method)(amount)
     accepted = getattr(reference, method)(amount)
@@ -112,10 +112,10 @@ def test_an_amount_of_nan_or_true_is_refused_at_once(method, amount, error):
         accepted.compute_mask(torch.ones(3, 2), torch.ones(3, 2))
 
 
-# What a pruned entry is
+# Values of pruned elements
 
 
-def test_removing_what_torch_pruned_leaves_plus_zero_where_torch_leaves_minus_zero_and_nan():
+def test_remove_sets_plus_zero_where_torch_leaves_minus_zero_and_nan():
     ours, theirs = (layer_of(torch.tensor([[-1.0, math.nan, -3.0]])) for _ in BOTH)
     for package, layer in zip(BOTH, (ours, theirs), strict=True):
         reference.custom_from_mask(layer, "weight", torch.tensor([[0, 0, 1]]))
@@ -126,7 +126,7 @@ def test_removing_what_torch_pruned_leaves_plus_zero_where_torch_leaves_minus_ze
     assert theirs.weight[0, 1].isnan()
 
 
-def test_a_global_step_ranks_the_parameter_and_not_the_attribute_of_the_last_pass():
+def test_a_global_step_ranks_the_parameter_and_not_the_stale_attribute():
     for package, expected in ((pruning, [1, 0, 1, 0]), (reference, [0, 0, 1, 1])):
         layer = layer_of(torch.tensor([[2.0, 1.0, 3.0, 4.0]]))
         package.l1_unstructured(layer, "weight", 1)
@@ -136,7 +136,7 @@ def test_a_global_step_ranks_the_parameter_and_not_the_attribute_of_the_last_pas
         assert kept(layer) == [expected]
 
 
-def test_a_method_whose_mask_is_not_binary_is_refused():
+def test_a_non_binary_mask_is_refused():
     class Halving(reference.BasePruningMethod):
         PRUNING_TYPE = "unstructured"
 
@@ -156,7 +156,7 @@ def test_a_method_whose_mask_is_not_binary_is_refused():
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_the_mask_has_the_dtype_of_the_parameter_whatever_the_scores_have(stacked):
+def test_the_mask_has_the_dtype_of_the_parameter_not_of_the_scores(stacked):
     for package, expected in ((pruning, torch.float32), (reference, torch.float64)):
         layer = nn.Linear(4, 3)
         if stacked:
@@ -166,7 +166,7 @@ def test_the_mask_has_the_dtype_of_the_parameter_whatever_the_scores_have(stacke
         assert layer.weight_mask.dtype == expected
 
 
-def test_a_vector_has_no_channels_on_top_of_an_earlier_step_either():
+def test_a_pruned_vector_has_no_channels():
     ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
     for package, layer in zip(BOTH, (ours, theirs), strict=True):
         with pytest.raises(ValueError, match="dim"):
@@ -179,7 +179,7 @@ def test_a_vector_has_no_channels_on_top_of_an_earlier_step_either():
     assert theirs.bias_mask.tolist() == [0, 0, 0]
 
 
-# Narrow types
+# Narrow dtypes
 
 
 def test_float16_norms_do_not_overflow():
@@ -195,7 +195,7 @@ def test_float16_norms_do_not_overflow():
     assert pruned_rows(theirs) != [1]
 
 
-def test_bfloat16_norms_do_not_collapse_to_a_few_values():
+def test_bfloat16_norms_do_not_coincide():
     weights = torch.randn(1000, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
     exact = weights.double().norm(dim=1)
     ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
@@ -231,8 +231,8 @@ def test_float8_parameters_can_be_pruned(call, dtype):
         call(reference, theirs)
 
 
-def test_half_precision_is_drawn_for_without_favouring_places():
-    def mean_place(package, seed):
+def test_random_pruning_of_half_precision_is_uniform_over_indices():
+    def mean_index(package, seed):
         layer = layer_of(torch.ones(1, 100_000, dtype=torch.bfloat16))
         torch.manual_seed(seed)
         package.random_unstructured(layer, "weight", 100)
@@ -240,13 +240,13 @@ def test_half_precision_is_drawn_for_without_favouring_places():
         assert len(pruned) == 100
         return pruned.double().mean().item()
 
-    # The mean of 100 places has a standard deviation of 2,900.
+    # The mean of 100 indices has a standard deviation of 2,900.
     for seed in range(5):
-        assert 35_000 < mean_place(pruning, seed) < 65_000
-        assert mean_place(reference, seed) < 25_000
+        assert 35_000 < mean_index(pruning, seed) < 65_000
+        assert mean_index(reference, seed) < 25_000
 
 
-def test_half_precision_is_drawn_for_as_float32_is():
+def test_random_pruning_of_half_precision_equals_that_of_float32():
     expected = layer_of(torch.ones(1, 5000))
     torch.manual_seed(0)
     pruning.random_unstructured(expected, "weight", 500)
@@ -260,7 +260,7 @@ def test_half_precision_is_drawn_for_as_float32_is():
 # The same parameter under several names
 
 
-def test_a_parameter_named_twice_counts_once():
+def test_a_parameter_listed_twice_counts_once():
     for package, expected in ((pruning, [0, 0, 1, 1]), (reference, [0, 1, 1, 1])):
         layer = layer_of(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
         pairs = [(layer, "weight")] * 2
@@ -286,7 +286,7 @@ def test_a_tied_parameter_counts_once():
         assert kept(other) == [[1]]
 
 
-def test_a_tied_parameter_has_one_mask_and_stays_what_it_is_at_remove():
+def test_a_tied_parameter_has_one_mask_and_stays_tied_after_remove():
     for package in BOTH:
         encoder, decoder = tied_layers(torch.ones(1, 50))
         pairs = [(encoder, "weight"), (decoder, "weight")]
@@ -319,7 +319,7 @@ def test_tied_tensors_of_a_file_are_one_parameter(tmp_path):
     assert decoder.weight.tolist() == [[0, 2, 3, 4]]
 
 
-# Weights in another order in memory
+# Memory formats
 
 
 @pytest.mark.parametrize("layout", ["transposed", "channels_last"])
@@ -355,7 +355,7 @@ def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
 # Norms by name
 
 
-def test_fro_is_the_2_norm_in_four_dimensions():
+def test_fro_equals_the_2_norm_in_four_dimensions():
     weights = torch.randn(6, 4, 3, 3)
     ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
     pruning.ln_structured(ours, "weight", 2, n="fro", dim=0)
@@ -366,7 +366,7 @@ def test_fro_is_the_2_norm_in_four_dimensions():
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2, 2)])
-def test_nuc_is_torchs_in_three_dimensions_and_a_clear_error_elsewhere(shape):
+def test_nuc_agrees_with_torch_in_three_dimensions_and_is_else_an_error(shape):
     ours, theirs = layer_of(torch.randn(6, 4, 3)), layer_of(torch.ones(1))
     theirs.weight = nn.Parameter(ours.weight.detach().clone())
     for package, layer in zip(BOTH, (ours, theirs), strict=True):
@@ -390,13 +390,13 @@ def prune_file(source, out, form="finalized", **recipe):
 
 @pytest.fixture
 def dense(tmp_path):
-    """The file of a layer of eight weights."""
+    """Return the file of a layer of eight weights."""
     save_file({"weight": torch.arange(1.0, 9.0)}, tmp_path / "dense.safetensors")
     return tmp_path / "dense.safetensors"
 
 
 def half_pruned_twice_by_torch(file):
-    """Prune half with torch, make it final and save it, in each of two runs."""
+    """Prune half with torch, remove the reparametrization and save, twice."""
     for _ in range(2):
         layer = layer_of(load_file(file)["weight"])
         reference.remove(reference.l1_unstructured(layer, "weight", 0.5), "weight")
@@ -404,21 +404,21 @@ def half_pruned_twice_by_torch(file):
     return load_file(file)["weight"]
 
 
-def test_zeros_of_a_finalized_file_count_as_pruned_if_the_recipe_starts_from_them(dense, tmp_path):
+def test_zeros_of_a_finalized_file_count_as_pruned_with_start_zeros(dense, tmp_path):
     once = prune_file(dense, tmp_path / "once.safetensors")
     twice = prune_file(once, tmp_path / "twice.safetensors", start="zeros")
     assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
     assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
 
 
-def test_a_reparametrized_file_remembers_what_was_pruned(dense, tmp_path):
+def test_a_reparametrized_file_keeps_its_mask(dense, tmp_path):
     once = prune_file(dense, tmp_path / "once.safetensors", form="reparametrized")
     twice = prune_file(once, tmp_path / "twice.safetensors")
     assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
     assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
 
 
-def test_a_finalized_file_carries_the_recipe_that_made_it(dense, tmp_path):
+def test_a_finalized_file_contains_its_recipe(dense, tmp_path):
     once = prune_file(dense, tmp_path / "once.safetensors")
     with safe_open(once, "pt") as ours, open_checkpoint(dense) as checkpoint:
         recipe = Recipe.from_yaml(ours.metadata()["prune_gui.recipe"])

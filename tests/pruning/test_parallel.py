@@ -8,8 +8,8 @@ from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import run
 
-PATIENCE = 30
-"""Seconds to wait for a thread that may never come."""
+TIMEOUT_S = 30
+"""Timeout for a thread that may never arrive."""
 
 
 @pytest.fixture
@@ -24,33 +24,33 @@ def test_results_come_in_the_order_of_the_tasks(two_threads):
     assert list(run(lambda task: -task, range(100))) == [-task for task in range(100)]
 
 
-def test_an_exception_ends_it_and_later_work_goes_on_as_ever(two_threads):
+def test_an_exception_ends_the_run_and_later_runs_work(two_threads):
     with pytest.raises(ZeroDivisionError):
         list(run(lambda task: 1 // task, [1, 0, 1]))
     assert list(run(abs, [-1, -2])) == [1, 2]
 
 
-def test_work_that_all_threads_wait_for_is_shared_by_as_many(two_threads):
-    together = Barrier(2)
+def test_a_nested_run_that_all_threads_wait_for_has_threads_of_its_own(two_threads):
+    barrier = Barrier(2)
 
     def meet(_: int) -> int:
-        together.wait(PATIENCE)
+        barrier.wait(TIMEOUT_S)
         return get_ident()
 
-    found = Lazy(lambda: set(run(meet, range(2))))
-    outcomes = list(run(lambda _: found(), range(4)))
+    thread_ids = Lazy(lambda: set(run(meet, range(2))))
+    outcomes = list(run(lambda _: thread_ids(), range(4)))
     assert len(outcomes[0]) == 2
 
 
-def test_threads_ask_the_monitor_in_charge_of_whoever_gives_them_work(two_threads):
-    together, cancel = Barrier(2), Event()
+def test_threads_check_the_monitor_of_the_calling_thread(two_threads):
+    barrier, cancel = Barrier(2), Event()
     cancel.set()
 
-    def ask(_: int) -> bool:
-        together.wait(PATIENCE)
+    def check(_: int) -> bool:
+        barrier.wait(TIMEOUT_S)
         with pytest.raises(Cancelled):
             check_cancelled()
         return True
 
     with Monitor(cancel=cancel).in_charge():
-        assert list(run(ask, range(2))) == [True, True]
+        assert list(run(check, range(2))) == [True, True]

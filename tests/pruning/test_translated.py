@@ -1,4 +1,4 @@
-"""What methods and plug-ins say to a person, in another language: all of it, and whole."""
+"""Texts of methods and plug-ins are completely translated."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 
 
 def target(tensor: torch.Tensor, other: torch.Tensor | None = None, gone: int = 0) -> Target:
-    there = np.arange(tensor.numel()) >= gone
+    remaining = np.arange(tensor.numel()) >= gone
     return Target(
         name="w",
         shape=tuple(tensor.shape),
-        remaining=int(there.sum()),
+        remaining=int(remaining.sum()),
         weights=TensorScores.of(tensor),
         other=lambda path, what: TensorScores.of(other),
-        remaining_mask=(lambda start, stop: there[start:stop]) if gone else None,
+        remaining_mask=(lambda start, stop: remaining[start:stop]) if gone else None,
     )
 
 
@@ -37,7 +37,7 @@ def decide(method: str, *targets: Target, **parameters: object) -> list[Decision
     return METHODS[method].model_validate(parameters).decide(targets, Monitor())
 
 
-def test_all_that_a_form_shows_of_a_method_can_be_translated():
+def test_all_texts_of_methods_are_translatable():
     known = {message.id for message in translate.found()}
     for method in METHODS.values():
         shown = [field.description for field in method.model_fields.values()]
@@ -69,14 +69,14 @@ def test_all_that_a_form_shows_of_a_method_can_be_translated():
         ("custom_from_mask", (2,), {"mask": "masks.pt"}),
     ],
 )
-def test_what_a_method_cannot_do_is_told_in_the_language(method, shape, parameters):
+def test_errors_of_methods_are_translated(method, shape, parameters):
     given = target(torch.ones(shape), torch.full(shape, 0.5))
     with pytest.raises(RecipeError) as caught:
         decide(method, given, **parameters)
     assert untranslated(str(caught.value), "w", "masks.pt") == []
 
 
-def test_a_norm_that_takes_too_much_memory_is_told_in_the_language(free_memory):
+def test_the_memory_error_of_a_norm_is_translated(free_memory):
     free_memory(1)
     with pytest.raises(RecipeError) as caught:
         decide("ln_structured", target(torch.ones(3, 2, 2), gone=1), n="nuc", dim=0, amount=1)[
@@ -96,7 +96,7 @@ def test_a_norm_that_takes_too_much_memory_is_told_in_the_language(free_memory):
         ("block", {"amount": 1, "height": 1, "width": 1}, "odd"),
     ],
 )
-def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(method, parameters, note):
+def test_notes_of_decisions_are_translated(method, parameters, note):
     weights = torch.tensor([[1.0, 2.0], [math.nan, 4.0]])
     [decision] = decide(method, target(weights), **parameters)
     decision.predicate.prunes(0, 4)
@@ -116,7 +116,7 @@ def test_what_a_person_should_know_of_a_decision_is_told_in_the_language(method,
         ("block", {"height": 3, "width": 3, "tail": "keep", "amount": 0.0}),
     ],
 )
-def test_where_an_entry_stood_is_told_in_the_language(method, parameters):
+def test_element_ranks_are_translated(method, parameters):
     [decision] = decide(method, target(torch.rand(2, 4)), **parameters)
     unit = decision.predicate.element_rank(7).unit
     assert unit.startswith("⟦")
@@ -154,14 +154,14 @@ class Odd(prune.BasePruningMethod):
         (plugin("default_mask * (torch.arange(t.numel()) % id(self)).view(t.shape)"), ()),
     ],
 )
-def test_what_is_wrong_with_a_plug_in_is_told_in_the_language(plugin_file, source, names):
+def test_errors_of_loading_a_plug_in_are_translated(plugin_file, source, names):
     path = plugin_file(source)
     with pytest.raises(PluginError) as caught:
         load_methods(path)
     assert untranslated(str(caught.value), str(path), "Odd", *names) == []
 
 
-def test_what_goes_wrong_in_a_step_of_a_plug_in_is_told_in_the_language(plugin_file, free_memory):
+def test_errors_of_a_plug_in_step_are_translated(plugin_file, free_memory):
     path = plugin_file(plugin("default_mask if t.numel() < 9999 else None"))
     [method] = load_methods(path)
     with pytest.raises(RecipeError) as caught:
@@ -174,14 +174,14 @@ def test_what_goes_wrong_in_a_step_of_a_plug_in_is_told_in_the_language(plugin_f
         assert untranslated(str(caught.value), str(path), "w", "Odd") == []
 
 
-def test_what_a_plug_in_does_not_describe_is_told_in_the_language(plugin_file):
+def test_default_descriptions_of_a_plug_in_are_translated(plugin_file):
     [method] = load_methods(plugin_file(plugin("default_mask", ", x: int = 1")))
     assert untranslated(summary_of(method), "Odd") == []
     assert untranslated(method.model_fields["x"].description, "Odd") == []
 
 
 @pytest.mark.parametrize("name", ["{0}", "{w}", "{", "}", "{w!r:>9}", "%(w)s"])
-def test_a_name_is_shown_as_it_is_whatever_signs_are_in_it(name):
+def test_names_with_special_characters_are_shown_unchanged(name):
     odd = replace(target(torch.ones(3)), name=name)
     with pytest.raises(RecipeError) as caught:
         decide("l1_unstructured", odd, amount=4)
@@ -189,6 +189,6 @@ def test_a_name_is_shown_as_it_is_whatever_signs_are_in_it(name):
     assert str(caught.value) == told.format(name, 4, 3)
 
 
-def test_the_module_api_speaks_the_english_of_torch():
+def test_errors_of_the_module_api_are_in_english():
     with pytest.raises(ValueError, match="Cannot prune 9 units: only 6 remain"):
         l1_unstructured(torch.nn.Linear(3, 2), "weight", amount=9)

@@ -1,4 +1,4 @@
-"""What is wrong with a value, in words."""
+"""Messages for validation errors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,27 @@ CONTEXTS = {
     "literal_error": {"expected": "'local', 'global' or 'row'"},
     "model_type": {"class_name": "Recipe"},
 }
-ODD = (None, True, -1, 3, 0.5, 7.25, -0.5, math.nan, math.inf, "", "odd", [], [1.5], {"a": 1}, b"x")
+VALUES = (
+    None,
+    True,
+    -1,
+    3,
+    0.5,
+    7.25,
+    -0.5,
+    math.nan,
+    math.inf,
+    "",
+    "odd",
+    [],
+    [1.5],
+    {"a": 1},
+    b"x",
+)
 
 
 @pytest.mark.parametrize("kind", MESSAGES)
-def test_no_word_of_a_library_is_needed_to_understand_what_is_expected(kind):
+def test_messages_contain_no_terms_of_pydantic(kind):
     problem = PydanticKnownError(kind, CONTEXTS.get(kind))
     told = {"type": kind, "msg": problem.message(), "ctx": CONTEXTS.get(kind, {})}
     assert not {"Input", "valid", "tuple", "dictionary", "instance"} & set(
@@ -35,9 +51,9 @@ def test_no_word_of_a_library_is_needed_to_understand_what_is_expected(kind):
 
 
 def problems(method: str, field: str) -> list[str]:
-    """Return what is wrong with odd values of a field."""
+    """Return the messages for invalid values of a field."""
     found = []
-    for value in ODD:
+    for value in VALUES:
         try:
             METHODS[method].model_validate({field: value})
         except ValidationError as error:
@@ -52,7 +68,7 @@ def problems(method: str, field: str) -> list[str]:
     ("method", "field"),
     [(name, field) for name, method in METHODS.items() for field in (*method.model_fields, "odd")],
 )
-def test_whatever_is_wrong_with_a_field_is_translated(method, field):
+def test_validation_errors_of_fields_are_translated(method, field):
     words = ("fro", "nuc", "local", "global", "row", "refuse", "keep", "mask", "zeros")
     words += ("remaining", "total", "reach", "absolute", "std", "odd")
     told = problems(method, field)

@@ -44,13 +44,13 @@ def test_amounts_are_read_as_a_person_writes_them(text, amounts):
         ("1," * 5001, "more than 1,000 amounts"),
     ],
 )
-def test_what_is_no_amount_says_why(text, reason):
+def test_an_invalid_amount_gives_a_reason(text, reason):
     with pytest.raises(ValueError, match=reason):
         parse_amounts(text)
 
 
 @given(first=st.integers(0, 1000), steps=st.integers(0, 40), by=st.integers(1, 50))
-def test_a_range_of_shares_has_no_rounding_in_it(first, steps, by):
+def test_a_range_of_shares_has_no_rounding_errors(first, steps, by):
     last = first + steps * by
     scale = max(last, 1)
     text = f"{first / 10}% to {last / 10}% by {by / 10}%"
@@ -70,7 +70,7 @@ def test_a_step_with_another_amount_differs_in_nothing_else():
     assert with_amount(other, 0.5) == step
 
 
-def test_a_method_without_amounts_or_not_of_that_one_says_so():
+def test_a_method_that_rejects_an_amount_gives_an_error():
     step = Step(method=METHODS["threshold"](value=0.5), targets=("a",))
     with pytest.raises(RecipeError, match="Threshold takes no amount"):
         with_amount(step, 0.5)

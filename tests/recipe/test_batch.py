@@ -56,17 +56,17 @@ def test_without_a_folder_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_there_is_replaced_only_if_that_is_agreed(tmp_path):
+def test_existing_outputs_are_replaced_only_with_overwrite(tmp_path):
     path = made(tmp_path / "model.safetensors")
-    there = tmp_path / "model-pruned.safetensors"
-    there.write_text("precious")
+    present = tmp_path / "model-pruned.safetensors"
+    present.write_text("precious")
     [row] = batch(RECIPE, [path], tmp_path, "finalized", Monitor())
     assert "exists" in row.error
     assert (row.pruned, row.out) == (4, None)
-    assert there.read_text() == "precious"
+    assert present.read_text() == "precious"
     [row] = batch(RECIPE, [path], tmp_path, "finalized", Monitor(), overwrite=True)
     assert row.error == ""
-    assert "w" in load_file(there)
+    assert "w" in load_file(present)
 
 
 @given(
@@ -90,7 +90,7 @@ def test_no_two_outputs_are_the_same_and_none_is_an_input(inputs, folder):
         assert out.suffix == ("" if path.suffix == ".json" else path.suffix)
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders():
+def test_outputs_of_equal_file_names_contain_the_folder_name():
     paths = [Path("/runs/first/model.safetensors"), Path("/runs/second/model.safetensors")]
     assert [path.name for path in outputs(paths, Path("/out"))] == [
         "model-pruned.safetensors",
@@ -98,7 +98,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders():
     ]
 
 
-def test_shards_go_to_a_folder_called_like_theirs(tmp_path):
+def test_shards_are_written_to_a_folder_named_after_theirs(tmp_path):
     with open_checkpoint(made(tmp_path / "whole.safetensors")) as checkpoint:
         export(resolve(Recipe(), checkpoint), tmp_path / "net", shard_size=100)
     [index] = checkpoints_in(tmp_path / "net")
@@ -109,7 +109,7 @@ def test_shards_go_to_a_folder_called_like_theirs(tmp_path):
         assert int((pruned.read("w") == 0).sum()) == 4
 
 
-def test_a_folder_stands_for_all_its_checkpoints_or_for_those_a_level_below(tmp_path):
+def test_a_folder_yields_its_checkpoints_or_those_of_its_subfolders(tmp_path):
     several = [made(tmp_path / "runs" / f"{name}.safetensors") for name in ("model", "step1")]
     (tmp_path / "runs" / "notes.txt").touch()
     assert checkpoints_in(tmp_path / "runs") == several
@@ -121,7 +121,7 @@ def test_a_folder_stands_for_all_its_checkpoints_or_for_those_a_level_below(tmp_
         checkpoints_in(tmp_path / "nowhere")
 
 
-def test_a_batch_that_is_cancelled_writes_no_more(tmp_path):
+def test_a_cancelled_batch_writes_no_more_files(tmp_path):
     stop = threading.Event()
     stop.set()
     path = made(tmp_path / "model.safetensors")

@@ -1,4 +1,4 @@
-"""The stack as a line for a shell: run, it writes what export does."""
+"""The recipe as a shell command, which writes the same file as `export`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MASK = {"method": "custom_from_mask", "targets": ["a.weight"], "mask": "masks.sa
 
 
 def run(line: str, folder: Path) -> None:
-    """Run a line in a shell in which prune-gui is this program."""
+    """Run a command in a shell in which prune-gui is this program."""
     program = folder / "prune-gui"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m prune_gui "$@"\n')
     program.chmod(0o755)
@@ -29,7 +29,7 @@ def run(line: str, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a here document needs a POSIX shell")
 @pytest.mark.parametrize("saved", [True, False])
-def test_the_line_writes_the_same_file_wherever_it_is_run(tmp_path, saved):
+def test_the_command_writes_the_same_file_from_any_folder(tmp_path, saved):
     folder = tmp_path / "it's a folder"
     folder.mkdir()
     weights = {"a.weight": torch.randn(5, 4), "b.weight": torch.randn(3, 4)}
@@ -46,7 +46,7 @@ def test_the_line_writes_the_same_file_wherever_it_is_run(tmp_path, saved):
     assert all(found[name].equal(wanted[name]) for name in wanted)
 
 
-def test_a_state_dict_and_a_file_of_methods_are_named(tmp_path, plugin_file):
+def test_the_command_names_the_state_dict_and_the_plugin_file(tmp_path, plugin_file):
     from prune_gui import load_methods
 
     path = plugin_file(
@@ -79,7 +79,7 @@ HOSTILE = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_in_the_line_is_one_word_and_nothing_that_a_terminal_obeys(tmp_path, name):
+def test_a_name_in_the_command_is_one_word_without_control_characters(tmp_path, name):
     (tmp_path / name).mkdir()
     path = tmp_path / name / "m.safetensors"
     save_file({"w": torch.ones(3)}, path)
@@ -98,7 +98,7 @@ def test_a_name_in_the_line_is_one_word_and_nothing_that_a_terminal_obeys(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["x\nEND_OF_RECIPE\ntouch ran\n", "END_OF_RECIPE", "\x1b[31m"])
-def test_the_recipe_in_the_line_ends_where_the_line_does(tmp_path, text):
+def test_a_recipe_cannot_end_its_here_document(tmp_path, text):
     save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors")
     recipe = Recipe(steps=[{"method": "identity", "targets": [text]}])
     with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:

@@ -1,4 +1,4 @@
-"""What other programs find in an exported file."""
+"""The contents of an exported file as other programs read it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_finalized_keeps_keys_order_types_and_metadata_and_every_other_byte(mode
     st.sampled_from(FLOATS),
     st.floats(0, 1),
 )
-def test_pruned_entries_are_plus_zero_and_kept_ones_keep_their_bits(
+def test_pruned_elements_are_plus_zero_and_kept_elements_keep_their_bits(
     tmp_path_factory, values, dtype, amount
 ):
     folder = tmp_path_factory.mktemp("zeros")
@@ -77,8 +77,8 @@ def test_pruned_entries_are_plus_zero_and_kept_ones_keep_their_bits(
     after = load_file(folder / "out.safetensors")["w"]
     size = dtype.itemsize
     for index, kept in enumerate(masks["w"].tolist()):
-        place = slice(index * size, (index + 1) * size)
-        assert octets(after)[place] == (octets(tensor)[place] if kept else bytes(size))
+        position = slice(index * size, (index + 1) * size)
+        assert octets(after)[position] == (octets(tensor)[position] if kept else bytes(size))
 
 
 def test_reparametrized_loads_into_a_module_that_torch_prepared(model, tmp_path):
@@ -94,7 +94,7 @@ def test_reparametrized_loads_into_a_module_that_torch_prepared(model, tmp_path)
         assert torch.equal(network.state_dict()[key], tensor)
 
 
-def test_reparametrized_opens_again_as_pruned_and_goes_on_from_there(model, tmp_path):
+def test_a_reparametrized_file_opens_as_pruned_and_can_be_pruned_further(model, tmp_path):
     first, masks = written(model, tmp_path / "pair.safetensors", form="reparametrized")
     again, more = written(tmp_path / "pair.safetensors", tmp_path / "out.safetensors")
     assert (first.total[0], again.total[0]) == (50, 75)
@@ -105,7 +105,7 @@ def test_reparametrized_opens_again_as_pruned_and_goes_on_from_there(model, tmp_
         assert torch.equal(after[name] != 0, more[name])
 
 
-def test_masks_are_boolean_and_of_pruned_parameters_alone(model, tmp_path):
+def test_masks_are_boolean_and_only_of_pruned_parameters(model, tmp_path):
     _, masks = written(model, tmp_path / "masks.safetensors", form="masks")
     found = load_file(tmp_path / "masks.safetensors")
     assert found.keys() == masks.keys()
@@ -117,7 +117,7 @@ def test_masks_are_boolean_and_of_pruned_parameters_alone(model, tmp_path):
     assert all(torch.equal(same[name], masks[name]) for name in masks)
 
 
-def test_masks_of_a_torch_file_are_alone_in_theirs(tmp_path):
+def test_masks_of_a_torch_file_are_written_without_other_contents(tmp_path):
     state = {"a.weight": torch.arange(4.0), "b.bias": torch.ones(1)}
     torch.save({"epoch": 7, "state_dict": state}, tmp_path / "in.pt")
     written(tmp_path / "in.pt", tmp_path / "masks.pt", form="masks")
@@ -148,7 +148,7 @@ def test_a_torch_file_keeps_its_neighbours_its_ties_and_its_parameters(tmp_path)
     assert torch.equal(weight, torch.arange(6.0).view(2, 3))
 
 
-def test_an_existing_file_is_replaced_only_if_asked_and_never_half(model, tmp_path):
+def test_an_existing_file_is_replaced_only_with_overwrite_and_atomically(model, tmp_path):
     out = tmp_path / "out.safetensors"
     out.write_text("old")
     with pytest.raises(CheckpointError, match="exists already"):
@@ -166,9 +166,7 @@ def test_an_existing_file_is_replaced_only_if_asked_and_never_half(model, tmp_pa
 
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
-def test_progress_of_a_save_goes_from_nothing_to_all_and_never_back(
-    demo_checkpoint, tmp_path, form
-):
+def test_progress_of_a_save_rises_from_zero_to_the_total(demo_checkpoint, tmp_path, form):
     seen = []
     written(
         demo_checkpoint,
@@ -178,7 +176,7 @@ def test_progress_of_a_save_goes_from_nothing_to_all_and_never_back(
     )
     assert seen[0] < 1
     assert seen == sorted(seen)
-    assert seen[-1] == pytest.approx(1, abs=0.05)  # the header of the input is counted, too
+    assert seen[-1] == pytest.approx(1, abs=0.05)  # the header of the input also counts
 
 
 def test_the_input_itself_may_be_the_output(model):

@@ -87,7 +87,7 @@ def torch_shards(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
-def test_shards_hold_what_the_single_file_does_where_it_was_before(
+def test_each_tensor_stays_in_its_shard_with_the_values_of_a_single_file(
     demo, demo_checkpoint, tmp_path, form
 ):
     written(demo_checkpoint, tmp_path / "one.safetensors", form=form)
@@ -111,7 +111,7 @@ def test_the_index_of_a_finalized_checkpoint_is_the_old_one(demo, tmp_path):
     assert (tmp_path / "out" / INDEX).read_bytes() == (demo / INDEX).read_bytes()
 
 
-def test_every_shard_keeps_its_metadata_and_says_what_was_done(demo, tmp_path):
+def test_every_shard_keeps_its_metadata_and_records_the_recipe(demo, tmp_path):
     written(demo, tmp_path / "out")
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
@@ -127,7 +127,7 @@ def test_every_shard_keeps_its_metadata_and_says_what_was_done(demo, tmp_path):
         assert said.keys() >= {"prune_gui.version", "prune_gui.form"}
 
 
-def test_shards_go_into_one_file_and_one_file_into_shards(demo, demo_checkpoint, tmp_path):
+def test_shards_can_be_merged_into_one_file_and_split_again(demo, demo_checkpoint, tmp_path):
     written(demo, tmp_path / "one.safetensors")
     written(demo, tmp_path / "one.pt")
     written(demo_checkpoint, tmp_path / "split", shard_size=100_000)
@@ -159,7 +159,7 @@ def test_a_shard_ends_only_where_the_next_tensor_does_not_fit(tmp_path_factory, 
             assert size + shards[number][0].nbytes > shard_size
 
 
-def test_torch_shards_stay_what_they_are(torch_shards, tmp_path):
+def test_torch_shards_stay_torch_shards(torch_shards, tmp_path):
     out, index = tmp_path / "out", "pytorch_model.bin.index.json"
     written(torch_shards, out, {**HALF, "scope": "local"})
     first = torch.load(out / "pytorch_model-00001-of-00002.bin", weights_only=True)
@@ -194,7 +194,7 @@ def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(
         assert again.warnings == ()
 
 
-def test_a_pair_in_shards_goes_on_where_it_was_left(demo, tmp_path):
+def test_a_reparametrized_pair_in_shards_can_be_pruned_further(demo, tmp_path):
     written(demo, tmp_path / "pairs", form="reparametrized")
     written(tmp_path / "pairs", tmp_path / "out")
     assert json.loads((tmp_path / "out" / INDEX).read_text()) == json.loads(
@@ -206,7 +206,7 @@ def test_a_pair_in_shards_goes_on_where_it_was_left(demo, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out", "Llama-3.1-8B", "out/", "out.safetensors/", "there.pt"])
-def test_what_is_called_like_a_folder_becomes_one(demo, tmp_path, name):
+def test_an_output_path_that_means_a_folder_becomes_one(demo, tmp_path, name):
     (tmp_path / "there.pt").mkdir()
     written(demo, f"{tmp_path}/{name}")
     assert len(files(tmp_path / name)) == 4
@@ -220,7 +220,7 @@ def test_a_single_file_stays_one_unless_a_size_is_given(demo_checkpoint, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_something_in_it_is_kept_unless_told_otherwise(demo, tmp_path):
+def test_a_non_empty_folder_is_replaced_only_with_overwrite(demo, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "notes.txt").write_text("mine")
@@ -259,7 +259,7 @@ def test_the_input_itself_may_be_the_output(demo, demo_checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("stranger", ["optimizer.pt", "adapter.safetensors", "logs/", "link.json"])
-def test_what_is_no_part_of_the_shards_is_never_thrown_away(demo, tmp_path, stranger):
+def test_files_that_are_not_shards_are_never_deleted(demo, tmp_path, stranger):
     out = tmp_path / "out"
     written(demo, out)
     if stranger.endswith("/"):
@@ -274,7 +274,7 @@ def test_what_is_no_part_of_the_shards_is_never_thrown_away(demo, tmp_path, stra
     assert files(out) == before
 
 
-def test_where_folders_cannot_be_exchanged_only_a_new_one_is_written(demo, tmp_path, monkeypatch):
+def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, monkeypatch):
     def refuse(*_):
         raise OSError(22, "Invalid argument")
 
@@ -289,7 +289,7 @@ def test_where_folders_cannot_be_exchanged_only_a_new_one_is_written(demo, tmp_p
 
 
 class CancelAfter:
-    """A cancel flag that is set once it was asked a number of times."""
+    """A cancel flag that is set after a number of calls."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -300,7 +300,7 @@ class CancelAfter:
 
 
 @linux_only
-def test_cancelling_at_any_moment_leaves_the_old_folder_and_nothing_else(demo, tmp_path):
+def test_cancelling_at_any_time_leaves_only_the_old_folder(demo, tmp_path):
     out = tmp_path / "out"
     with open_checkpoint(demo) as checkpoint:
         resolution = resolve(Recipe(steps=[HALF]), checkpoint)
@@ -384,7 +384,7 @@ with prune_gui.open_checkpoint(source) as checkpoint:
 
 @linux_only
 @pytest.mark.slow
-def test_killed_at_any_step_the_folder_is_the_old_checkpoint_or_the_new_one(demo, tmp_path):
+def test_after_a_kill_at_any_step_the_folder_is_the_old_or_new_checkpoint(demo, tmp_path):
     (tmp_path / "out").mkdir()
     recipe = Recipe(steps=[HALF]).to_yaml()
     arguments = [demo, tmp_path / "out" / "sharded", recipe]
@@ -401,7 +401,7 @@ def test_killed_at_any_step_the_folder_is_the_old_checkpoint_or_the_new_one(demo
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["sharded"]
 
 
-def test_a_folder_where_a_disk_is_mounted_is_not_replaced(demo, tmp_path, monkeypatch):
+def test_a_mount_point_is_not_replaced(demo, tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
     monkeypatch.setattr(atomic_folder.os.path, "ismount", lambda path: path.name == "disk")
     with pytest.raises(CheckpointError, match="where a disk is mounted"):
@@ -409,7 +409,7 @@ def test_a_folder_where_a_disk_is_mounted_is_not_replaced(demo, tmp_path, monkey
     written(demo, tmp_path / "disk" / "in it")
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(demo, tmp_path):
+def test_temporary_files_of_a_killed_run_are_removed_by_the_next(demo, tmp_path):
     left = tmp_path / f".out.0{TEMPORARY_SUFFIX}"
     left.mkdir()
     (left / "model-00001-of-00003.safetensors").write_bytes(b"half")
@@ -417,7 +417,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(demo, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 
 
-def test_progress_goes_from_nothing_to_all_and_never_back(demo, tmp_path):
+def test_progress_rises_from_zero_to_the_total(demo, tmp_path):
     seen = []
     written(demo, tmp_path / "out", progress=lambda done, total: seen.append(done / total))
     assert seen == sorted(seen)

@@ -1,4 +1,4 @@
-"""The lines beside a reparametrized checkpoint, run by a Python that knows nothing of ours."""
+"""The loader script of a reparametrized checkpoint, run without this package."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def model() -> nn.Module:
 
 def as_safetensors(model: nn.Module, folder: Path) -> Path:
     state = {key: tensor.clone() for key, tensor in model.state_dict().items()}
-    del state["head.weight"]  # as Hugging Face leaves out what is tied
+    del state["head.weight"]  # as Hugging Face omits tied tensors
     save_file(state, folder / "in.safetensors")
     return folder / "in.safetensors"
 
@@ -93,7 +93,7 @@ def as_torch_shards(model: nn.Module, folder: Path) -> Path:
 
 
 def run(loader: Path, folder: Path) -> dict[str, object]:
-    """Return what a Python that only has the loader's file makes of a new model."""
+    """Return the state of a new model after the loader ran in a separate Python process."""
     (folder / "run.py").write_text(MODEL + RUN)
     command = [sys.executable, "-I", folder / "run.py", loader, folder / "found.pt"]
     subprocess.run(list(map(str, command)), check=True, timeout=100, cwd=folder)
@@ -115,7 +115,7 @@ def run(loader: Path, folder: Path) -> dict[str, object]:
         (as_torch_shards, "out", None, "out/load_pytorch_model.py"),
     ],
 )
-def test_the_lines_load_the_masks_and_the_weights_into_a_new_model(
+def test_the_loader_loads_masks_and_weights_into_a_new_model(
     tmp_path, model, save, out, shard_size, loader
 ):
     with open_checkpoint(save(model, tmp_path)) as checkpoint:
@@ -130,7 +130,7 @@ def test_the_lines_load_the_masks_and_the_weights_into_a_new_model(
     for name, mask in expected.items():
         for each in (name, *aliases[name]):
             assert torch.equal(found["masks"][f"{each}_mask"].bool(), mask)
-    assert len(found["masks"]) == 4  # of the tied weight, both
+    assert len(found["masks"]) == 4  # both names of the tied weight
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name in expected:
@@ -147,7 +147,7 @@ def resolution(tmp_path, model):
 
 
 @pytest.mark.slow
-def test_lines_to_paste_anywhere_name_the_folder(resolution, tmp_path):
+def test_a_loader_to_paste_anywhere_contains_the_folder(resolution, tmp_path):
     out, elsewhere = tmp_path / "it's here", tmp_path / "elsewhere"
     out.mkdir()
     elsewhere.mkdir()
@@ -164,13 +164,13 @@ def left(folder: Path) -> dict[str, str]:
     }
 
 
-def test_only_the_form_that_needs_it_has_one(resolution, tmp_path):
+def test_only_the_reparametrized_form_has_a_loader(resolution, tmp_path):
     export(resolution, tmp_path / "final.safetensors")
     export(resolution, tmp_path / "masks.safetensors", "masks")
     assert not list(tmp_path.glob("*.py"))
 
 
-def test_a_file_of_that_name_is_replaced_only_if_asked(resolution, tmp_path):
+def test_an_existing_loader_is_replaced_only_with_overwrite(resolution, tmp_path):
     (tmp_path / "load_out_safetensors.py").write_text("mine")
     with pytest.raises(CheckpointError, match=r"load_out_safetensors\.py exists already"):
         export(resolution, tmp_path / "out.safetensors", "reparametrized")
@@ -180,7 +180,7 @@ def test_a_file_of_that_name_is_replaced_only_if_asked(resolution, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
-def test_in_a_folder_that_is_replaced_it_takes_the_place_of_the_old_one(resolution, tmp_path):
+def test_replacing_a_folder_replaces_its_loader(resolution, tmp_path):
     export(resolution, tmp_path / "out", "reparametrized", shard_size=100)
     (tmp_path / "out" / "load_model.py").write_text("old")
     (tmp_path / "out" / "mine.py").write_text("mine")
@@ -192,7 +192,7 @@ def test_in_a_folder_that_is_replaced_it_takes_the_place_of_the_old_one(resoluti
 
 
 class CancelAfter:
-    """A cancel flag that is set once it was asked a number of times."""
+    """A cancel flag that is set after a number of calls."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -203,7 +203,7 @@ class CancelAfter:
 
 
 @pytest.mark.parametrize(("out", "shard_size"), [("out.safetensors", None), ("out", 100)])
-def test_cancelling_at_any_moment_leaves_neither_the_checkpoint_nor_the_lines(
+def test_cancelling_at_any_time_leaves_no_checkpoint_and_no_loader(
     resolution, tmp_path, out, shard_size
 ):
     flag = CancelAfter(10**9)
@@ -223,7 +223,7 @@ def test_cancelling_at_any_moment_leaves_neither_the_checkpoint_nor_the_lines(
     assert moment > 5
 
 
-def test_a_failure_leaves_neither(resolution, tmp_path, monkeypatch):
+def test_a_failure_leaves_no_checkpoint_and_no_loader(resolution, tmp_path, monkeypatch):
     (tmp_path / "out.safetensors").write_text("old")
     with pytest.raises(CheckpointError, match=r"out\.safetensors exists already"):
         export(resolution, tmp_path / "out.safetensors", "reparametrized")

@@ -1,4 +1,4 @@
-"""Memory that runs out at any large allocation leaves the old file as it was, and nothing else."""
+"""Out of memory at any large allocation leaves the old file unchanged, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ steps:
 
 
 class Allocations:
-    """Counts large allocations, and refuses the one with a number."""
+    """Counts large allocations, and lets the one with a given number fail."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
@@ -46,7 +46,7 @@ class Allocations:
 
 
 @pytest.mark.parametrize("name", ["m.safetensors", "m.pt"])
-def test_memory_that_runs_out_during_a_save_leaves_the_old_file(tmp_path, monkeypatch, name):
+def test_out_of_memory_during_a_save_leaves_the_old_file(tmp_path, monkeypatch, name):
     path, out = tmp_path / name, tmp_path / f"out-{name}"
     tensors = {"a": torch.randn(300, 300), "b": torch.randn(90_000)}
     save_file(tensors, path) if name.endswith("safetensors") else torch.save(tensors, path)
@@ -80,11 +80,11 @@ def test_memory_that_runs_out_during_a_save_leaves_the_old_file(tmp_path, monkey
         (ValueError("can't allocate memory"), False),
     ],
 )
-def test_what_says_that_there_is_no_memory_is_told_apart(error, known):
+def test_out_of_memory_errors_are_recognised(error, known):
     assert is_out_of_memory(error) is known
 
 
-def test_torch_says_so_in_these_words():
+def test_the_out_of_memory_message_of_torch_is_known():
     with pytest.raises(RuntimeError) as raised:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert is_out_of_memory(raised.value)

@@ -1,4 +1,4 @@
-"""Tensors that cannot be pruned are shown, and go through every export unharmed."""
+"""Tensors that cannot be pruned are listed, and every export copies them unchanged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def as_before(new: torch.Tensor, old: torch.Tensor) -> bool:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("target", [".pt", ".safetensors"])
 @pytest.mark.parametrize("source", [".pt", ".safetensors"])
-def test_everything_plain_goes_through_every_form(tmp_path, source, target, form):
+def test_every_plain_dtype_is_written_in_every_form(tmp_path, source, target, form):
     path, out = tmp_path / f"in{source}", tmp_path / f"out{target}"
     tensors = plain()
     (torch.save if source == ".pt" else save_file)(tensors, path)
@@ -80,7 +80,7 @@ def test_everything_plain_goes_through_every_form(tmp_path, source, target, form
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_special_stays_as_it_is_in_a_torch_file(tmp_path, form):
+def test_special_tensors_are_unchanged_in_a_torch_file(tmp_path, form):
     tensors = {**plain(), **special()}
     torch.save(tensors, tmp_path / "in.pt")
     with open_checkpoint(tmp_path / "in.pt") as checkpoint:
@@ -96,7 +96,7 @@ def test_what_is_special_stays_as_it_is_in_a_torch_file(tmp_path, form):
         assert set(again.tensors) == (PRUNABLE if form == "masks" else tensors.keys())
 
 
-def test_what_is_special_is_named_where_the_format_cannot_hold_it(tmp_path):
+def test_a_special_tensor_is_named_if_the_format_cannot_store_it(tmp_path):
     torch.save({**plain(), **special()}, tmp_path / "in.pt")
     with open_checkpoint(tmp_path / "in.pt") as checkpoint:
         resolution = resolve(RECIPE, checkpoint)

@@ -1,4 +1,4 @@
-"""What a resolution is asked beside whole masks, and what it takes to answer."""
+"""Tiles, explanations and counts of a resolution, and the work that they need."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def resolution(checkpoint: Checkpoint) -> Resolution:
 
 
 @given(st.data())
-def test_any_tile_is_that_part_of_the_whole(resolution, data):
+def test_any_tile_equals_the_slice_of_the_whole(resolution, data):
     name = data.draw(st.sampled_from(list(SHAPES)))
     ends = st.integers(0, 25)
     tile = tuple(slice(*sorted((data.draw(ends), data.draw(ends)))) for _ in SHAPES[name])
@@ -60,7 +60,7 @@ def test_any_tile_is_that_part_of_the_whole(resolution, data):
 
 
 @pytest.mark.parametrize("steps", [[*STEPS, *GROUPED], [*GROUPED, *reversed(STEPS)]])
-def test_an_entry_belongs_to_the_first_step_that_prunes_it(checkpoint, steps):
+def test_an_element_has_the_code_of_the_first_step_that_prunes_it(checkpoint, steps):
     resolution = resolve(Recipe(steps=steps), checkpoint)
     for name, layers in resolution.layers.items():
         size = checkpoint.tensors[name].numel
@@ -97,7 +97,7 @@ def test_an_explanation_agrees_with_the_mask_and_the_file(resolution, data):
         assert element_rank.rank < element_rank.ranked
 
 
-def test_an_explanation_counts_only_what_earlier_steps_left(resolution):
+def test_an_explanation_counts_only_elements_remaining_from_earlier_steps(resolution):
     kept = resolution.mask("fc.weight").nonzero()[0].tolist()
     element_ranks = resolution.explain("fc.weight", kept).element_ranks
     assert element_ranks[1].ranked == 120
@@ -106,7 +106,7 @@ def test_an_explanation_counts_only_what_earlier_steps_left(resolution):
     assert element_ranks[3].unit == f"entry of row {kept[0]}"
 
 
-def test_an_entry_that_was_zero_in_the_file_says_so(tmp_path):
+def test_the_explanation_of_a_zero_in_the_file_states_that(tmp_path):
     save_file({"w": torch.tensor([0.0, 1.0])}, tmp_path / "zeros.safetensors")
     with open_checkpoint(tmp_path / "zeros.safetensors") as opened:
         found = resolve(Recipe(start="zeros"), opened)
@@ -115,7 +115,7 @@ def test_an_entry_that_was_zero_in_the_file_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("index", [(), (5, 0), (0, 0, 0), (-6, 0)])
-def test_an_entry_that_is_not_there_is_refused_by_name(resolution, index):
+def test_an_index_out_of_range_is_refused_by_name(resolution, index):
     with pytest.raises(RecipeError, match=r"fc\.weight has shape \[5, 24\]"):
         resolution.explain("fc.weight", index)
 
@@ -144,7 +144,7 @@ def test_local_amounts_are_counted_without_reading_a_weight(checkpoint, monkeypa
     assert seen
 
 
-def test_notes_on_odd_scores_come_when_somebody_has_looked(tmp_path):
+def test_notes_on_non_finite_scores_appear_once_the_scores_are_computed(tmp_path):
     save_file({"w": torch.tensor([math.nan, 1.0, 2.0])}, tmp_path / "nan.safetensors")
     with open_checkpoint(tmp_path / "nan.safetensors") as opened:
         [local] = [{"method": "l1_unstructured", "targets": ["*"], "amount": 1}]
@@ -155,7 +155,7 @@ def test_notes_on_odd_scores_come_when_somebody_has_looked(tmp_path):
         assert "NaN" in resolution.outcomes[0].notes["w"]
 
 
-def test_a_parameter_with_nothing_left_is_warned_of(checkpoint):
+def test_a_parameter_without_remaining_elements_has_a_warning(checkpoint):
     steps = [
         {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": 1.0},
         {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 119},
@@ -167,7 +167,7 @@ def test_a_parameter_with_nothing_left_is_warned_of(checkpoint):
     assert notes[2] == {}
 
 
-def test_an_edit_decides_anew_only_what_depends_on_it(checkpoint):
+def test_an_edit_recomputes_only_the_steps_that_depend_on_it(checkpoint):
     first = {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.5}
     other = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
     after = {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.1}
@@ -184,7 +184,7 @@ def test_an_edit_decides_anew_only_what_depends_on_it(checkpoint):
     ]
 
 
-def test_one_unit_and_all_of_them_are_resolved_apart(checkpoint):
+def test_one_unit_and_a_share_of_one_are_different_amounts(checkpoint):
     resolver = Resolver(checkpoint)
     for amount, pruned in ((1, 1), (1.0, 5), (1, 1)):
         step = {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": amount}
@@ -212,7 +212,7 @@ def test_threads_and_chunks_do_not_change_a_byte_of_an_export(
         torch.set_num_threads(before)
 
 
-def test_scores_of_another_shape_name_both_that_would_do(checkpoint, tmp_path):
+def test_scores_of_another_shape_name_both_accepted_shapes(checkpoint, tmp_path):
     save_file({"fc.weight": torch.ones(5)}, tmp_path / "scores.safetensors")
     path = Path(tmp_path / "scores.safetensors")
     step = {"method": "l1_unstructured", "targets": ["fc.weight"], "importance": str(path)}
@@ -221,7 +221,7 @@ def test_scores_of_another_shape_name_both_that_would_do(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("start", ["dense", "zeros"])
-def test_a_finalized_file_remembers_what_was_pruned(checkpoint, tmp_path, start):
+def test_a_finalized_file_records_what_was_pruned(checkpoint, tmp_path, start):
     half = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
     export(resolve(Recipe(steps=[half]), checkpoint), tmp_path / "half.safetensors")
     with open_checkpoint(tmp_path / "half.safetensors") as opened:
@@ -245,7 +245,7 @@ def test_a_finalized_file_whose_zeros_were_trained_away_is_dense_again(checkpoin
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 99999, '{"fc.weight": "many"}', '{"a": -1}'])
-def test_metadata_that_makes_no_sense_does_no_harm(tmp_path, text):
+def test_malformed_metadata_is_ignored(tmp_path, text):
     metadata = {"prune_gui.version": "9", "prune_gui.form": "finalized", "prune_gui.pruned": text}
     save_file({"fc.weight": torch.zeros(3)}, tmp_path / "odd.safetensors", metadata)
     with open_checkpoint(tmp_path / "odd.safetensors") as opened:

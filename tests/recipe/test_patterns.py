@@ -1,4 +1,4 @@
-"""Globs written for a choice of parameters."""
+"""Globs found for a set of parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def choices(draw):
 
 
 @given(choices())
-def test_the_globs_choose_exactly_what_was_wanted(choice):
+def test_the_globs_select_exactly_the_wanted_parameters(choice):
     wanted, tensors = choice
     prunable = [t.name for t in tensors if not t.not_prunable]
     assert chosen(patterns_for(wanted, tensors), tensors) == [n for n in prunable if n in wanted]
@@ -71,7 +71,7 @@ def matrices(*prefixes: str) -> set[str]:
     return {t.name for t in TRANSFORMER if t.name.startswith(prefixes) and len(t.shape) == 2}
 
 
-def test_a_module_is_a_glob_less_what_its_parameters_share():
+def test_a_module_becomes_a_glob_with_shared_exclusions():
     assert patterns_for(matrices("encoder"), TRANSFORMER) == (
         "encoder.layer.*",
         "!*.bias",
@@ -79,7 +79,7 @@ def test_a_module_is_a_glob_less_what_its_parameters_share():
     )
 
 
-def test_several_modules_are_a_glob_each():
+def test_several_modules_become_one_glob_each():
     wanted = matrices("encoder.layer.1.", "encoder.layer.10.", "embeddings")
     assert patterns_for(wanted, TRANSFORMER) == (
         "embeddings.word.weight",
@@ -90,7 +90,7 @@ def test_several_modules_are_a_glob_each():
     )
 
 
-def test_a_part_that_many_modules_have_is_named_itself():
+def test_a_component_of_many_modules_becomes_one_glob():
     wanted = {t.name for t in TRANSFORMER if "query.weight" in t.name}
     assert patterns_for(wanted, TRANSFORMER) == ("encoder.layer.*.query.*", "!*.bias")
 
@@ -103,10 +103,10 @@ def test_one_parameter_is_its_name():
     assert patterns_for(["pooler.dense.bias"], TRANSFORMER) == ("pooler.dense.bias",)
 
 
-def test_a_choice_without_pattern_is_named_one_by_one():
+def test_an_irregular_choice_becomes_exact_names():
     wanted = ["encoder.layer.3.output.dense.bias", "encoder.layer.7.output.dense.weight"]
     assert patterns_for(wanted, TRANSFORMER) == tuple(wanted)
 
 
-def test_what_cannot_be_pruned_is_left_out():
+def test_parameters_that_cannot_be_pruned_are_ignored():
     assert patterns_for(["embeddings.position_ids"], TRANSFORMER) == ()

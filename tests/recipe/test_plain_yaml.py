@@ -1,4 +1,4 @@
-"""YAML from anywhere: plain values alone, in bounded time, or an error in one line."""
+"""Untrusted YAML: plain values only, in bounded time, or an error in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prune_gui.recipe import Recipe
 from prune_gui.recipe.plain_yaml import MAX_BYTES, MAX_NODES, dump_yaml, load_yaml
 
 PATIENCE_S = 20
-"""For a text that takes two seconds at most on an idle machine, and minutes if followed."""
+"""Limit for a text that takes at most 2 s on an idle machine, and minutes if parsed fully."""
 STEP = "- {method: identity, targets: [a]}\n"
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats() | st.text()
@@ -25,7 +25,7 @@ plain = st.recursive(
 
 
 @given(plain)
-def test_plain_values_survive_and_mean_what_they_do_to_safe_load(value):
+def test_plain_values_survive_and_equal_those_of_safe_load(value):
     text = dump_yaml(value)
     assert repr(load_yaml(text)) == repr(value) == repr(yaml.safe_load(text))
 
@@ -34,13 +34,13 @@ WORDS = "1e-3 .5 1. 1.5e+3 .inf -.inf .nan 0x1F 0o7 017 0b11 1_000 1:30 yes No o
 
 
 @pytest.mark.parametrize("word", WORDS.split())
-def test_words_mean_what_they_do_to_safe_load(word):
+def test_plain_scalars_equal_those_of_safe_load(word):
     text = f"a: {word}"
     assert repr(load_yaml(text)) == repr(yaml.safe_load(text))
 
 
 @pytest.mark.parametrize("word", ["2024-01-01", "2024-13-45", "<<", "=", "9" * 5000])
-def test_dates_merge_keys_and_endless_numbers_are_texts(word):
+def test_dates_merge_keys_and_too_long_numbers_are_strings(word):
     assert load_yaml(f"[{word}]") == [word]
 
 
@@ -100,7 +100,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_text_is_refused_in_one_short_line_before_long(text):
+def test_a_hostile_text_is_refused_quickly_with_one_short_line(text):
     began = time.monotonic()
     with pytest.raises(RecipeError) as caught:
         Recipe.from_yaml(text, source="recipe.yaml")
@@ -130,7 +130,7 @@ def test_any_text_is_a_recipe_or_a_recipe_error(text):
         assert Recipe.from_yaml(recipe.to_yaml()) == recipe
 
 
-def test_large_recipes_of_a_person_are_read_back():
+def test_large_recipes_survive_a_round_trip():
     steps = [
         {"method": "channels", "targets": ["*"], "channels": "0-999999"},
         {"method": "channels", "targets": ["*"], "channels": list(range(0, 100_000, 2))},
@@ -142,13 +142,13 @@ def test_large_recipes_of_a_person_are_read_back():
     assert Recipe.from_yaml(text) == recipe
 
 
-def test_no_number_is_left_out_of_the_file():
+def test_no_number_is_omitted_from_the_file():
     recipe = Recipe.from_yaml("steps: [{method: ln_structured, targets: [a], n: .nan}]")
     assert "n: .nan" in recipe.to_yaml()
     assert Recipe.from_yaml(recipe.to_yaml()) == recipe
 
 
-def test_what_could_not_be_read_back_is_not_written():
+def test_a_recipe_that_could_not_be_read_is_not_written():
     with pytest.raises(RecipeError, match="too long"):
         dump_yaml(["a"] * MAX_NODES)
     with pytest.raises(RecipeError, match="too long"):

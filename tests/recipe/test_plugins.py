@@ -1,4 +1,4 @@
-"""Methods of one's own in recipes: the worked example, and recipes that name what is not there."""
+"""Plug-in methods in recipes: the worked example, and recipes with unknown methods."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_example_has_a_recipe(method, demo_checkpoint, nearest_mean):
     assert 0.49 < pruned / total < 0.5
 
 
-def test_an_entry_says_that_the_step_pruned_it(method, demo_checkpoint):
+def test_the_explanation_of_an_element_names_the_plugin_step(method, demo_checkpoint):
     recipe = Recipe(steps=[{"method": "nearest_mean", "targets": [HERE], "amount": 1.0}])
     with open_checkpoint(demo_checkpoint) as checkpoint:
         explained = resolve(recipe, checkpoint).explain(HERE, (3, 4))
@@ -59,7 +59,7 @@ def test_an_entry_says_that_the_step_pruned_it(method, demo_checkpoint):
     assert explained.element_ranks[1].score is None
 
 
-def test_a_recipe_runs_nothing_and_says_how_to_load_what_it_names(plugin_file, tmp_path):
+def test_a_recipe_never_runs_code_and_states_how_to_load_its_method(plugin_file, tmp_path):
     plugin_file("open('it ran', 'w')", "mine.py")
     names = ("mine", "mine.py", str(tmp_path / "mine.py"), "__import__('os')", "tests", "a b")
     for name in names:

@@ -1,4 +1,4 @@
-"""What a file says about how it was made: believed as far as it makes sense."""
+"""The metadata of a file: malformed values are ignored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOMB = "a0: &a0 [x]\n" + "".join(
 )
 
 
-def test_paths_of_this_machine_do_not_get_out_with_the_recipe(tmp_path):
+def test_the_recipe_does_not_reveal_absolute_paths(tmp_path):
     save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "scores.safetensors")
     save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "model.safetensors")
     text = "steps: [{method: lamp, targets: [w], amount: 1, importance: scores.safetensors}]"

@@ -1,4 +1,4 @@
-"""The file form of recipes."""
+"""The file format of recipes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ amounts = st.floats(0, 1) | st.integers(0, 10**9)
 
 
 def is_pattern(text):
-    """Tell whether a text is no condition that makes no sense, such as "shape:"."""
+    """Return whether a text is a valid pattern; "shape:", for example, is not."""
     try:
         Pattern.parse(text)
     except RecipeError:
@@ -73,12 +73,12 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=5), st.sampled_from(["dense", "zeros"]))
-def test_a_recipe_survives_its_file(flat_steps, start):
+def test_a_recipe_survives_a_round_trip_through_yaml(flat_steps, start):
     recipe = Recipe(start=start, steps=flat_steps)
     assert Recipe.from_yaml(recipe.to_yaml()) == recipe
 
 
-def test_the_designed_form_is_read():
+def test_the_recipe_of_the_design_document_is_read():
     recipe = Recipe.from_yaml(DESIGNED)
     first, second, third = recipe.steps
     assert first.method == METHODS["l1_unstructured"](amount=0.5, scope="global")
@@ -108,7 +108,7 @@ def test_the_designed_form_is_read():
         ("[" * 5000, "recipe.yaml"),
     ],
 )
-def test_what_is_no_recipe_is_refused_in_one_line_that_says_where(text, says):
+def test_an_invalid_recipe_is_refused_with_one_line_and_a_position(text, says):
     with pytest.raises(RecipeError, match=says) as caught:
         Recipe.from_yaml(text, source="recipe.yaml")
     assert "\n" not in str(caught.value)
@@ -125,7 +125,7 @@ def test_what_is_no_recipe_is_refused_in_one_line_that_says_where(text, says):
         ),
     ],
 )
-def test_what_is_too_few_or_too_many_is_counted(text, says):
+def test_too_few_or_too_many_items_are_counted_in_the_message(text, says):
     with pytest.raises(RecipeError, match=says):
         Recipe.from_yaml(text)
 
@@ -134,19 +134,19 @@ def test_what_is_too_few_or_too_many_is_counted(text, says):
     ("amount", "says"),
     [("x", "amount: a number is expected."), ("-0.5", "amount: a share must lie between")],
 )
-def test_the_types_that_a_value_might_have_are_told_as_one(amount, says):
+def test_alternative_types_of_a_value_are_one_problem(amount, says):
     with pytest.raises(RecipeError) as caught:
         Recipe.from_yaml(f"steps: [{{method: l1_unstructured, targets: [a], amount: {amount}}}]")
     assert str(caught.value).startswith(f"The recipe: step 1, {says}")
     assert str(caught.value).count("amount") == 1
 
 
-def test_a_place_is_a_step_only_among_the_steps():
+def test_an_index_is_a_step_number_only_in_steps():
     with pytest.raises(RecipeError, match=r"^The recipe: protect: "):
         Recipe.from_yaml("protect: ['']")
 
 
-def test_files_beside_the_recipe_are_found_there(tmp_path):
+def test_relative_paths_are_resolved_against_the_folder_of_the_recipe(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(DESIGNED)
     method = Recipe.load(path).steps[1].method
@@ -167,7 +167,7 @@ def test_too_many_steps_are_refused():
         Recipe().with_steps((step,) * 251)
 
 
-def test_a_recipe_that_is_to_lie_elsewhere_names_its_files_in_full(tmp_path):
+def test_a_recipe_for_another_folder_has_absolute_paths(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(DESIGNED)
     recipe = Recipe.load(path)

@@ -28,7 +28,7 @@ def saved(tmp_path):
     patterns=st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=4, unique=True),
     protect=st.lists(st.sampled_from(["a.bias", "b.*"]), max_size=1),
 )
-def test_it_says_what_resolving_finds(tmp_path_factory, patterns, protect):
+def test_matches_are_those_of_resolving(tmp_path_factory, patterns, protect):
     recipe = recipe_of({"targets": patterns}, protect=protect)
     with saved(tmp_path_factory.mktemp("match_recipe")) as checkpoint:
         [one] = match_recipe(recipe, checkpoint)
@@ -42,14 +42,14 @@ def test_it_says_what_resolving_finds(tmp_path_factory, patterns, protect):
                 resolve(recipe, checkpoint)
 
 
-def test_steps_that_are_off_are_left_out_and_keep_their_numbers(tmp_path):
+def test_disabled_steps_are_omitted_and_keep_their_numbers(tmp_path):
     recipe = recipe_of({"targets": ["c.*"], "enabled": False}, {"targets": ["c.*", "a.weight"]})
     with saved(tmp_path) as checkpoint:
         [one] = match_recipe(recipe, checkpoint)
     assert (one.number, one.targets, one.unmatched) == (2, ("a.weight",), ("c.*",))
 
 
-def test_a_condition_on_sparsity_may_still_come_to_hold(tmp_path):
+def test_a_condition_on_sparsity_is_assumed_to_hold(tmp_path):
     recipe = recipe_of(
         {"targets": ["a.* sparsity>90%", "c.* sparsity>1%", "sparsity<10% dims>1"]},
         {"targets": ["*.weight", "!sparsity>90%"]},

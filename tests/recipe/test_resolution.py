@@ -1,4 +1,4 @@
-"""Recipes made definite, against torch's own stack on modules with the same weights."""
+"""Resolved recipes, compared with torch pruning modules of the same weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHAPES = {"conv.weight": (6, 3, 2, 2), "fc.weight": (5, 24), "head.weight": (4, 
 
 
 def weights(seed: int = 0) -> dict[str, torch.Tensor]:
-    """Entries that all differ in absolute value, across tensors too."""
+    """Elements with distinct absolute values, also across tensors."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(1000, generator=generator) + 1.0
     tensors, at = {}, 0
@@ -36,7 +36,7 @@ def weights(seed: int = 0) -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def resolved():
-    """Return what saves tensors, opens them, and resolves steps on them; closed in the end."""
+    """Return a function that saves and opens tensors and resolves steps on them."""
     with ExitStack() as opened:
 
         def resolve_steps(
@@ -72,7 +72,7 @@ ln = st.fixed_dictionaries(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(l1 | ln, max_size=4), st.integers(0, 999))
-def test_a_stack_of_steps_makes_the_masks_that_torch_makes(resolved, tmp_path_factory, steps, seed):
+def test_a_sequence_of_steps_gives_the_masks_of_torch(resolved, tmp_path_factory, steps, seed):
     tensors = weights(seed)
     resolution = resolved(tmp_path_factory.mktemp("stack"), tensors, *steps)
     model = {name: nn.Module() for name in tensors}
@@ -101,7 +101,7 @@ def test_a_stack_of_steps_makes_the_masks_that_torch_makes(resolved, tmp_path_fa
         assert resolution.counts[name] == (int((~mask).sum()), mask.numel())
 
 
-def test_every_entry_knows_the_first_step_that_pruned_it(resolved, tmp_path):
+def test_pruned_by_is_the_first_step_that_pruned_an_element(resolved, tmp_path):
     resolution = resolved(
         tmp_path,
         {"w": torch.tensor([[1.0, 2.0], [3.0, 4.0]])},
@@ -134,12 +134,12 @@ def test_a_reparametrized_pair_is_one_parameter_pruned_in_the_file(resolved, tmp
     assert resolution.pruned_by("w").tolist() == [1, IN_FILE, IN_FILE, 0]
 
 
-def test_a_pair_whose_mask_is_none_is_refused_by_name(resolved, tmp_path):
+def test_a_pair_with_an_invalid_mask_is_refused_by_name(resolved, tmp_path):
     with pytest.raises(CheckpointError, match="w_mask"):
         resolved(tmp_path, {"w_orig": torch.ones(2), "w_mask": torch.tensor([0.5, 1.0])})
 
 
-def test_scores_and_masks_are_read_beside_the_recipe(tmp_path):
+def test_scores_and_masks_are_read_from_the_folder_of_the_recipe(tmp_path):
     save_file({"w": torch.tensor([3.0, -1.0, 2.0])}, tmp_path / "scores.safetensors")
     save_file({"w": torch.tensor([True, True, False])}, tmp_path / "masks.safetensors")
     (tmp_path / "recipe.yaml").write_text(
@@ -198,7 +198,7 @@ def test_a_step_that_cannot_be_carried_out_says_which_parameter_and_why(
     assert str(caught.value).startswith("Step 2: ")
 
 
-def test_a_pattern_without_a_match_is_noted_when_another_has_one(resolved, tmp_path):
+def test_a_pattern_without_a_match_has_a_remark_if_another_matches(resolved, tmp_path):
     step = {"method": "identity", "targets": ["w", "typo.*"]}
     resolution = resolved(tmp_path, {"w": torch.ones(2)}, step)
     assert "typo.*" in resolution.outcomes[0].notes
@@ -242,7 +242,7 @@ def test_the_zeros_of_another_checkpoint_are_a_mask(resolved, tmp_path, form):
             resolved(tmp_path, weights(1), take)
 
 
-def test_the_sums_of_a_step_are_those_of_its_targets(demo_checkpoint):
+def test_the_counts_of_a_step_are_the_sums_over_its_targets(demo_checkpoint):
     steps = [
         {"method": "l1_unstructured", "targets": ["*"], "amount": 0.3, "scope": "global"},
         {"method": "l1_unstructured", "targets": ["*conv*"], "amount": 0.5},

@@ -27,12 +27,12 @@ SAVES = {
     "reparametrized": ("out.safetensors", "reparametrized", None),
     "shards": ("out", "finalized", 40),
 }
-"""Where to, in which form, and how large shards are."""
+"""The output path, the form, and the maximum shard size in bytes."""
 
 LOADER = "load_out_safetensors.py"
 State = dict[str, bytes]
 
-pytestmark = [  # files that may not be closed, or whose process died, are closed by nobody
+pytestmark = [  # after an injected fault or a kill, files stay open
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -50,7 +50,7 @@ def resolution(tmp_path_factory) -> Resolution:
 
 @pytest.fixture(autouse=True)
 def counted_renames(monkeypatch):
-    """Let what `renaming` asks of the C library count as a system call, too."""
+    """Count calls of the C library by `renaming` as system calls, too."""
     rename = renaming._renameat2
 
     def counted(source, target, flags):
@@ -62,7 +62,7 @@ def counted_renames(monkeypatch):
 
 
 def state(folder: Path) -> State:
-    """Return what is in a folder and in those in it, by relative path."""
+    """Return the files of a folder and its subfolders by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -76,7 +76,7 @@ def save(resolution: Resolution, folder: Path, kind: str) -> None:
 
 
 def old_state(resolution: Resolution, folder: Path, kind: str, *, exists: bool) -> State:
-    """Put something in the place of what is saved, and return it."""
+    """Create existing files at the output path, and return them."""
     if not exists:
         return {}
     save(resolution, folder, kind)
@@ -95,7 +95,7 @@ def restore(folder: Path, content: State) -> None:
 
 
 class Outcome(NamedTuple):
-    """What a save with a fault came to."""
+    """The result of a save with an injected fault."""
 
     fault: str
     raised: PruneGuiError | Killed | None
@@ -112,7 +112,7 @@ def outcomes(
     *,
     exists: bool,
 ) -> Iterator[Outcome]:
-    """Save with a fault in each system call; `faults` says which, from the number of the call."""
+    """Save with an injected fault in each system call; `faults` maps a call number to a fault."""
     old = old_state(resolution, folder, kind, exists=exists)
     with system_calls() as calls:
         save(resolution, folder, kind)
@@ -134,11 +134,11 @@ def outcomes(
 
 
 def assert_old_or_new(found: Outcome, folder: Path) -> None:
-    """Check that a failed save left nothing, and a killed one nothing that a sweep leaves."""
+    """Check that no temporary files remain; after a kill, once they were swept."""
     fault, raised, old, new, now = found
     if isinstance(raised, Killed):
         remove_abandoned(folder)  # as the next save does
-        # Killed between two renames, the lines are new and the checkpoint is old.
+        # After a kill between the two renames, the loader is new and the checkpoint is old.
         between = {**old, LOADER: new[LOADER]} if LOADER in new else old
         assert state(folder) in (old, new, between), fault
     elif raised is None:
@@ -151,7 +151,7 @@ def assert_old_or_new(found: Outcome, folder: Path) -> None:
 
 
 @posix_only
-def test_a_call_that_fails_leaves_the_old_files_and_says_one_line(resolution, tmp_path):
+def test_a_failing_system_call_leaves_the_old_files_and_gives_one_line(resolution, tmp_path):
     def one(number: int) -> list[int]:
         return [ERRNOS[number % len(ERRNOS)]]
 
@@ -160,7 +160,7 @@ def test_a_call_that_fails_leaves_the_old_files_and_says_one_line(resolution, tm
 
 
 @posix_only
-def test_killed_at_any_call_the_files_are_the_old_or_the_new_ones(resolution, tmp_path):
+def test_after_a_kill_at_any_system_call_the_files_are_old_or_new(resolution, tmp_path):
     def kill(_: int) -> list[int]:
         return [KILL]
 
@@ -182,7 +182,7 @@ def test_any_fault_of_any_call_of_any_save_leaves_the_old_files_or_the_new_ones(
 
 @posix_only
 @pytest.mark.parametrize("suffix", ["safetensors", "pt"])
-def test_a_disk_that_cannot_read_back_what_was_written_is_one_line(
+def test_a_disk_that_cannot_read_back_the_file_gives_one_line(
     resolution, tmp_path, monkeypatch, suffix
 ):
     def broken(*_):

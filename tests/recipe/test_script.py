@@ -1,4 +1,4 @@
-"""The stack as a program of torch's: run, it makes the same tensors."""
+"""The recipe as a torch script, which writes the same tensors as `export`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS = "cannot say this"
 
 
 def tensors() -> dict[str, torch.Tensor]:
-    """Few values, so that many are equal, of several types."""
+    """Few distinct values, so that many are equal, of several dtypes."""
     generator = torch.Generator().manual_seed(0)
 
     def some(*shape: int) -> torch.Tensor:
@@ -43,7 +43,7 @@ def run(script: str, folder: Path) -> dict[str, torch.Tensor]:
 
 
 def both(source: Path, folder: Path, recipe: Recipe) -> tuple[str, dict, dict]:
-    """Return the program, what it makes, and what we do."""
+    """Return the script, the file that it writes, and the file that `export` writes."""
     with open_checkpoint(source) as checkpoint:
         resolution = resolve(recipe, checkpoint)
         script = python_script(resolution, folder / "torch.safetensors")
@@ -62,7 +62,7 @@ def assert_same_bytes(found: dict[str, torch.Tensor], wanted: dict[str, torch.Te
         assert found[name].view(torch.uint8).equal(wanted[name].view(torch.uint8)), name
 
 
-def test_what_torch_can_say_needs_nothing_but_torch_and_makes_the_same_bytes(tmp_path):
+def test_steps_that_torch_supports_need_only_torch_and_give_the_same_bytes(tmp_path):
     save_file(tensors(), tmp_path / "model.safetensors")
     save_file({"c.weight": torch.ones(4, 3, 3, 3).tril()}, tmp_path / "masks.safetensors")
     steps = [
@@ -95,7 +95,7 @@ def test_what_torch_can_say_needs_nothing_but_torch_and_makes_the_same_bytes(tmp
     ],
     ids=lambda step: f"{step['method']}-{len(step)}-{step.get('scope')}",
 )
-def test_what_torch_cannot_say_is_left_to_us_and_the_program_says_so(tmp_path, step):
+def test_steps_that_torch_does_not_support_call_this_package_and_state_that(tmp_path, step):
     save_file(tensors(), tmp_path / "model.safetensors")
     recipe = Recipe(steps=[{**L1, "amount": 0.2}, step, {**L1, "amount": 0.2}])
     script, found, wanted = both(tmp_path / "model.safetensors", tmp_path, recipe)
@@ -103,7 +103,7 @@ def test_what_torch_cannot_say_is_left_to_us_and_the_program_says_so(tmp_path, s
     assert_same_bytes(found, wanted)
 
 
-def test_what_was_pruned_in_the_file_stays_so(tmp_path):
+def test_elements_pruned_in_the_file_stay_pruned(tmp_path):
     save_file(tensors(), tmp_path / "model.safetensors")
     with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
         resolution = resolve(Recipe(steps=[L1]), checkpoint)
@@ -135,7 +135,7 @@ def test_floats_of_eight_bits_are_pruned_too(tmp_path):
 @pytest.mark.parametrize(
     "name", ['""";raise SystemExit(7);""".safetensors', 'a\n"""\nraise.safetensors']
 )
-def test_the_name_of_a_file_cannot_add_to_the_program(tmp_path, name):
+def test_a_file_name_cannot_inject_code_into_the_script(tmp_path, name):
     save_file({"a.weight": torch.randn(3, 4)}, tmp_path / name)
     with open_checkpoint(tmp_path / name) as checkpoint:
         resolution = resolve(Recipe(steps=[L1]), checkpoint)

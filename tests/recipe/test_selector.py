@@ -49,7 +49,7 @@ def chosen(*patterns: str) -> list[str]:
         (["embed*", "!head.*"], []),
     ],
 )
-def test_globs_choose_by_the_whole_name_or_an_alias(patterns, names):
+def test_globs_match_the_whole_name_or_an_alias(patterns, names):
     assert chosen(*patterns) == names
 
 
@@ -89,12 +89,12 @@ COUNTS = {"up.weight": (254, 256), "q.weight": (32, 64)}
         (["size>0.0079M"], ["emb.weight"]),
     ],
 )
-def test_conditions_choose_by_what_a_parameter_is(patterns, names):
+def test_conditions_select_by_properties_of_a_parameter(patterns, names):
     assert [info.name for info in select(patterns, TYPED, COUNTS, lambda: KINDS)] == names
 
 
 @pytest.mark.parametrize("text", ["sparsity>", "dims>two", "type>Linear", "shape:", "size<-1"])
-def test_a_condition_without_sense_is_refused_by_name(text):
+def test_an_invalid_condition_is_refused_by_name(text):
     with pytest.raises(RecipeError, match="no condition"):
         select([text], TYPED)
     with pytest.raises(RecipeError, match=r"step 1.*no condition"):
@@ -102,7 +102,7 @@ def test_a_condition_without_sense_is_refused_by_name(text):
 
 
 @pytest.mark.parametrize("number", ["_1", "1_", "1__0", "_", "1e", "e5", ".", "1e999", "1e308b"])
-def test_what_python_takes_for_no_number_is_no_condition(number):
+def test_an_invalid_number_is_no_condition(number):
     with pytest.raises(RecipeError, match="is no condition"):
         select([f"size>{number}"], TENSORS)
 
@@ -126,7 +126,7 @@ def test_what_python_takes_for_no_number_is_no_condition(number):
     ],
     ids=lambda text: f"{text[:6]!r}",
 )
-def test_a_long_text_is_read_or_refused_at_once(text):
+def test_a_long_text_is_parsed_or_refused_quickly(text):
     began = time.monotonic()
     with suppress(RecipeError):
         for pattern in patterns_in(text):
@@ -139,10 +139,10 @@ def test_a_long_text_is_read_or_refused_at_once(text):
         parse_amounts(text)
     assert (
         time.monotonic() - began < 5
-    )  # a few hundredths on an idle machine; the old ones: minutes
+    )  # a few 0.01 s on an idle machine; minutes with a slow algorithm
 
 
-def test_many_stars_and_a_long_name_match_at_once():
+def test_many_stars_and_a_long_name_match_quickly():
     name = "a" * 1_000_000
     long = TensorInfo(name, (2,), "float32")
     began = time.monotonic()
@@ -161,19 +161,19 @@ words = st.sampled_from([",", " ", "  ", "!", "[", "]", "a", "*", "size>1", "typ
 
 
 @given(st.lists(words, max_size=15).map("".join))
-def test_a_line_is_parted_at_commas_and_before_exclamation_marks_but_not_in_brackets(line):
-    parts = re.split(r"(?:,|\s(?=!))(?![^\[]*\])", line)  # what is meant, in quadratic time
+def test_a_line_is_split_at_commas_and_before_exclamation_marks_but_not_in_brackets(line):
+    parts = re.split(r"(?:,|\s(?=!))(?![^\[]*\])", line)  # the definition; it needs quadratic time
     assert patterns_in(line) == tuple(part.strip() for part in parts if part.strip())
 
 
-def test_kinds_are_only_looked_for_if_they_matter():
+def test_module_types_are_computed_only_if_needed():
     def fail():
         raise AssertionError
 
     assert len(select(["*.weight dims>1"], TYPED, COUNTS, fail)) == 3
 
 
-def test_a_step_chooses_by_what_the_steps_before_it_pruned(demo_checkpoint):
+def test_a_condition_on_sparsity_sees_what_earlier_steps_pruned(demo_checkpoint):
     steps = [
         {"method": "l1_unstructured", "targets": ["*conv2*"], "amount": 0.9},
         {"method": "l1_unstructured", "targets": ["type:Conv2d dims>1 sparsity<50%"], "amount": 5},
@@ -183,7 +183,7 @@ def test_a_step_chooses_by_what_the_steps_before_it_pruned(demo_checkpoint):
     assert set(second.pruned) == {"features.conv1.weight", "features.conv3.weight"}
 
 
-def test_no_step_touches_what_is_protected(demo_checkpoint):
+def test_no_step_prunes_protected_parameters(demo_checkpoint):
     step = {"method": "l1_unstructured", "targets": ["*.weight"], "scope": "global"}
     recipe = Recipe(steps=[step], protect=("type:Conv2d", "!*conv1*"))
     with open_checkpoint(demo_checkpoint) as checkpoint:

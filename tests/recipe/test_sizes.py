@@ -1,4 +1,4 @@
-"""Sizes told before saving, beside those of the files that are then written."""
+"""Sizes computed before saving, compared with those of the written files."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def made(kinds) -> dict[str, torch.Tensor]:
 
 
 def on_disk(out: Path) -> int:
-    """Return the bytes of a file; of a folder, those of its shards and their index."""
+    """Return the size in bytes of a file, or of the shards of a folder and their index."""
     files = [path for path in out.iterdir() if path.suffix != ".py"] if out.is_dir() else [out]
     return sum(path.stat().st_size for path in files)
 
 
 def compare(source, folder: Path, recipe: Recipe, outs: dict[str, int | None]) -> dict[str, int]:
-    """Check each told size against that of the file written; return how many were compared."""
+    """Compare each computed size with that of the written file; return how many were compared."""
     compared = dict.fromkeys(outs, 0)
     with open_checkpoint(source) as checkpoint:
         resolution = resolve(recipe, checkpoint)
@@ -69,7 +69,7 @@ def compare(source, folder: Path, recipe: Recipe, outs: dict[str, int | None]) -
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(tensors, steps, metadata, st.integers(1, 400))
-def test_the_size_told_is_that_of_the_file_written(
+def test_the_computed_size_is_that_of_the_written_file(
     tmp_path_factory, kinds, some_steps, said, shard_size
 ):
     folder = tmp_path_factory.mktemp("sizes")
@@ -81,9 +81,7 @@ def test_the_size_told_is_that_of_the_file_written(
 
 @settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(tensors, steps, metadata)
-def test_that_of_shards_like_those_of_the_input_and_of_pairs_is_too(
-    tmp_path_factory, kinds, some_steps, said
-):
+def test_the_computed_size_is_exact_for_shards_and_pairs(tmp_path_factory, kinds, some_steps, said):
     folder = tmp_path_factory.mktemp("shards")
     found = made(kinds)
     weight_map = {key: f"m-{i % 2}.safetensors" for i, key in enumerate(found)}
@@ -101,7 +99,7 @@ def test_that_of_shards_like_those_of_the_input_and_of_pairs_is_too(
     assert compare(pairs, again, recipe, {"out": None, "o.safetensors": None, "n": 99})["out"] >= 2
 
 
-def test_tied_tensors_are_told_as_often_as_they_are_written(tmp_path):
+def test_tied_tensors_count_as_often_as_they_are_written(tmp_path):
     tied = torch.nn.Parameter(torch.randn(40, 30))
     state = {"a.weight": tied, "n": torch.tensor(3), "b.weight": tied, "c.weight": torch.ones(9)}
     torch.save(state, tmp_path / "in.pt")
@@ -111,7 +109,7 @@ def test_tied_tensors_are_told_as_often_as_they_are_written(tmp_path):
 
 
 @pytest.mark.parametrize("legacy", [False, True])
-def test_what_lies_beside_the_state_dict_of_a_torch_file_is_told_too(tmp_path, legacy):
+def test_contents_outside_the_state_dict_of_a_torch_file_count(tmp_path, legacy):
     moments = {i: {"exp_avg": torch.randn(300, 30)} for i in range(3)}
     training = {
         "model": {"a.weight": torch.randn(100, 30), "b.weight": torch.randn(50)},
@@ -133,7 +131,7 @@ def _monitor():
     return Monitor()
 
 
-def test_a_form_that_cannot_be_written_says_why_beside_those_that_can(tmp_path):
+def test_a_form_that_cannot_be_written_has_an_error_and_the_others_sizes(tmp_path):
     torch.save({"a.weight": torch.ones(3), "s": torch.eye(2).to_sparse()}, tmp_path / "in.pt")
     with open_checkpoint(tmp_path / "in.pt") as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
@@ -144,7 +142,7 @@ def test_a_form_that_cannot_be_written_says_why_beside_those_that_can(tmp_path):
         assert isinstance(sizes(resolution, tmp_path / "out.pt")["finalized"], Size)
 
 
-def test_a_name_that_means_no_file_is_refused(tmp_path):
+def test_an_invalid_output_path_is_refused(tmp_path):
     save_file({"a.weight": torch.ones(3)}, tmp_path / "in.safetensors")
     with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
@@ -166,7 +164,7 @@ def told_of(tmp_path, state, *some_steps) -> dict[str, Size]:
     return {form: (told[form].share, whole[form]) for form in FORMS}
 
 
-def test_zeros_are_told_to_take_next_to_nothing_once_compressed(tmp_path):
+def test_zeros_compress_to_almost_nothing(tmp_path):
     everything = {"method": "l1_unstructured", "targets": ["w"], "amount": 1.0}
     told = told_of(tmp_path, {"w": torch.randn(1000, 1000)}, everything)
     assert told["finalized"][0] < 0.01
@@ -176,7 +174,7 @@ def test_zeros_are_told_to_take_next_to_nothing_once_compressed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("amount", [0.0, 0.5, 0.9])
-def test_the_estimate_is_near_what_compressing_all_of_it_leaves(tmp_path, dtype, amount):
+def test_the_estimate_is_close_to_the_size_after_compressing_everything(tmp_path, dtype, amount):
     torch.manual_seed(0)
     state = {f"layers.{i}.weight": torch.randn(256, 256).to(dtype) for i in range(20)}
     state |= {f"layers.{i}.bias": torch.zeros(256, dtype=dtype) for i in range(20)}
@@ -185,7 +183,7 @@ def test_the_estimate_is_near_what_compressing_all_of_it_leaves(tmp_path, dtype,
         assert share == pytest.approx(whole, abs=0.03)
 
 
-def test_noise_is_told_not_to_become_smaller(tmp_path):
+def test_noise_is_estimated_as_incompressible(tmp_path):
     torch.manual_seed(0)
     noise = torch.randint(0, 256, (4_000_000,), dtype=torch.uint8)
     off = {**HALF, "targets": ["tiny"], "amount": 0}
@@ -193,7 +191,7 @@ def test_noise_is_told_not_to_become_smaller(tmp_path):
     assert 1 <= share < 1.01
 
 
-def test_every_stretch_of_a_part_is_that_of_the_whole(tmp_path):
+def test_every_span_of_a_form_tensor_equals_the_slice_of_the_whole(tmp_path):
     torch.manual_seed(0)
     save_file({"a.weight": torch.randn(40, 30).bfloat16()}, tmp_path / "in.safetensors")
     with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
@@ -206,7 +204,7 @@ def test_every_stretch_of_a_part_is_that_of_the_whole(tmp_path):
                     assert torch.equal(piece, whole[start:stop])
 
 
-def test_telling_sizes_can_be_cancelled_and_reports_its_progress(tmp_path):
+def test_computing_sizes_can_be_cancelled_and_reports_progress(tmp_path):
     save_file({"w": torch.randn(1_000_000)}, tmp_path / "in.safetensors")
     stop, seen = threading.Event(), []
 

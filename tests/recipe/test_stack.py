@@ -1,4 +1,4 @@
-"""What several layers leave of many parameters, against each by itself."""
+"""Batched masks of many parameters, compared with those of each parameter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZE = 6
 
 @st.composite
 def layers(draw: st.DrawFn) -> tuple[AppliedStep, ...]:
-    """Up to three layers of one parameter, by a cut or by a mask."""
+    """Up to three applied steps of one parameter, each a cut or a mask."""
     weights = torch.tensor(draw(st.lists(st.integers(-3, 3), min_size=SIZE, max_size=SIZE)))
     keys = ScoreKeys.of(TensorScores.of(weights.float()))
     found = []
@@ -34,7 +34,7 @@ def layers(draw: st.DrawFn) -> tuple[AppliedStep, ...]:
 
 
 @given(st.lists(layers(), max_size=8))
-def test_what_is_kept_of_many_parameters_is_what_is_kept_of_each(every):
+def test_batched_masks_equal_the_masks_of_each_parameter(every):
     bounds = np.arange(len(every) + 1) * SIZE
     alone = [stack.kept(own, 0, SIZE) for own in every]
     wanted = np.concatenate([np.zeros(0, bool), *alone])

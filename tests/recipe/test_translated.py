@@ -1,4 +1,4 @@
-"""What recipes say to a person, in another language: all of it, and whole."""
+"""Every message about recipes is translated completely."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checkpoint(tmp_path):
     ("text", "names"),
     [
         (
-            "a: b: c",  # the words of PyYAML's parser, or of libyaml's
+            "a: b: c",  # the message is that of PyYAML or of libyaml
             (
                 "mapping values are not allowed here",
                 "mapping values are not allowed in this context",
@@ -63,7 +63,7 @@ def checkpoint(tmp_path):
         ),
     ],
 )
-def test_what_is_no_recipe_is_refused_in_the_language(text, names):
+def test_the_error_for_an_invalid_recipe_is_translated(text, names):
     from prune_gui.pruning.methods import METHODS
 
     for source in (None, "recipe.yaml"):
@@ -72,7 +72,7 @@ def test_what_is_no_recipe_is_refused_in_the_language(text, names):
         assert untranslated(str(caught.value), "recipe.yaml", *METHODS, *names) == []
 
 
-def test_a_recipe_that_cannot_be_read_is_named_in_the_language(tmp_path):
+def test_the_error_for_an_unreadable_recipe_is_translated(tmp_path):
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
     for path in (tmp_path / "bytes.yaml", tmp_path / "nowhere.yaml"):
         with pytest.raises(RecipeError) as caught:
@@ -102,7 +102,7 @@ def test_a_recipe_that_cannot_be_read_is_named_in_the_language(tmp_path):
         ),
     ],
 )
-def test_a_step_that_cannot_be_carried_out_is_told_in_the_language(checkpoint, step, names):
+def test_the_error_of_a_step_is_translated(checkpoint, step, names):
     folder = checkpoint.path.parent
     save_file({"w": torch.ones(3, 3)}, folder / "masks.safetensors")
     save_file({"v": torch.ones(3, 3)}, folder / "empty.safetensors")
@@ -115,7 +115,7 @@ def test_a_step_that_cannot_be_carried_out_is_told_in_the_language(checkpoint, s
     assert untranslated(str(caught.value), *names) == []
 
 
-def test_a_name_with_braces_goes_through_every_message_unharmed(tmp_path):
+def test_a_name_with_braces_is_unchanged_in_every_message(tmp_path):
     name = "{0} {name!r} {{x}}"
     save_file({name: torch.ones(3)}, tmp_path / "model.safetensors")
     step = {"method": "l1_unstructured", "targets": ["*"], "amount": 4}
@@ -128,7 +128,7 @@ def test_a_name_with_braces_goes_through_every_message_unharmed(tmp_path):
     assert str(caught.value) == foreign("Step {}: {}").format(1, told)
 
 
-def test_remarks_on_what_was_done_are_in_the_language(checkpoint):
+def test_remarks_are_translated(checkpoint):
     steps = [
         {"method": "l1_unstructured", "targets": ["w", "b", "typo"], "max_sparsity": 0.25},
         {"method": "l1_unstructured", "targets": ["w"], "amount": 1.0},
@@ -140,7 +140,7 @@ def test_remarks_on_what_was_done_are_in_the_language(checkpoint):
         assert untranslated(told) == []
 
 
-def test_a_few_entries_that_are_left_are_told_in_the_language(tmp_path):
+def test_the_warning_about_few_remaining_elements_is_translated(tmp_path):
     save_file({"w": torch.ones(1000)}, tmp_path / "model.safetensors")
     step = {"method": "l1_unstructured", "targets": ["w"], "amount": 998, "max_sparsity": 0.998}
     with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
@@ -149,7 +149,7 @@ def test_a_few_entries_that_are_left_are_told_in_the_language(tmp_path):
     assert untranslated(outcome.notes["w"]) == []
 
 
-def test_what_a_resolution_has_not_is_told_in_the_language(checkpoint):
+def test_errors_of_resolution_lookups_are_translated(checkpoint):
     resolution = resolve(Recipe(), checkpoint)
     asked = (
         lambda: resolution.mask("nobody"),
@@ -162,7 +162,7 @@ def test_what_a_resolution_has_not_is_told_in_the_language(checkpoint):
         assert untranslated(str(caught.value), str(checkpoint.path), "nobody", "w") == []
 
 
-def test_what_cannot_be_written_is_told_in_the_language(checkpoint, tmp_path):
+def test_errors_of_writing_are_translated(checkpoint, tmp_path):
     resolution = resolve(Recipe(), checkpoint)
     with pytest.raises(RecipeError) as caught:
         export(resolution, tmp_path / "out.safetensors", "masks")
@@ -172,7 +172,7 @@ def test_what_cannot_be_written_is_told_in_the_language(checkpoint, tmp_path):
     assert untranslated(str(caught.value), str(tmp_path / "out.safetensors")) == []
 
 
-def test_a_folder_without_checkpoints_is_told_in_the_language(tmp_path):
+def test_the_error_for_a_folder_without_checkpoints_is_translated(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(CheckpointError) as caught:
             checkpoints_in(folder)
@@ -180,7 +180,7 @@ def test_a_folder_without_checkpoints_is_told_in_the_language(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "much", "101%", "1 to 5 by 0", "0 to 9999 by 1"])
-def test_what_is_no_amount_is_told_in_the_language(text):
+def test_the_error_for_an_invalid_amount_is_translated(text):
     with pytest.raises(ValueError, match="⟦") as caught:
         parse_amounts(text)
     assert untranslated(str(caught.value), text) == []
@@ -190,19 +190,19 @@ def test_what_is_no_amount_is_told_in_the_language(text):
     "step",
     [{"method": "threshold", "value": 0.5}, {"method": "l1_unstructured", "amount": 0.5}],
 )
-def test_an_amount_that_a_step_does_not_take_is_told_in_the_language(step):
+def test_the_error_for_a_rejected_amount_is_translated(step):
     with pytest.raises(RecipeError) as caught:
         with_amount(Step.model_validate({**step, "targets": ["w"]}), 1.5)
     assert untranslated(str(caught.value)) == []
 
 
 @pytest.mark.parametrize("pattern", ["dtype>x", "size>x"])
-def test_a_condition_that_makes_no_sense_is_told_in_the_language(pattern, checkpoint):
+def test_the_error_for_an_invalid_condition_is_translated(pattern, checkpoint):
     with pytest.raises(RecipeError) as caught:
         Recipe.from_yaml(f"steps: [{{method: identity, targets: ['{pattern}']}}]")
     field, _, _ = pattern.partition(">")
     assert untranslated(str(caught.value), pattern, field, "targets") == []
 
 
-def test_a_cancelled_job_is_told_in_the_language():
+def test_the_message_of_a_cancelled_job_is_translated():
     assert untranslated(str(Cancelled())) == []

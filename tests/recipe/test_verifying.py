@@ -1,4 +1,4 @@
-"""What was saved is read again, and whatever differs is named."""
+"""Verifying reads a saved checkpoint and names every difference."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = {
     "shards": ("out", 300),
     "torch shards": ("out", 300),
 }
-"""Where to, and how large shards are."""
+"""The output path, and the maximum shard size in bytes."""
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def problems(path: Path) -> list[tuple[str, str]]:
 
 
 def flip(path: Path, tensor: torch.Tensor) -> None:
-    """Change a bit of a tensor in a file, or in the file of a folder that it is in."""
+    """Change a bit of a tensor in a file, or in the shard that contains it."""
     octets = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     for file in [path] if path.is_file() else path.iterdir():
         content = bytearray(file.read_bytes())
@@ -79,7 +79,7 @@ def flip(path: Path, tensor: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_saved_is_sound(state, tmp_path, kind, form):
+def test_a_saved_checkpoint_has_no_problems(state, tmp_path, kind, form):
     found = verify(saved(state, tmp_path, kind, form))
     assert (found.problems, found.notes) == ([], [])
     assert (
@@ -89,7 +89,7 @@ def test_what_was_saved_is_sound(state, tmp_path, kind, form):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_changed_bit_is_noticed_and_the_tensor_named(state, tmp_path, kind):
+def test_a_changed_bit_is_detected_and_its_tensor_named(state, tmp_path, kind):
     path = saved(state, tmp_path, kind)
     flip(path, state["fc.bias"])
     found = problems(path)
@@ -97,7 +97,7 @@ def test_a_changed_bit_is_noticed_and_the_tensor_named(state, tmp_path, kind):
     assert {name for name, _ in found} <= {"fc.bias", *(file.name for file in tmp_path.rglob("*"))}
 
 
-def test_a_changed_bit_beside_the_state_dict_of_a_torch_file_is_noticed(state, tmp_path):
+def test_a_changed_bit_outside_the_state_dict_of_a_torch_file_is_detected(state, tmp_path):
     path = saved(state, tmp_path, "torch")
     flip(path, torch.full((9,), 1232.0))
     [(name, text)] = problems(path)
@@ -115,7 +115,7 @@ def rewritten(path: Path, change) -> Path:
     return path
 
 
-def test_values_that_another_program_changed_are_noticed(state, tmp_path):
+def test_values_changed_by_another_program_are_detected(state, tmp_path):
     path = saved(state, tmp_path, "safetensors")
     rewritten(path, lambda tensors: tensors["fc.weight"].fill_(1.0))
     assert problems(path) == [
@@ -124,7 +124,7 @@ def test_values_that_another_program_changed_are_noticed(state, tmp_path):
     ]
 
 
-def test_order_does_not_matter_but_names_do(state, tmp_path):
+def test_verifying_ignores_order_but_not_names(state, tmp_path):
     path = saved(state, tmp_path, "safetensors")
 
     def rename(tensors):
@@ -149,7 +149,7 @@ def test_masks_have_exactly_as_many_zeros_as_were_pruned(state, tmp_path, form):
     ]
 
 
-def test_without_checksums_zeros_and_finite_values_are_checked_still(state, tmp_path):
+def test_without_checksums_zeros_and_finite_values_are_still_checked(state, tmp_path):
     path = saved(state, tmp_path, "safetensors")
     with safe_open(path, "pt") as file:
         metadata = {key: text for key, text in file.metadata().items() if key != CHECKSUMS}
@@ -163,7 +163,7 @@ def test_without_checksums_zeros_and_finite_values_are_checked_still(state, tmp_
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_values_that_are_not_finite_are_counted(tmp_path, dtype, value):
+def test_non_finite_values_are_counted(tmp_path, dtype, value):
     tensor = torch.ones(7)
     tensor[2:4] = value
     tensor = tensor.to(dtype)
@@ -174,7 +174,7 @@ def test_values_that_are_not_finite_are_counted(tmp_path, dtype, value):
     ]
 
 
-def test_values_that_were_not_finite_when_saved_are_a_note(state, tmp_path):
+def test_values_that_were_non_finite_at_saving_are_a_note(state, tmp_path):
     state["fc.bias"][3] = float("nan")
     path = saved(state, tmp_path, "safetensors")
     found = verify(path)
@@ -186,7 +186,7 @@ def test_values_that_were_not_finite_when_saved_are_a_note(state, tmp_path):
     assert ("fc.weight", "64 of its values are not finite") in problems(path)
 
 
-def test_a_file_of_another_program_says_that_nothing_was_recorded(tmp_path):
+def test_a_file_of_another_program_has_a_note_about_missing_checksums(tmp_path):
     save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors")
     found = verify(tmp_path / "m.safetensors")
     assert found.problems == []
@@ -198,20 +198,20 @@ def test_a_file_of_another_program_says_that_nothing_was_recorded(tmp_path):
 @pytest.mark.parametrize(
     "record", ["x", "[]", "1", '{"w": 7}', '{"w": "0"}', '{"w": "0000000g"}', "[" * 99_999]
 )
-def test_checksums_that_make_no_sense_are_a_problem(tmp_path, record):
+def test_malformed_checksums_are_a_problem(tmp_path, record):
     save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors", {CHECKSUMS: record})
     assert problems(tmp_path / "m.safetensors") == [
         ("m.safetensors", "the checksums recorded in it cannot be understood")
     ]
 
 
-def test_what_cannot_be_opened_says_so(tmp_path):
+def test_a_checkpoint_that_cannot_be_opened_is_an_error(tmp_path):
     (tmp_path / "m.safetensors").write_bytes(b"half")
     with pytest.raises(CheckpointError, match="not a valid safetensors file"):
         verify(tmp_path / "m.safetensors")
 
 
-def test_a_disk_that_fails_names_the_tensor(state, tmp_path, monkeypatch):
+def test_a_read_error_names_the_tensor(state, tmp_path, monkeypatch):
     path = saved(state, tmp_path, "safetensors")
     span = verifying._File._facts
 
@@ -224,7 +224,7 @@ def test_a_disk_that_fails_names_the_tensor(state, tmp_path, monkeypatch):
     assert problems(path) == [("fc.bias", "it cannot be read: Input/output error")]
 
 
-def test_a_file_that_is_cut_short_meanwhile_names_the_tensor(tmp_path, monkeypatch):
+def test_a_file_truncated_during_verifying_names_the_tensor(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
     save_file({"a": torch.ones(9), "b": torch.ones(1 << 19)}, path)
     reader = verifying.stored_reader
@@ -239,9 +239,9 @@ def test_a_file_that_is_cut_short_meanwhile_names_the_tensor(tmp_path, monkeypat
     assert problems(path) == [("b", "it cannot be read: the file ended early")]
 
 
-def test_large_tensors_are_read_piece_by_piece(tmp_path, monkeypatch):
+def test_large_tensors_are_read_in_chunks(tmp_path, monkeypatch):
     torch.manual_seed(0)
-    state = {"fc.weight": torch.randn(3 << 20), "b": torch.randn(3)}  # three pieces and one
+    state = {"fc.weight": torch.randn(3 << 20), "b": torch.randn(3)}  # three chunks and one
     path = saved(state, tmp_path, "safetensors")
     seen: list[tuple[int, int]] = []
     assert verify(path, lambda *step: seen.append(step)).problems == []
@@ -264,7 +264,7 @@ def test_the_size_of_the_record_does_not_depend_on_the_checksums():
     assert with_checksums({"k": "v"}, keys) == {"k": "v"}
 
 
-def test_more_checksums_than_fit_into_a_header_are_left_out(monkeypatch):
+def test_checksums_that_do_not_fit_into_a_header_are_omitted(monkeypatch):
     monkeypatch.setattr(checksums, "MAX_BYTES", 20)
     assert with_checksums({CHECKSUMS: "old"}, ["a", "b"]) == {CHECKSUMS: ""}
     assert checksums_in({CHECKSUMS: ""}) == {}

@@ -1,4 +1,4 @@
-"""A program that dies leaves word of where it was; one that ends does not."""
+"""A crash leaves a trace for the next start; a normal exit does not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from prune_gui.session import CrashTrail
 from prune_gui.session.crash import MAX_TRAIL_BYTES
 
-BEGINNING = """
+PRELUDE = """
 import os, signal, sys
 from pathlib import Path
 from prune_gui.session import CrashTrail
@@ -21,24 +21,24 @@ trail = CrashTrail(Path(sys.argv[1]))
 trail.start()
 """
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process dies otherwise there")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes crash differently there")
 
 
 @pytest.fixture
 def trail(tmp_path):
-    """Return the file of a trail in a folder that is not there yet."""
+    """Return the path of a trace in a folder that does not exist yet."""
     return tmp_path / "log" / "crash.txt"
 
 
 def run(code, trail):
-    done = subprocess.run(
-        [sys.executable, "-c", BEGINNING + code, str(trail)],
+    process = subprocess.run(
+        [sys.executable, "-c", PRELUDE + code, str(trail)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    return done.returncode
+    return process.returncode
 
 
-def test_the_next_start_is_told_where_a_program_died(trail):
+def test_a_crash_trace_is_found_once_by_the_next_start(trail):
     die = "def deep_inside():\n    os.kill(os.getpid(), signal.SIGSEGV)\ndeep_inside()"
     assert run(die, trail) == -signal.SIGSEGV
     crash = CrashTrail(trail).last
@@ -47,39 +47,39 @@ def test_the_next_start_is_told_where_a_program_died(trail):
     assert "in deep_inside" in crash.text
     kept = trail.with_name("crash.txt.old")
     assert kept.read_text().strip() == crash.text
-    assert CrashTrail(trail).last is None  # it was told once
+    assert CrashTrail(trail).last is None  # it is reported once
     assert kept.exists()
 
 
-def test_a_program_that_ends_leaves_no_word(trail):
+def test_a_normal_exit_leaves_no_trace(trail):
     assert run("trail.stop()", trail) == 0
     assert CrashTrail(trail).last is None
 
 
-def test_a_death_after_the_end_is_not_put_down(trail):
+def test_a_crash_after_stop_is_not_recorded(trail):
     assert run("trail.stop(); os.kill(os.getpid(), signal.SIGSEGV)", trail) == -signal.SIGSEGV
     assert CrashTrail(trail).last is None
 
 
-def test_without_a_place_to_write_to_the_program_works_all_the_same(tmp_path):
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "log").write_text("no folder")
     assert run("trail.stop()", tmp_path / "log" / "crash.txt") == 0
 
 
-def test_a_fifo_in_place_of_the_trail_does_not_block_the_start(trail, caplog):
+def test_a_fifo_at_the_path_of_the_trace_does_not_block_the_start(trail, caplog):
     trail.parent.mkdir()
     os.mkfifo(trail)
     assert run("trail.stop()", trail) == 0
     assert trail.with_name("crash.txt.damaged-1").is_fifo()
     os.mkfifo(trail.with_name("other.txt"))
-    opened = CrashTrail(trail)
-    opened._path = trail.with_name("other.txt")
-    opened.start()  # it came after the first look
-    opened.stop()
+    crash_trail = CrashTrail(trail)
+    crash_trail._path = trail.with_name("other.txt")
+    crash_trail.start()  # the FIFO was made after the constructor checked the path
+    crash_trail.stop()
 
 
 @pytest.mark.parametrize("when", [-(2**40), 2**40, 0])
-def test_a_trail_of_a_strange_time_does_not_block_the_start(trail, when):
+def test_an_extreme_modification_time_of_the_trace_is_no_error(trail, when):
     trail.parent.mkdir()
     trail.write_text("Segmentation fault")
     os.utime(trail, (when, when))
@@ -88,7 +88,7 @@ def test_a_trail_of_a_strange_time_does_not_block_the_start(trail, when):
     assert crash.when <= datetime.now()
 
 
-def test_of_a_huge_trail_only_the_beginning_is_read(trail):
+def test_only_the_beginning_of_a_huge_trace_is_read(trail):
     trail.parent.mkdir()
     with trail.open("wb") as file:
         file.write(b"Segmentation fault")

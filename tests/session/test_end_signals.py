@@ -1,4 +1,4 @@
-"""Signals that ask the program to end."""
+"""Signals that request termination."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-def test_each_gives_the_exit_code_that_shells_have_for_it(name, code):
+def test_each_signal_gives_the_conventional_exit_code(name, code):
     number = signal.Signals[name]
     before, codes = signal.getsignal(number), []
     with end_signals(codes.append):
@@ -22,7 +22,7 @@ def test_each_gives_the_exit_code_that_shells_have_for_it(name, code):
     assert signal.getsignal(number) is before
 
 
-def test_ctrl_c_counts_in_a_program_that_a_shell_started_in_the_background():
+def test_sigint_is_handled_even_if_it_was_ignored_at_the_start():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as shells do
     codes = []
     with end_signals(codes.append):
@@ -31,7 +31,7 @@ def test_ctrl_c_counts_in_a_program_that_a_shell_started_in_the_background():
     assert codes == [130]
 
 
-def test_a_closed_terminal_that_is_ignored_stays_ignored():
+def test_an_ignored_sighup_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     codes = []
     with end_signals(codes.append):

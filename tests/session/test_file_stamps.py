@@ -3,7 +3,7 @@ import os
 from prune_gui.session.file_stamps import FileStamps
 
 
-def test_a_file_that_was_written_to_or_replaced_has_changed(tmp_path):
+def test_a_modified_touched_or_replaced_file_has_changed(tmp_path):
     kept, written, replaced, touched = (tmp_path / name for name in "abcd")
     for path in (kept, written, replaced, touched):
         path.write_text("one")
@@ -19,7 +19,7 @@ def test_a_file_that_was_written_to_or_replaced_has_changed(tmp_path):
     assert stamps.changed() == (written, replaced, touched)
 
 
-def test_a_file_that_is_gone_has_not_changed_until_it_is_back(tmp_path):
+def test_a_deleted_file_has_changed_only_when_it_exists_again(tmp_path):
     path = tmp_path / "a"
     stamps = FileStamps.of([path])
     assert stamps.changed() == ()

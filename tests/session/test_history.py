@@ -13,33 +13,33 @@ RECIPES = [
 
 
 @given(st.lists(st.sampled_from(RECIPES), max_size=8))
-def test_undoing_everything_and_redoing_it_is_where_one_was(recipes):
-    history = begun = History.begin(RECIPES[0])
+def test_undoing_all_and_redoing_all_restores_the_history(recipes):
+    history = start = History.begin(RECIPES[0])
     for recipe in recipes:
         history = history.act("act", recipe)
-    there = history
-    while there.undo_label:
-        there = there.undo()
-    assert there.recipe == begun.recipe
-    assert there.undo() == there
-    while there.redo_label:
-        there = there.redo()
-    assert there == history
-    assert there.redo() == there
+    current = history
+    while current.undo_label:
+        current = current.undo()
+    assert current.recipe == start.recipe
+    assert current.undo() == current
+    while current.redo_label:
+        current = current.redo()
+    assert current == history
+    assert current.redo() == current
 
 
-def test_labels_are_those_of_what_would_be_undone_and_redone():
+def test_labels_name_the_edits_that_undo_and_redo_would_affect():
     history = History.begin(RECIPES[0]).act("one", RECIPES[1]).act("two", RECIPES[2])
     assert (history.undo_label, history.redo_label) == ("two", None)
     assert (history.undo().undo_label, history.undo().redo_label) == ("one", "two")
 
 
-def test_an_act_without_effect_is_none():
+def test_an_edit_without_effect_adds_no_entry():
     history = History.begin(RECIPES[0])
     assert history.act("nothing", RECIPES[0]) is history
 
 
-def test_a_new_act_takes_the_place_of_what_was_undone():
+def test_a_new_edit_discards_undone_entries():
     history = History.begin(RECIPES[0]).act("one", RECIPES[1]).undo().act("other", RECIPES[3])
     assert history.redo_label is None
     assert history.recipe == RECIPES[3]

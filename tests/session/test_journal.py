@@ -1,4 +1,4 @@
-"""An unsaved recipe outlives the program."""
+"""An unsaved recipe survives a crash."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def session(demo_checkpoint):
         yield Session(checkpoint)
 
 
-def test_what_a_killed_program_had_not_saved_is_found_by_the_next(tmp_path, demo_checkpoint):
+def test_the_unsaved_recipe_of_a_killed_program_is_recovered(tmp_path, demo_checkpoint):
     recipe = Recipe(steps=[STEP])
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
     arguments = [str(demo_checkpoint), str(tmp_path / "recipe.yaml"), str(tmp_path / "kept")]
@@ -54,20 +54,20 @@ def test_what_a_killed_program_had_not_saved_is_found_by_the_next(tmp_path, demo
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_what_is_wrong_with_an_unsaved_recipe_names_it_in_the_language_in_use(session):
+def test_errors_in_an_unsaved_recipe_are_translated(session):
     session.history = session.history.act("Add", Recipe(steps=[STEP]))
     unsaved = Unsaved.of(session).model_copy(update={"recipe": "steps: 1"})
     with pytest.raises(RecipeError, match=foreign("The unsaved recipe")):
         unsaved.parsed()
 
 
-def test_nothing_is_offered_while_the_program_that_wrote_it_runs(tmp_path, session):
+def test_the_recipe_of_a_running_program_is_not_recovered(tmp_path, session):
     session.history = session.history.act("Add", Recipe(steps=[STEP]))
     Journal(tmp_path).keep(session)
     assert not list(left_behind(tmp_path))
 
 
-def test_nothing_is_kept_of_what_is_saved_or_given_up(tmp_path, session):
+def test_the_journal_is_deleted_after_saving_or_forgetting(tmp_path, session):
     journal = Journal(tmp_path)
     session.history = session.history.act("Add", Recipe(steps=[STEP]))
     journal.keep(session)
@@ -81,7 +81,7 @@ def test_nothing_is_kept_of_what_is_saved_or_given_up(tmp_path, session):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_broken_file_is_passed_over_and_the_log_has_it(tmp_path, caplog):
+def test_a_damaged_file_is_skipped_and_logged(tmp_path, caplog):
     (tmp_path / f"x{journal_module.SUFFIX}").write_text("{")
     assert not list(left_behind(tmp_path))
     assert "is damaged, and kept as" in caplog.text
@@ -104,7 +104,7 @@ def test_a_broken_file_is_passed_over_and_the_log_has_it(tmp_path, caplog):
     ],
     ids=str,
 )
-def test_one_recovery_file_with_a_strange_value_is_set_aside_and_the_others_are_offered(
+def test_a_file_with_an_invalid_value_is_set_aside_and_others_are_recovered(
     tmp_path, session, caplog, change
 ):
     good = Unsaved.of(session).model_copy(update={"process": (2**22, 0.0)})
@@ -121,7 +121,7 @@ def test_one_recovery_file_with_a_strange_value_is_set_aside_and_the_others_are_
 
 @pytest.mark.parametrize("process", [(2**31 - 1, 0.0), (2**31, 0.0), (2**63, 0.0), (1, 0.0)])
 @pytest.mark.parametrize("written", [0.0, float(journal_module.MAX_TIME_S)])
-def test_every_time_and_process_that_is_accepted_can_be_shown(session, process, written):
+def test_every_valid_time_and_process_can_be_shown(session, process, written):
     fields = Unsaved.of(session).model_dump() | {"process": process, "written": written}
     unsaved = Unsaved.model_validate(fields)
     assert not unsaved.writer_lives
@@ -138,7 +138,7 @@ def test_neither_a_fifo_nor_a_folder_among_recovery_files_blocks_the_start(tmp_p
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names there are text")
-def test_a_recipe_for_a_file_whose_name_is_no_text_is_kept(tmp_path, demo_checkpoint):
+def test_the_recipe_of_a_file_with_a_non_unicode_name_is_kept(tmp_path, demo_checkpoint):
     path = tmp_path / "a\udcff.safetensors"
     path.write_bytes(demo_checkpoint.read_bytes())
     with open_checkpoint(path) as checkpoint:
@@ -150,25 +150,25 @@ def test_a_recipe_for_a_file_whose_name_is_no_text_is_kept(tmp_path, demo_checkp
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a working folder cannot be deleted there")
-def test_a_recipe_is_kept_although_the_working_folder_was_deleted(tmp_path, session, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+def test_a_recipe_is_kept_after_the_working_folder_was_deleted(tmp_path, session, monkeypatch):
+    deleted = tmp_path / "gone"
+    deleted.mkdir()
+    monkeypatch.chdir(deleted)
+    deleted.rmdir()
     session.history = session.history.act("Add", Recipe(steps=[STEP]))
     journal = Journal(tmp_path)
     journal.keep(session)
     assert journal_module._file(journal._path).load().parsed().steps == session.steps
 
 
-def test_a_recipe_that_cannot_be_kept_harms_nothing(tmp_path, session, caplog):
+def test_a_recipe_that_cannot_be_written_is_logged(tmp_path, session, caplog):
     (tmp_path / "file").write_text("")
     session.history = session.history.act("Add", Recipe(steps=[STEP]))
     Journal(tmp_path / "file").keep(session)
     assert "was not written" in caplog.text
 
 
-def test_files_beside_the_recipe_are_still_found(tmp_path, session):
+def test_relative_paths_of_a_recipe_are_made_absolute(tmp_path, session):
     scored = "steps: [{method: lamp, targets: ['*'], importance: scores.pt}]"
     beside = Recipe.from_yaml(scored, folder=Path("elsewhere"))
     session.history = session.history.act("Add", beside)
@@ -178,7 +178,7 @@ def test_files_beside_the_recipe_are_still_found(tmp_path, session):
 
 
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="a process that ended is gone at once here")
-def test_what_a_process_left_that_nobody_waited_for_is_left_behind(session):
+def test_a_zombie_process_does_not_count_as_running(session):
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         began = psutil.Process(process.pid).create_time()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)

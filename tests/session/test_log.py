@@ -1,4 +1,4 @@
-"""The log never keeps the program from starting, and never speaks on standard error."""
+"""The log never blocks the start, and never prints to standard error."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX"
 
 
 @pytest.fixture(autouse=True)
-def _as_before(tmp_path, monkeypatch):
-    """Log to a folder of the test, and take the handler away afterwards."""
+def _restore_logging(tmp_path, monkeypatch):
+    """Log to a temporary folder, and remove the handler afterwards."""
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -28,15 +28,15 @@ def _as_before(tmp_path, monkeypatch):
     root.setLevel(level)
 
 
-def test_what_is_no_text_is_logged_all_the_same():
+def test_text_that_is_not_valid_unicode_is_logged_escaped():
     start_log()
     *_, handler = logging.getLogger().handlers
-    # Not through the logger: pytest would pass it on between processes, as UTF-8.
+    # Not through the logger: pytest would send the record between processes, as UTF-8.
     handler.emit(logging.LogRecord("a", logging.INFO, "", 1, "\udcff.safetensors", (), None))
     assert r"\udcff.safetensors" in log_path().read_text()
 
 
-def test_a_fifo_in_place_of_the_log_does_not_block_the_start():
+def test_a_fifo_at_the_path_of_the_log_does_not_block_the_start():
     log_path().parent.mkdir(parents=True)
     os.mkfifo(log_path())
     assert start_log() is None
@@ -45,12 +45,12 @@ def test_a_fifo_in_place_of_the_log_does_not_block_the_start():
     os.close(reader)
 
 
-def test_a_home_that_cannot_be_written_has_no_log(tmp_path):
+def test_there_is_no_log_if_the_folder_cannot_be_made(tmp_path):
     (tmp_path / "state").write_text("no folder")
     assert start_log() is None
 
 
-def test_a_full_disk_prints_nothing(capsys):
+def test_a_full_disk_prints_nothing_to_standard_error(capsys):
     start_log()
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))

@@ -1,4 +1,4 @@
-"""The form of the log: a line that begins in the first column is a record of the program."""
+"""The log format: only records start in the first column."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ def formatted(message: str, *arguments: object, error: BaseException | None = No
     return shown.split("\n")
 
 
-def test_a_name_cannot_begin_a_record():
+def test_a_name_with_a_line_feed_cannot_start_a_record():
     assert formatted("Opened %s", "a\nERROR a.b: forged") == [
         "INFO a.b: Opened a",
         "    ERROR a.b: forged",
     ]
 
 
-def test_a_name_cannot_send_orders_to_the_terminal_that_shows_the_log():
+def test_control_characters_in_names_are_escaped():
     assert formatted("Opened %s", "\x1b[2J\u202e\r") == [r"INFO a.b: Opened \x1b[2J\u202e\r"]
 
 
-def test_the_lines_of_a_trace_are_indented():
+def test_the_lines_of_a_traceback_are_indented():
     assert formatted("Failed", error=ValueError("bad\nERROR a.b: forged")) == [
         "INFO a.b: Failed",
         "    ValueError: bad",

@@ -1,4 +1,4 @@
-"""The outline of a checkpoint."""
+"""The index of the module tree of a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.errors import RecipeError
-from prune_gui.session import ModuleIndex
-from prune_gui.session import module_index as outline_module
+from prune_gui.session import ModuleIndex, module_index
 
 parts = st.sampled_from(["a", "b", "0", "10", "2", "weight", ""])
 names = st.lists(parts, min_size=1, max_size=5).map(".".join)
@@ -26,46 +25,48 @@ def tensors(draw):
     return [TensorInfo(name, draw(shapes), draw(dtypes)) for name in every]
 
 
-def walk(outline):
-    waiting = [0]
-    while waiting:
-        number = waiting.pop()
-        yield outline[number]
-        waiting += [child.number for child in outline.children(number)]
+def all_nodes(index):
+    pending = [0]
+    while pending:
+        number = pending.pop()
+        yield index[number]
+        pending += [child.number for child in index.children(number)]
 
 
 @given(tensors(), st.sampled_from([0, 1000]))
-def test_each_branch_has_the_places_of_the_parameters_of_its_node(some, large):
+def test_each_node_has_the_indices_of_its_parameters(some, large):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outline_module, "LARGE", large)
-        outline = ModuleIndex(some)
-    leaves = set()
-    for branch in walk(outline):
-        found = [outline.tensors[place] for place in branch.places]
-        assert found == list(branch.node.tensors)
-        assert outline.entries[branch.places].sum() == branch.node.numel
-        assert all(child.parent == branch.number for child in outline.children(branch.number))
-        assert outline.find(branch.node.path) is branch or branch.node.path == ""
-        leaves |= {branch.node.tensor} - {None}
-    assert leaves == set(some)
+        patch.setattr(module_index, "LARGE", large)
+        index = ModuleIndex(some)
+    leaf_tensors = set()
+    for node in all_nodes(index):
+        found = [index.tensors[place] for place in node.places]
+        assert found == list(node.node.tensors)
+        assert index.entries[node.places].sum() == node.node.numel
+        assert all(child.parent == node.number for child in index.children(node.number))
+        assert index.find(node.node.path) is node or node.node.path == ""
+        leaf_tensors |= {node.node.tensor} - {None}
+    assert leaf_tensors == set(some)
 
 
 @given(tensors())
-def test_pruned_entries_stand_in_their_places(some):
-    outline = ModuleIndex(some)
+def test_pruned_counts_are_at_the_indices_of_their_parameters(some):
+    index = ModuleIndex(some)
     counts = {t.name: (i, t.numel) for i, t in enumerate(some) if not t.not_prunable}
-    pruned = outline.pruned(counts)
-    assert pruned.tolist() == [counts.get(t.name, (0, 0))[0] for t in outline.tensors]
+    pruned = index.pruned(counts)
+    assert pruned.tolist() == [counts.get(t.name, (0, 0))[0] for t in index.tensors]
 
 
 @given(tensors(), st.sampled_from(["", "A", "0", "a.b", "*.weight", "a.*", "[ab]*", "?"]))
-def test_names_that_hold_the_text_or_fit_the_glob_match(some, text):
-    outline = ModuleIndex(some)
-    found = outline.matches(text)
-    lowered = text.lower()
+def test_names_that_contain_the_text_or_match_the_glob_are_found(some, text):
+    index = ModuleIndex(some)
+    found = index.matches(text)
+    lowercase_text = text.lower()
     glob = any(sign in text for sign in "*?[")
-    for tensor, matches in zip(outline.tensors, found, strict=True):
-        assert matches == (fnmatch(tensor.name, lowered) if glob else lowered in tensor.name)
+    for tensor, matches in zip(index.tensors, found, strict=True):
+        assert matches == (
+            fnmatch(tensor.name, lowercase_text) if glob else lowercase_text in tensor.name
+        )
 
 
 SOME = [
@@ -76,25 +77,25 @@ SOME = [
 ]
 
 
-def meant(text: str, *paths: str) -> set[str]:
-    outline = ModuleIndex(SOME)
-    return set(outline.meant_by(map(outline.find, paths), outline.matches(text)))
+def selected(text: str, *paths: str) -> set[str]:
+    index = ModuleIndex(SOME)
+    return set(index.meant_by(map(index.find, paths), index.matches(text)))
 
 
-def test_a_module_means_its_weights_or_else_all_that_can_be_pruned():
-    assert meant("", "block") == {"block.weight"}
-    assert meant("", "norm") == {"norm.weight"}
-    assert meant("", "block.bias", "norm") == {"block.bias", "norm.weight"}
-    assert meant("", "block.ids") == set()
+def test_a_module_stands_for_its_weights_or_else_all_prunable_parameters():
+    assert selected("", "block") == {"block.weight"}
+    assert selected("", "norm") == {"norm.weight"}
+    assert selected("", "block.bias", "norm") == {"block.bias", "norm.weight"}
+    assert selected("", "block.ids") == set()
 
 
-def test_a_module_means_no_embedding_unless_it_has_nothing_else():
+def test_a_module_stands_for_embeddings_only_without_other_weights():
     embedding = TensorInfo("embeddings.word_embeddings.weight", (9, 2), "float32")
     tied = TensorInfo("wte.weight", (9, 2), "float32")
-    outline = ModuleIndex([*SOME, embedding, tied])
-    everything = outline.matches("")
-    assert outline.meant_by([outline[0]], everything) == {"block.weight"}
-    assert outline.meant_by([outline.find("wte")], everything) == {tied.name}
+    index = ModuleIndex([*SOME, embedding, tied])
+    everything = index.matches("")
+    assert index.meant_by([index[0]], everything) == {"block.weight"}
+    assert index.meant_by([index.find("wte")], everything) == {tied.name}
 
 
 @pytest.mark.parametrize(
@@ -110,15 +111,15 @@ def test_a_module_means_no_embedding_unless_it_has_nothing_else():
         ("!dtype:int64 dims:2", ["block.weight", "block.bias", "norm.weight"]),
     ],
 )
-def test_conditions_narrow_a_filter_down(text, names):
+def test_conditions_restrict_a_filter(text, names):
     kinds = {"block.weight": frozenset({"Linear", "Attention"})}
-    outline = ModuleIndex(SOME, lambda: kinds)
-    found = outline.matches(text, {"norm.weight": (1, 2), "block.bias": (0, 2)})
+    index = ModuleIndex(SOME, lambda: kinds)
+    found = index.matches(text, {"norm.weight": (1, 2), "block.bias": (0, 2)})
     assert [SOME[place].name for place in np.flatnonzero(found)] == names
 
 
-def test_a_filter_is_quick_once_it_was_looked_at_what_it_is_about(monkeypatch):
-    monkeypatch.setattr(outline_module, "LARGE", 1)
+def test_a_filter_is_quick_once_its_condition_values_are_loaded(monkeypatch):
+    monkeypatch.setattr(module_index, "LARGE", 1)
     some = ModuleIndex(TensorInfo(name, (2, 2), "float32") for name in ("a.weight", "b.weight"))
     text = "weight dtype:float*, !size>9 sparsity>0"
     assert some.is_quick("weight sparsity>0")
@@ -131,6 +132,6 @@ def test_a_filter_is_quick_once_it_was_looked_at_what_it_is_about(monkeypatch):
         some.is_quick("size>")
 
 
-def test_what_is_filtered_away_is_not_meant():
-    assert meant("bias", "block") == {"block.bias"}
-    assert meant("norm", "block") == set()
+def test_parameters_that_are_not_shown_are_not_selected():
+    assert selected("bias", "block") == {"block.bias"}
+    assert selected("norm", "block") == set()

@@ -1,4 +1,4 @@
-"""What a user gave a name to is there when the checkpoint is opened again."""
+"""Named states are restored when a checkpoint is opened again."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ ALL = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "amount": 1}
 
 @pytest.fixture
 def opened(tmp_path):
-    """Return what opens a checkpoint, with the states that it has in the folder of the test."""
-    made = []
+    """Return a function that opens a session with its named states from a temporary folder."""
+    checkpoints = []
 
     def open_one(name="a"):
         path = tmp_path / f"{name}.safetensors"
         if not path.exists():
             save_file({"w": torch.ones(4)}, path)
         checkpoint = open_checkpoint(path)
-        made.append(checkpoint)
+        checkpoints.append(checkpoint)
         return Session(checkpoint, named_states=named_states.load(checkpoint, tmp_path / "states"))
 
     yield open_one
-    for checkpoint in made:
+    for checkpoint in checkpoints:
         checkpoint.close()
 
 
 @pytest.fixture
 def name(tmp_path):
-    """Return what gives a recipe a name in a session, and keeps that."""
+    """Return a function that names a recipe in a session, and saves the named states."""
 
     def give(session, name, recipe):
         session.history = session.history.act("", recipe)
@@ -47,13 +47,13 @@ def name(tmp_path):
     return give
 
 
-def test_a_checkpoint_has_its_named_states_again_and_no_other_has_them(opened, name):
+def test_named_states_are_restored_for_their_own_checkpoint_only(opened, name):
     name(opened(), "half", HALF)
     assert {key: one.steps for key, one in opened().named_states.items()} == {"half": HALF.steps}
     assert opened("b").named_states == {}
 
 
-def test_what_another_window_named_or_forgot_meanwhile_stays_so(opened, name, tmp_path):
+def test_changes_by_another_window_are_kept(opened, name, tmp_path):
     name(opened(), "gone", HALF)
     one, other = opened(), opened()
     name(one, "half", HALF)
@@ -64,7 +64,7 @@ def test_what_another_window_named_or_forgot_meanwhile_stays_so(opened, name, tm
     assert opened().named_states["half"].steps == ALL.steps
 
 
-def test_one_that_cannot_be_read_now_is_there_when_it_can_be(opened, name, tmp_path, caplog):
+def test_an_unreadable_state_is_kept_until_it_is_readable(opened, name, tmp_path, caplog):
     session = opened()
     name(session, "half", HALF)
     [file] = (tmp_path / "states").glob("*.json")
@@ -78,7 +78,7 @@ def test_one_that_cannot_be_read_now_is_there_when_it_can_be(opened, name, tmp_p
     assert set(opened().named_states) == {"half", "all"}
 
 
-def test_a_file_that_is_broken_or_cannot_be_written_harms_nothing(opened, name, tmp_path, caplog):
+def test_damaged_and_unwritable_files_are_no_errors(opened, name, tmp_path, caplog):
     session = opened()
     name(session, "half", HALF)
     [file] = (tmp_path / "states").glob("*.json")
@@ -91,15 +91,15 @@ def test_a_file_that_is_broken_or_cannot_be_written_harms_nothing(opened, name, 
     assert set(session.named_states) == {"half", "all"}
     file.parent.unlink()
     named_states.keep(session, file.parent)
-    assert set(opened().named_states) == {"all"}  # the other was taken away by hand
+    assert set(opened().named_states) == {"all"}  # the file of the other state was deleted above
 
 
-def test_a_file_whose_name_is_no_text_has_named_states_too(opened, name):
+def test_a_file_with_a_non_unicode_name_has_named_states(opened, name):
     name(opened("a\udcff"), "half", HALF)
     assert set(opened("a\udcff").named_states) == {"half"}
 
 
-def test_damaged_states_are_still_there_after_another_one_is_named(opened, name, tmp_path, caplog):
+def test_damaged_states_are_set_aside_when_a_state_is_added(opened, name, tmp_path, caplog):
     session = opened()
     for number in range(5):
         name(session, f"state {number}", HALF)
@@ -113,7 +113,7 @@ def test_damaged_states_are_still_there_after_another_one_is_named(opened, name,
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs FIFOs")
-def test_a_fifo_in_place_of_named_states_does_not_block_the_checkpoint(opened, name, tmp_path):
+def test_a_fifo_at_the_path_of_named_states_does_not_block_opening(opened, name, tmp_path):
     name(opened(), "half", HALF)
     [file] = (tmp_path / "states").glob("*.json")
     file.unlink()
@@ -122,15 +122,13 @@ def test_a_fifo_in_place_of_named_states_does_not_block_the_checkpoint(opened, n
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a working folder cannot be deleted there")
-def test_naming_a_state_after_the_working_folder_was_deleted_is_one_line_in_the_log(
-    tmp_path, monkeypatch, caplog
-):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
+def test_naming_a_state_in_a_deleted_working_folder_logs_one_line(tmp_path, monkeypatch, caplog):
+    deleted = tmp_path / "gone"
+    deleted.mkdir()
+    monkeypatch.chdir(deleted)
     save_file({"w": torch.ones(4)}, "a.safetensors")
     with open_checkpoint("a.safetensors") as checkpoint:
-        shutil.rmtree(gone)
+        shutil.rmtree(deleted)
         assert named_states.load(checkpoint, tmp_path / "states") == {}
         session = Session(checkpoint)
         session.name_state("now")

@@ -1,4 +1,4 @@
-"""Steps kept under a name."""
+"""Presets: named lists of steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def step(method="l1_unstructured", **parameters):
     return Step(method=METHODS[method].model_validate(parameters), targets=("*.weight",))
 
 
-def test_what_is_saved_comes_back_under_its_name(presets):
+def test_a_saved_preset_is_loaded_under_its_name(presets):
     steps = (step(), step("identity"))
     presets.save("2:4, then 50 % / β", Recipe(steps=steps, protect=("*.bias",)))
     [preset] = presets
@@ -43,7 +43,7 @@ def test_what_is_saved_comes_back_under_its_name(presets):
 
 
 @given(NAMES)
-def test_every_name_makes_one_file_and_comes_back(tmp_path_factory, name):
+def test_every_name_round_trips_through_one_file(tmp_path_factory, name):
     folder = tmp_path_factory.mktemp("presets")
     Presets(folder).save(name, Recipe())
     assert [preset.name for preset in Presets(folder)] == [name]
@@ -51,13 +51,13 @@ def test_every_name_makes_one_file_and_comes_back(tmp_path_factory, name):
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "n" * (LONGEST + 1)])
-def test_what_is_no_name_is_refused(presets, name):
+def test_invalid_names_are_refused(presets, name):
     with pytest.raises(PruneGuiError, match="needs a name"):
         presets.save(name, Recipe())
     assert not list(presets)
 
 
-def test_files_beside_a_recipe_are_found_from_anywhere(presets, tmp_path):
+def test_relative_paths_in_a_preset_are_made_absolute(presets, tmp_path):
     recipe = Recipe.from_yaml(
         "steps: [{method: custom_from_mask, targets: ['*'], mask: masks.pt}]", folder=tmp_path
     )
@@ -66,7 +66,7 @@ def test_files_beside_a_recipe_are_found_from_anywhere(presets, tmp_path):
     assert preset.steps[0].method.mask == str(tmp_path / "masks.pt")
 
 
-def test_a_copied_file_is_a_preset_and_a_broken_one_says_why(presets):
+def test_copied_files_are_presets_and_invalid_ones_have_a_reason(presets):
     presets.save("good", Recipe(steps=(step(),)))
     (presets.folder / "another 50 %.yaml").write_bytes((presets.folder / "good.yaml").read_bytes())
     (presets.folder / "broken.yaml").write_text("steps: [{")
@@ -79,7 +79,7 @@ def test_a_copied_file_is_a_preset_and_a_broken_one_says_why(presets):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs FIFOs and devices")
-def test_a_preset_that_cannot_be_read_says_why_and_blocks_none(presets, caplog):
+def test_unreadable_presets_have_a_reason_and_do_not_block(presets, caplog):
     presets.save("good", Recipe(steps=(step(),)))
     os.mkfifo(presets.folder / "fifo.yaml")
     (presets.folder / "device.yaml").symlink_to("/dev/zero")
@@ -96,7 +96,7 @@ def test_a_preset_that_cannot_be_read_says_why_and_blocks_none(presets, caplog):
         assert "\n" not in problem
 
 
-def test_no_preset_is_written_that_could_not_be_read(presets, monkeypatch):
+def test_a_preset_too_large_to_read_is_not_written(presets, monkeypatch):
     monkeypatch.setattr(presets_module, "MAX_PRESET_BYTES", 100)
     presets.save("small", Recipe())
     with pytest.raises(PruneGuiError, match="at most 100 bytes"):
@@ -114,7 +114,7 @@ def test_presets_are_renamed_and_removed(presets):
     assert not list(presets)
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path):
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     presets = Presets(tmp_path / "file" / "presets")
     assert not list(presets)
@@ -122,7 +122,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path):
         presets.save("a", Recipe())
 
 
-def test_a_preset_is_added_behind_the_steps_as_one_act(demo_checkpoint):
+def test_a_preset_is_appended_as_one_undo_entry(demo_checkpoint):
     with open_checkpoint(demo_checkpoint) as checkpoint:
         session = Session(checkpoint, Recipe(steps=(step(),)))
         session.add_preset("three", shipped()[SHIPPED.index("three_rounds")].steps)
@@ -133,7 +133,7 @@ def test_a_preset_is_added_behind_the_steps_as_one_act(demo_checkpoint):
 
 
 @pytest.mark.parametrize("number", range(len(SHIPPED)), ids=SHIPPED)
-def test_each_shipped_preset_finds_parameters_of_the_demo(demo_checkpoint, number):
+def test_each_shipped_preset_matches_parameters_of_the_demo(demo_checkpoint, number):
     preset = shipped()[number]
     assert not preset.problem
     with open_checkpoint(demo_checkpoint) as checkpoint:

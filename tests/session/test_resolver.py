@@ -1,4 +1,4 @@
-"""What is resolved again, and what is known from before."""
+"""Which steps are resolved again, and which are cached."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resolver(tmp_path: Path) -> Iterator[Resolver]:
 
 
 def recipe_in(folder: Path, scores: list[float]) -> Recipe:
-    """Return a recipe whose scores lie beside it."""
+    """Return a recipe with a file of scores in the same folder."""
     folder.mkdir(exist_ok=True)
     save_file({"w": torch.tensor(scores)}, folder / "new.safetensors")
     (folder / "new.safetensors").replace(folder / "scores.safetensors")
@@ -41,21 +41,21 @@ def mask(resolution: Resolution) -> list[bool]:
     return kept
 
 
-def test_the_same_relative_path_in_another_folder_is_another_file(resolver, tmp_path):
+def test_a_relative_path_depends_on_the_folder_of_the_recipe(resolver, tmp_path):
     one, other = recipe_in(tmp_path / "a", [1.0, 2.0]), recipe_in(tmp_path / "b", [2.0, 1.0])
     assert one != other
     assert mask(resolver.resolve(one, Monitor())) == [False, True]
     assert mask(resolver.resolve(other, Monitor())) == [True, False]
 
 
-def test_decisions_of_another_folder_are_not_taken_for_those_of_this_one(resolver, tmp_path):
+def test_cached_decisions_depend_on_the_folder_of_the_recipe(resolver, tmp_path):
     one, other = recipe_in(tmp_path / "a", [1.0, 2.0]), recipe_in(tmp_path / "b", [2.0, 1.0])
     empty = resolver.resolve(Recipe(), Monitor())
-    assert mask(empty.then(one.steps[0], Monitor())) == [False, True]
-    assert mask(empty.then(other.steps[0], Monitor())) == [True, False]
+    assert mask(empty.with_step(one.steps[0], Monitor())) == [False, True]
+    assert mask(empty.with_step(other.steps[0], Monitor())) == [True, False]
 
 
-def test_a_file_of_scores_that_was_replaced_is_read_anew(resolver, tmp_path):
+def test_a_replaced_file_of_scores_is_read_again(resolver, tmp_path):
     before = resolver.resolve(recipe_in(tmp_path, [1.0, 2.0]), Monitor())
     assert resolver.resolve(before.recipe, Monitor()) is before
     recipe_in(tmp_path, [2.0, 1.0])
@@ -63,7 +63,7 @@ def test_a_file_of_scores_that_was_replaced_is_read_anew(resolver, tmp_path):
     assert mask(before) == [False, True]
 
 
-def test_a_file_of_scores_that_is_gone_is_still_known(resolver, tmp_path):
+def test_a_deleted_file_of_scores_does_not_invalidate_the_resolution(resolver, tmp_path):
     before = resolver.resolve(recipe_in(tmp_path, [1.0, 2.0]), Monitor())
     (tmp_path / "scores.safetensors").unlink()
     assert resolver.resolve(before.recipe, Monitor()) is before

@@ -9,16 +9,16 @@ from prune_gui.session import score_histogram_cache
 from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 
-def test_what_is_counted_is_forgotten_when_there_is_no_room(tmp_path, monkeypatch):
+def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):
     save_file({name: torch.randn(40, 30) for name in "abc"}, tmp_path / "m.safetensors")
     with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
-        kept = ScoreHistogramCache(checkpoint)
+        cache = ScoreHistogramCache(checkpoint)
         scored = {name: weights_of(resolution, name) for name in "abc"}
-        first = kept.found("a", scored["a"], Monitor())
-        assert kept.found("a", scored["a"], Monitor()) is first
-        monkeypatch.setattr(score_histogram_cache, "KEPT_AT_MOST", first.nbytes)
-        kept.found("b", scored["b"], Monitor())
-        again = kept.found("a", scored["a"], Monitor())
+        first = cache.found("a", scored["a"], Monitor())
+        assert cache.found("a", scored["a"], Monitor()) is first
+        monkeypatch.setattr(score_histogram_cache, "MAX_CACHE_BYTES", first.nbytes)
+        cache.found("b", scored["b"], Monitor())
+        again = cache.found("a", scored["a"], Monitor())
         assert again is not first
         assert again.counts.tolist() == first.counts.tolist()

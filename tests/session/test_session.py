@@ -1,4 +1,4 @@
-"""The open document and what a user does to it."""
+"""The open document and its edits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def amounts(session: Session) -> list[object]:
     return [each.method.model_dump()["amount"] for each in session.steps]
 
 
-def test_every_edit_is_one_undo_named_after_it(session):
+def test_every_edit_is_one_labelled_undo_entry(session):
     session.add(step(1))
     session.add(step(2))
     session.move(1, 0)
@@ -58,7 +58,7 @@ def test_every_edit_is_one_undo_named_after_it(session):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_every_act_is_named_in_the_language_in_use(session):
+def test_undo_labels_are_translated(session):
     session.add(step(1))
     session.duplicate(0)
     session.replace(1, step(3))
@@ -75,7 +75,7 @@ def test_every_act_is_named_in_the_language_in_use(session):
     session.use_recipe(Recipe(steps=(step(1),)), session.checkpoint.path)
     history = session.history
     added = foreign("Add {}").format(foreign("L1 unstructured"))
-    assert [moment.label for moment in history.moments] == [
+    assert [entry.label for entry in history.moments] == [
         foreign("Open"),
         added,
         foreign("Duplicate step {}").format(1),
@@ -93,7 +93,7 @@ def test_every_act_is_named_in_the_language_in_use(session):
     ]
 
 
-def test_protecting_several_is_named_after_how_many(tmp_path):
+def test_the_undo_label_of_protecting_several_has_their_number(tmp_path):
     save_file({name: torch.ones(2) for name in "abc"}, tmp_path / "model.safetensors")
     with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
         session = Session(checkpoint)
@@ -105,7 +105,7 @@ def test_protecting_several_is_named_after_how_many(tmp_path):
         assert session.history.undo_label == "Protect 2 parameters no longer"
 
 
-def test_unsaved_is_what_differs_from_the_last_save(session, tmp_path):
+def test_a_recipe_is_unsaved_if_it_differs_from_the_last_save(session, tmp_path):
     assert not session.unsaved
     session.add(step(1))
     assert session.unsaved
@@ -118,7 +118,7 @@ def test_unsaved_is_what_differs_from_the_last_save(session, tmp_path):
     assert session.recipe_path == tmp_path / "recipe.yaml"
 
 
-def test_a_recipe_file_takes_the_place_of_the_steps_and_can_be_undone(session, tmp_path):
+def test_opening_a_recipe_file_replaces_the_steps_and_can_be_undone(session, tmp_path):
     session.add(step(1))
     session.use_recipe(Recipe(steps=(step(5),)), tmp_path / "other.yaml")
     assert amounts(session) == [5]
@@ -127,11 +127,13 @@ def test_a_recipe_file_takes_the_place_of_the_steps_and_can_be_undone(session, t
     assert amounts(session) == [1]
 
 
-def test_an_edit_redoes_only_the_steps_from_it_on(session, monkeypatch):
+def test_an_edit_resolves_only_the_steps_from_it_on(session, monkeypatch):
     done = []
-    then = Resolution.then
+    with_step = Resolution.with_step
     monkeypatch.setattr(
-        Resolution, "then", lambda self, one, monitor: done.append(one) or then(self, one, monitor)
+        Resolution,
+        "with_step",
+        lambda self, one, monitor: done.append(one) or with_step(self, one, monitor),
     )
     for amount in (1, 2, 3):
         session.add(step(amount))
@@ -146,7 +148,7 @@ def test_an_edit_redoes_only_the_steps_from_it_on(session, monkeypatch):
     assert done == []
 
 
-def test_a_step_that_fails_keeps_what_was_resolved_before_it(session):
+def test_a_failing_step_keeps_the_resolutions_before_it(session):
     session.add(step(1))
     session.add(step(100))
     with pytest.raises(StepError):
@@ -155,9 +157,7 @@ def test_a_step_that_fails_keeps_what_was_resolved_before_it(session):
     assert session.resolver.resolve(session.recipe, Monitor()).counts == {"w": (1, 8)}
 
 
-def test_methods_that_were_loaded_again_are_taken_up_by_the_steps(
-    session, nearest_mean, plugin_file
-):
+def test_steps_use_reloaded_methods_after_renewal(session, nearest_mean, plugin_file):
     source = nearest_mean.read_text()
     load_methods(plugin_file(source))
     session.add(Step(method=METHODS["nearest_mean"](amount=3), targets=("w",)))
@@ -171,7 +171,7 @@ def test_methods_that_were_loaded_again_are_taken_up_by_the_steps(
     assert not session.unsaved
 
 
-def test_a_file_made_here_offers_the_recipe_it_was_made_with(session, tmp_path):
+def test_an_exported_file_offers_its_own_recipe(session, tmp_path):
     session.add(step(3))
     resolution = session.resolver.resolve(session.recipe, Monitor())
     export(resolution, tmp_path / "made.safetensors")
@@ -183,13 +183,11 @@ def test_a_file_made_here_offers_the_recipe_it_was_made_with(session, tmp_path):
         assert again.unsaved
         again.undo()
         assert again.steps == ()
-    session.use_own_recipe()  # which was not made here
+    session.use_own_recipe()  # no effect: this program did not write the file
     assert session.made is None
 
 
-def test_another_session_goes_on_with_the_recipe_its_history_and_what_is_not_saved(
-    session, tmp_path
-):
+def test_a_session_takes_over_history_states_and_unsaved_changes(session, tmp_path):
     session.add(step(1))
     session.mark_saved(session.recipe, tmp_path / "mine.yaml")
     session.name_state("one")
@@ -205,12 +203,12 @@ def test_another_session_goes_on_with_the_recipe_its_history_and_what_is_not_sav
     assert list(session.named_states) == ["one"]
 
 
-def test_only_a_file_that_holds_the_recipe_as_it_is_now_stands_for_it(session, tmp_path):
+def test_the_recipe_file_is_set_only_if_it_holds_the_current_recipe(session, tmp_path):
     path = tmp_path / "mine.yaml"
     session.use_recipe(Recipe(steps=(step(5),)), path)
     assert session.recipe_file == path
     session.add(step(1))
-    session.mark_saved(session.recipe)  # in a pruned checkpoint, which remembers it
+    session.mark_saved(session.recipe)  # within a pruned checkpoint
     assert not session.unsaved
     assert session.recipe_path == path
     assert session.recipe_file is None

@@ -1,4 +1,4 @@
-"""What is remembered between runs."""
+"""Settings that are kept between runs."""
 
 import json
 import os
@@ -11,13 +11,13 @@ from prune_gui.recipe.parts import Form
 from prune_gui.session import Settings
 
 
-def test_settings_survive_their_file(tmp_path):
+def test_settings_round_trip_through_their_file(tmp_path):
     settings = Settings(theme="dark", window=("a", "b")).with_recent(tmp_path / "model.pt")
     settings.save(tmp_path / "deep" / "settings.json")
     assert Settings.load(tmp_path / "deep" / "settings.json") == settings
 
 
-def test_broken_settings_never_block_the_start(tmp_path, caplog):
+def test_invalid_settings_are_replaced_by_defaults(tmp_path, caplog):
     for text in ("", "{", '{"theme": "pink"}', "[]", "\x00"):
         (tmp_path / "settings.json").write_text(text)
         assert Settings.load(tmp_path / "settings.json") == Settings()
@@ -28,7 +28,7 @@ def test_broken_settings_never_block_the_start(tmp_path, caplog):
     ("field", "value"),
     [("theme", "pink"), ("threads", 0), ("picture_memory", "much"), ("form", 3), ("recent", [1])],
 )
-def test_a_broken_setting_does_not_take_the_others_with_it(tmp_path, caplog, field, value):
+def test_an_invalid_setting_does_not_affect_the_others(tmp_path, caplog, field, value):
     settings = Settings(
         theme="dark", threads=3, picture_memory=7, form="masks", recent=("a",), window=("a", "b")
     )
@@ -40,7 +40,7 @@ def test_a_broken_setting_does_not_take_the_others_with_it(tmp_path, caplog, fie
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs FIFOs")
-def test_a_fifo_in_place_of_settings_does_not_block_the_start(tmp_path, caplog):
+def test_a_fifo_at_the_path_of_settings_does_not_block_the_start(tmp_path, caplog):
     path = tmp_path / "settings.json"
     os.mkfifo(path)
     assert Settings.load(path) == Settings()
@@ -48,7 +48,7 @@ def test_a_fifo_in_place_of_settings_does_not_block_the_start(tmp_path, caplog):
     assert Settings.load(path).theme == "dark"
 
 
-def test_damaged_settings_are_kept_aside_when_others_are_written(tmp_path, caplog):
+def test_damaged_settings_are_set_aside_before_a_write(tmp_path, caplog):
     path = tmp_path / "settings.json"
     Settings(theme="dark", threads=3).save(path)
     damaged = path.read_text().replace('"dark"', '"dork"')
@@ -59,9 +59,7 @@ def test_damaged_settings_are_kept_aside_when_others_are_written(tmp_path, caplo
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_layout_of_which_any_bit_changed_is_dropped_since_qt_crashes_on_some(
-    tmp_path, caplog, place
-):
+def test_a_layout_with_a_wrong_checksum_is_dropped(tmp_path, caplog, place):
     path = tmp_path / "settings.json"
     Settings(theme="dark", window=("AAAA", "BBBB")).save(path)
     assert Settings.load(path).window == ("AAAA", "BBBB")
@@ -72,17 +70,17 @@ def test_a_layout_of_which_any_bit_changed_is_dropped_since_qt_crashes_on_some(
     assert "checksum" in caplog.text
 
 
-def test_a_layout_without_a_checksum_is_not_used(tmp_path):
+def test_a_layout_without_a_checksum_is_dropped(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text('{"window": ["AAAA", "BBBB"], "theme": "dark"}')
     assert Settings.load(path) == Settings(theme="dark")
 
 
-def test_a_file_of_a_deleted_working_folder_is_not_recent(tmp_path, monkeypatch):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+def test_a_relative_path_in_a_deleted_working_folder_is_not_recent(tmp_path, monkeypatch):
+    deleted = tmp_path / "gone"
+    deleted.mkdir()
+    monkeypatch.chdir(deleted)
+    deleted.rmdir()
     assert Settings().with_recent(Path("model.pt")) == Settings()
     assert Settings().with_recent(Path("/model.pt")).recent == (str(Path("/model.pt")),)
 
@@ -93,7 +91,7 @@ def test_settings_that_cannot_be_written_are_logged(tmp_path, caplog):
     assert "was not written" in caplog.text
 
 
-def test_recent_files_are_latest_first_once_each_and_few():
+def test_recent_files_are_unique_limited_and_latest_first():
     settings = Settings()
     for number in [*range(14), 7]:
         settings = settings.with_recent(Path(f"/models/{number}.pt"))
@@ -111,5 +109,5 @@ def test_recent_files_are_latest_first_once_each_and_few():
     ]
 
 
-def test_every_form_can_be_the_one_chosen_at_first():
+def test_every_export_form_can_be_the_default():
     assert get_args(Settings.model_fields["form"].annotation) == get_args(Form)

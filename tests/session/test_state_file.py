@@ -1,4 +1,4 @@
-"""State files: whatever is in their place, whoever writes at once, whenever a disk fails."""
+"""State files under damage, concurrent writes and failing system calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Kept(BaseModel):
 
 @pytest.fixture
 def file(tmp_path):
-    """Return a state file that is not there yet, in a folder that is not there yet."""
+    """Return a state file that does not exist yet, in a folder that does not exist yet."""
     return StateFile(tmp_path / "state" / "kept.json", Kept, 1 << 20)
 
 
@@ -72,9 +72,7 @@ def add(file):
 
 @pytest.mark.parametrize("before", [None, OLD])
 @pytest.mark.parametrize("kind", [*ERRNOS, SHORT])
-def test_a_write_in_which_a_system_call_fails_leaves_the_old_state_or_the_new(
-    file, before, kind, caplog
-):
+def test_a_failing_system_call_leaves_the_old_state_or_the_new(file, before, kind, caplog):
     put(file, before)
     with system_calls() as calls:
         add(file)
@@ -96,7 +94,7 @@ def test_a_write_in_which_a_system_call_fails_leaves_the_old_state_or_the_new(
 
 
 @pytest.mark.parametrize("before", [None, OLD])
-def test_a_killed_write_leaves_the_old_state_or_the_new_and_the_next_tidies_up(file, before):
+def test_a_killed_write_leaves_the_old_state_or_the_new_and_the_next_cleans_up(file, before):
     put(file, before)
     with system_calls() as calls:
         add(file)
@@ -110,32 +108,32 @@ def test_a_killed_write_leaves_the_old_state_or_the_new_and_the_next_tidies_up(f
         assert names(file) == [file.path.name], f"{number}: {calls[number]}"
 
 
-def test_nothing_is_lost_when_many_programs_write_at_once(file):
+def test_concurrent_updates_by_processes_lose_nothing(file):
     writers, each = 3, 12
-    started = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", ADD_MANY, str(file.path), str(number), str(each)],
             stdin=subprocess.PIPE, stderr=subprocess.PIPE,
         )
         for number in range(writers)
     ]  # fmt: skip
-    for one in started:
-        one.stdin.write(b"\n")
-        one.stdin.flush()
-    assert [one.communicate(timeout=60)[1] for one in started] == [b""] * writers
+    for process in processes:
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=60)[1] for process in processes] == [b""] * writers
     kept = json.loads(file.path.read_bytes())["texts"]
     assert len(kept) == writers * each
 
 
-@pytest.mark.parametrize("octets", DAMAGED)
-def test_a_damaged_file_is_set_aside_by_whoever_reads_or_changes_it_first(file, octets, caplog):
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_file_is_set_aside_by_reading_and_by_updating(file, content, caplog):
     for number, act in enumerate((file.load, lambda: add(file)), start=1):
         file.path.parent.mkdir(exist_ok=True)
-        file.path.write_bytes(octets)
+        file.path.write_bytes(content)
         caplog.clear()
         assert act() == (None if number == 1 else Kept(number=1, texts=NEW))
         aside = file.path.with_name(f"{file.path.name}.damaged-{number}")
-        assert aside.read_bytes() == octets
+        assert aside.read_bytes() == content
         [record] = caplog.records
         assert file.path.name in record.getMessage()
         assert aside.name in record.getMessage()
@@ -143,7 +141,7 @@ def test_a_damaged_file_is_set_aside_by_whoever_reads_or_changes_it_first(file, 
     assert file.load() == Kept(number=1, texts=NEW)
 
 
-def test_of_a_file_damaged_in_part_the_rest_is_used_and_the_whole_set_aside(file, caplog):
+def test_valid_fields_of_a_damaged_file_are_used_and_it_is_set_aside(file, caplog):
     file.path.parent.mkdir()
     text = json.dumps({"number": 1, "texts": {"a": 3, "b": "new", "c": None}})
     file.path.write_text(text)
@@ -157,7 +155,7 @@ def test_of_a_file_damaged_in_part_the_rest_is_used_and_the_whole_set_aside(file
 
 
 @pytest.mark.parametrize("kind", ERRNOS)
-def test_a_damaged_file_comes_to_no_more_harm_when_a_system_call_fails(file, kind, caplog):
+def test_a_damaged_file_is_not_lost_when_a_system_call_fails(file, kind, caplog):
     text = json.dumps({"number": 1, "texts": {"a": "old", "c": None}}).encode()
 
     def damage():
@@ -171,15 +169,15 @@ def test_a_damaged_file_comes_to_no_more_harm_when_a_system_call_fails(file, kin
         damage()
         with system_calls(Fault(number, kind)):
             add(file)
-        held = [path.read_bytes() for path in file.path.parent.iterdir() if path.name != LOCK]
-        assert text in held, f"{number}: {calls[number]}"
+        contents = [path.read_bytes() for path in file.path.parent.iterdir() if path.name != LOCK]
+        assert text in contents, f"{number}: {calls[number]}"
         found = file.load()
         assert found is not None, f"{number}: {calls[number]}"
         assert found.texts in (OLD, NEW)
 
 
 @posix_only
-def test_what_is_not_a_regular_file_is_set_aside_and_never_read(file, caplog):
+def test_irregular_files_are_set_aside_and_never_read(file, caplog):
     file.path.parent.mkdir()
     os.mkfifo(file.path)
     assert file.load() is None
@@ -194,7 +192,7 @@ def test_what_is_not_a_regular_file_is_set_aside_and_never_read(file, caplog):
     assert Path("/dev/zero").exists()
 
 
-def test_a_file_over_the_limit_is_set_aside_and_none_is_written(file, caplog):
+def test_files_over_the_size_limit_are_neither_read_nor_written(file, caplog):
     file.path.parent.mkdir()
     with file.path.open("wb") as junk:
         junk.truncate(5 << 30)
@@ -207,7 +205,7 @@ def test_a_file_over_the_limit_is_set_aside_and_none_is_written(file, caplog):
 
 
 @pytest.mark.skipif(os.name == "nt" or os.getuid() == 0, reason="needs a user without all rights")
-def test_a_file_that_may_not_be_read_is_neither_set_aside_nor_overwritten(file, caplog):
+def test_a_file_without_read_permission_is_neither_set_aside_nor_overwritten(file, caplog):
     put(file, OLD)
     file.path.chmod(0)
     assert file.load() is None
@@ -216,7 +214,7 @@ def test_a_file_that_may_not_be_read_is_neither_set_aside_nor_overwritten(file, 
     assert file.load() == Kept(number=1, texts=OLD)
 
 
-def test_a_file_that_cannot_be_read_now_is_neither_set_aside_nor_overwritten(file, caplog):
+def test_a_file_with_a_read_error_is_neither_set_aside_nor_overwritten(file, caplog):
     put(file, OLD)
 
     def fail(*_):
@@ -231,7 +229,7 @@ def test_a_file_that_cannot_be_read_now_is_neither_set_aside_nor_overwritten(fil
     assert file.load() == Kept(number=1, texts=OLD)
 
 
-def test_a_program_that_keeps_the_lock_delays_others_for_a_bounded_time(file, caplog, monkeypatch):
+def test_waiting_for_the_lock_has_a_timeout(file, caplog, monkeypatch):
     put(file, OLD)
     monkeypatch.setattr(state_file, "LOCK_TIMEOUT_S", 0.05)
     with state_file._locked(file.path.parent):
@@ -254,13 +252,13 @@ def test_a_file_system_without_locks_is_used_without_them(file, monkeypatch):
 
 
 @posix_only
-def test_paths_and_texts_that_are_not_utf_8_come_back(file):
+def test_paths_and_texts_that_are_not_utf_8_round_trip(file):
     state = Kept(number=1, texts={"\udcff": "\udc80"}, path=Path("/a\udcff"))
     assert file.save(state)
     assert file.load() == state
 
 
-def test_a_path_with_a_null_is_no_path(file, caplog):
+def test_a_path_with_a_null_character_is_invalid(file, caplog):
     file.path.parent.mkdir()
     file.path.write_text(json.dumps({"number": 1, "path": "a\0b"}))
     assert file.load() == Kept(number=1)
@@ -279,12 +277,12 @@ JSON = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=40))
-def test_whatever_a_file_holds_it_never_fails_and_is_never_lost(file, monkeypatch, octets):
+def test_no_content_causes_an_error_or_is_lost(file, monkeypatch, content):
     monkeypatch.setattr(os, "fsync", lambda _: None)
     put(file, None)
-    file.path.write_bytes(octets)
+    file.path.write_bytes(content)
     read = file.load()
-    assert octets in [path.read_bytes() for path in file.path.parent.iterdir()]
+    assert content in [path.read_bytes() for path in file.path.parent.iterdir()]
     assert add(file) is not None
-    held = [path.read_bytes() for path in file.path.parent.iterdir()]
-    assert octets in held or read is not None
+    contents = [path.read_bytes() for path in file.path.parent.iterdir()]
+    assert content in contents or read is not None

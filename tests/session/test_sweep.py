@@ -34,7 +34,7 @@ def opened(tmp_path):
     amounts=st.lists(st.one_of(st.floats(0, 1), st.integers(0, 12)), max_size=4),
     earlier=st.floats(0, 1),
 )
-def test_every_row_is_what_numpy_makes_of_it(tmp_path_factory, seed, amounts, earlier):
+def test_every_row_agrees_with_numpy(tmp_path_factory, seed, amounts, earlier):
     random = np.random.default_rng(seed)
     a, b = random.normal(size=(6, 5)), random.normal(size=7)
     path = tmp_path_factory.mktemp("sweep") / "model.safetensors"
@@ -43,25 +43,25 @@ def test_every_row_is_what_numpy_makes_of_it(tmp_path_factory, seed, amounts, ea
     with open_checkpoint(path) as checkpoint:
         rows = sweep(recipe, checkpoint, 2, amounts, Monitor())
     assert [row.amount for row in rows] == amounts
-    gone = round(earlier * b.size)
+    pruned_b = round(earlier * b.size)
     for row in rows:
-        more = row.amount if isinstance(row.amount, int) else round(row.amount * a.size)
-        kept = [np.sort(np.abs(b))[gone:], np.sort(np.abs(a), axis=None)[more:]]
-        assert (row.pruned, row.total, row.error) == (gone + more, a.size + b.size, "")
-        assert row.sparsity == (gone + more) / (a.size + b.size)
-        energy = sum((part**2).sum() for part in kept) / ((a**2).sum() + (b**2).sum())
+        pruned_a = row.amount if isinstance(row.amount, int) else round(row.amount * a.size)
+        kept = [np.sort(np.abs(b))[pruned_b:], np.sort(np.abs(a), axis=None)[pruned_a:]]
+        assert (row.pruned, row.total, row.error) == (pruned_b + pruned_a, a.size + b.size, "")
+        assert row.sparsity == (pruned_b + pruned_a) / (a.size + b.size)
+        energy = sum((remaining**2).sum() for remaining in kept) / ((a**2).sum() + (b**2).sum())
         assert row.kept_energy == pytest.approx(energy, rel=1e-12)
-        assert row.nearly_empty == (gone >= 0.99 * b.size) + (more >= 0.99 * a.size)
+        assert row.nearly_empty == (pruned_b >= 0.99 * b.size) + (pruned_a >= 0.99 * a.size)
 
 
-def test_an_amount_that_cannot_be_is_a_row_that_says_why_and_stops_no_other(opened):
+def test_an_impossible_amount_gives_a_row_with_an_error(opened):
     rows = sweep(recipe_of({"targets": ["b"], "amount": 1}), opened, 1, [2, 5, 4], Monitor())
     assert [row.pruned for row in rows] == [2, 0, 4]
     assert [bool(row.error) for row in rows] == [False, True, False]
     assert rows[1].error.startswith("Step 1: ")
 
 
-def test_steps_that_follow_are_carried_out_after_every_amount(opened):
+def test_later_steps_are_applied_for_every_amount(opened):
     recipe = recipe_of(
         {"targets": ["a"], "amount": 0.5}, {"targets": ["a"], "amount": 3, "amount_of": "remaining"}
     )
@@ -71,7 +71,7 @@ def test_steps_that_follow_are_carried_out_after_every_amount(opened):
     assert "3" in second.error
 
 
-def test_energy_that_is_none_has_no_share(tmp_path):
+def test_kept_energy_of_all_zeros_is_nan(tmp_path):
     save_file({"a": torch.zeros(4)}, tmp_path / "zeros.safetensors")
     with open_checkpoint(tmp_path / "zeros.safetensors") as checkpoint:
         [row] = sweep(recipe_of({"targets": ["a"], "amount": 1}), checkpoint, 1, [0.5], Monitor())
@@ -79,7 +79,7 @@ def test_energy_that_is_none_has_no_share(tmp_path):
     assert math.isnan(row.kept_energy)
 
 
-def test_earlier_steps_are_resolved_once_and_later_ones_are_not_forgotten(opened, monkeypatch):
+def test_earlier_steps_are_resolved_once_and_later_resolutions_are_kept(opened, monkeypatch):
     recipe = recipe_of(
         {"targets": ["b"], "amount": 1},
         {"targets": ["a"], "amount": 1},
@@ -87,32 +87,32 @@ def test_earlier_steps_are_resolved_once_and_later_ones_are_not_forgotten(opened
     )
     resolver = Resolver(opened)
     whole = resolver.resolve(recipe, Monitor())
-    done = []
-    then = Resolution.then
+    step_counts = []
+    with_step = Resolution.with_step
 
     def counted(self, step, monitor):
-        done.append(len(self.outcomes))
-        return then(self, step, monitor)
+        step_counts.append(len(self.outcomes))
+        return with_step(self, step, monitor)
 
-    monkeypatch.setattr(Resolution, "then", counted)
-    trial = Sweep(resolver, recipe, 2)
-    assert [trial.row(amount, Monitor()).pruned for amount in (2, 3)] == [4, 5]
-    assert done == [1, 2, 1, 2]
+    monkeypatch.setattr(Resolution, "with_step", counted)
+    amount_sweep = Sweep(resolver, recipe, 2)
+    assert [amount_sweep.row(amount, Monitor()).pruned for amount in (2, 3)] == [4, 5]
+    assert step_counts == [1, 2, 1, 2]
     assert resolver.resolve(recipe, Monitor()) is whole
 
 
-def test_a_step_that_fails_with_its_own_amount_may_do_with_another(opened):
+def test_a_step_that_fails_with_its_amount_can_succeed_with_another(opened):
     recipe = recipe_of({"targets": ["b"], "amount": 1}, {"targets": ["b"], "amount": 9})
     assert [row.pruned for row in sweep(recipe, opened, 2, [2], Monitor())] == [3]
 
 
-def test_an_earlier_step_that_fails_is_an_error_whatever_the_amount(opened):
+def test_a_failing_earlier_step_is_an_error(opened):
     recipe = recipe_of({"targets": ["b"], "amount": 9}, {"targets": ["b"], "amount": 1})
     with pytest.raises(StepError, match="Step 1: "):
         sweep(recipe, opened, 2, [2], Monitor())
 
 
-def test_it_can_be_cancelled(opened):
+def test_a_sweep_can_be_cancelled(opened):
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):

@@ -1,4 +1,4 @@
-"""The engine's promises: order, cancel, latest wins, and that it outlives any job."""
+"""The engine: order of jobs, cancellation, lanes, and survival of any error."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from prune_gui.worker import (
 )
 
 
-class Told:
-    """The events of an engine, in order, each waited for."""
+class EventLog:
+    """Records the events of an engine, and waits for them."""
 
     def __init__(self) -> None:
         self.events: queue.Queue[Event] = queue.Queue()
@@ -37,19 +37,19 @@ class Told:
 
 
 @pytest.fixture
-def told():
-    return Told()
+def event_log():
+    return EventLog()
 
 
 @pytest.fixture
-def running(told):
-    worker = Engine(told.events.put)
+def running(event_log):
+    worker = Engine(event_log.events.put)
     yield worker
     worker.close()
 
 
 class Gate:
-    """A job that waits until it is let through, asking its monitor all the while."""
+    """A job that waits until it is opened, and checks for cancellation meanwhile."""
 
     def __init__(self) -> None:
         self.open = threading.Event()
@@ -60,88 +60,84 @@ class Gate:
         return "through"
 
 
-def test_jobs_run_one_after_another_and_report(running, told):
+def test_jobs_run_in_sequence_and_send_events(running, event_log):
     def work(monitor: Monitor) -> int:
         monitor.expect(10)
         monitor.advance(4)
         return 42
 
     ticket = running.submit(Job("answer", work))
-    kinds = [told.events.get(timeout=10) for _ in range(3)]
+    kinds = [event_log.events.get(timeout=10) for _ in range(3)]
     assert [type(event) for event in kinds] == [Started, Progressed, Finished]
     assert (kinds[1].done, kinds[1].total) == (4, 10)
     assert kinds[2].result == 42
     assert kinds[2].ticket == ticket
 
 
-def test_a_running_job_stops_when_cancelled_and_the_next_one_runs(running, told):
+def test_a_running_job_stops_when_cancelled_and_the_next_one_runs(running, event_log):
     first = running.submit(Job("long", Gate()))
-    told.until(Started, first)
+    event_log.until(Started, first)
     running.cancel(first)
-    told.until(Dropped, first)
+    event_log.until(Dropped, first)
     second = running.submit(Job("next", lambda monitor: "ran"))
-    assert told.until(Finished, second).result == "ran"
+    assert event_log.until(Finished, second).result == "ran"
 
 
-def test_a_waiting_job_that_is_cancelled_never_runs(running, told):
+def test_a_cancelled_waiting_job_never_runs(running, event_log):
     gate = Gate()
     first = running.submit(Job("long", gate))
     ran = []
     second = running.submit(Job("second", lambda monitor: ran.append(1)))
     running.cancel(second)
-    told.until(Dropped, second)
+    event_log.until(Dropped, second)
     gate.open.set()
     last = running.submit(Job("last", lambda monitor: None))
-    told.until(Finished, last)
+    event_log.until(Finished, last)
     assert first
     assert not ran
 
 
-def test_of_a_lane_the_latest_wins_and_a_short_job_is_let_finish(running, told):
+def test_the_latest_waiting_job_of_a_lane_wins_and_a_running_one_may_finish(running, event_log):
     gate = Gate()
     first = running.submit(Job("one", gate, lane="view"))
-    told.until(Started, first)
+    event_log.until(Started, first)
     second = running.submit(Job("two", lambda monitor: "two", lane="view"))
     third = running.submit(Job("three", lambda monitor: "three", lane="view"))
-    told.until(Dropped, second)
+    event_log.until(Dropped, second)
     gate.open.set()
-    assert told.until(Finished, first).result == "through"
-    assert told.until(Finished, third).result == "three"
+    assert event_log.until(Finished, first).result == "through"
+    assert event_log.until(Finished, third).result == "three"
 
 
-def test_a_job_whose_time_has_passed_makes_way_for_the_newer_of_its_lane(
-    running, told, monkeypatch
-):
-    monkeypatch.setattr(engine, "PATIENCE", 0.01)
+def test_a_superseded_job_stops_after_the_timeout(running, event_log, monkeypatch):
+    monkeypatch.setattr(engine, "SUPERSEDED_TIMEOUT_S", 0.01)
     first = running.submit(Job("endless", Gate(), lane="view"))
-    told.until(Started, first)
+    event_log.until(Started, first)
     second = running.submit(Job("newer", lambda monitor: None, lane="view"))
-    told.until(Dropped, first)
-    told.until(Finished, second)
+    event_log.until(Dropped, first)
+    event_log.until(Finished, second)
 
 
-def test_an_urgent_job_goes_ahead_of_those_that_wait(running, told):
+def test_an_urgent_job_runs_before_waiting_jobs(running, event_log):
     gate = Gate()
     running.submit(Job("long", gate))
     order = []
     last = running.submit(Job("saving", lambda monitor: order.append("saving")))
     running.submit(Job("drawing", lambda monitor: order.append("drawing"), urgent=True))
     gate.open.set()
-    told.until(Finished, last)
+    event_log.until(Finished, last)
     assert order == ["drawing", "saving"]
 
 
-def test_an_error_that_input_caused_is_told_as_it_is(running, told):
+def test_an_input_error_is_sent_unchanged(running, event_log):
     def work(monitor: Monitor) -> None:
         raise PruneGuiError("no such file")
 
-    event = told.until(Failed, running.submit(Job("open", work)))
+    event = event_log.until(Failed, running.submit(Job("open", work)))
     assert str(event.error) == "no such file"
 
 
-def test_the_log_tells_what_a_job_came_to_but_not_of_those_that_come_by_the_dozen(
-    running, told, caplog
-):
+def test_results_are_logged_except_of_lane_and_idle_jobs(running, event_log, caplog):
     caplog.set_level("INFO")
 
     def fail(monitor: Monitor) -> None:
@@ -150,73 +146,75 @@ def test_the_log_tells_what_a_job_came_to_but_not_of_those_that_come_by_the_doze
     running.submit(Job("save", lambda monitor: None))
     running.submit(Job("draw", lambda monitor: None, lane="view"))
     running.submit(Job("compile", lambda monitor: None, idle=True))
-    told.until(Failed, running.submit(Job("open", fail)))
-    told.until(Finished, running.submit(Job("last", lambda monitor: None, idle=True)))
+    event_log.until(Failed, running.submit(Job("open", fail)))
+    event_log.until(Finished, running.submit(Job("last", lambda monitor: None, idle=True)))
     levels = [
         (record.levelname, record.getMessage().partition(" took ")[0]) for record in caplog.records
     ]
     assert levels == [("INFO", "save"), ("WARNING", "open: no such file")]
 
 
-def test_a_fault_is_told_and_logged_with_its_trace_and_the_engine_goes_on(running, told, caplog):
+def test_an_unexpected_error_is_sent_and_logged_and_the_engine_continues(
+    running, event_log, caplog
+):
     ticket = running.submit(Job("faulty", lambda monitor: 1 / 0))
-    assert isinstance(told.until(Failed, ticket).error, ZeroDivisionError)
+    assert isinstance(event_log.until(Failed, ticket).error, ZeroDivisionError)
     assert "ZeroDivisionError" in caplog.text
-    told.until(Finished, running.submit(Job("next", lambda monitor: None)))
+    event_log.until(Finished, running.submit(Job("next", lambda monitor: None)))
 
 
 class Own(BaseException):
-    """What no `except Exception` catches."""
+    """An exception that `except Exception` does not catch."""
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, SystemExit, Own])
-def test_the_engine_outlives_whatever_is_raised_on_its_thread(running, told, caplog, kind):
+def test_the_engine_survives_any_exception(running, event_log, caplog, kind):
     def work(_: Monitor) -> None:
         raise kind("now")
 
     ticket = running.submit(Job("faulty", work))
-    assert isinstance(told.until(Failed, ticket).error, kind)
+    assert isinstance(event_log.until(Failed, ticket).error, kind)
     assert f"{kind.__name__}: now" in caplog.text
-    told.until(Finished, running.submit(Job("next", lambda monitor: None)))
+    event_log.until(Finished, running.submit(Job("next", lambda monitor: None)))
 
 
-def test_memory_that_runs_out_is_said_and_not_taken_for_a_fault(running, told, caplog):
+def test_a_memory_error_is_sent_as_out_of_memory(running, event_log, caplog):
     def work(_: Monitor) -> None:
         raise MemoryError
 
     ticket = running.submit(Job("large", work))
-    assert isinstance(told.until(Failed, ticket).error, OutOfMemoryError)
+    assert isinstance(event_log.until(Failed, ticket).error, OutOfMemoryError)
     assert "large failed" in caplog.text
 
 
-def test_code_that_has_no_monitor_at_hand_learns_of_cancel(running, told):
+def test_code_without_a_monitor_can_check_for_cancellation(running, event_log):
     def work(_: Monitor) -> None:
         while True:
             check_cancelled()
 
     ticket = running.submit(Job("long", work))
-    told.until(Started, ticket)
+    event_log.until(Started, ticket)
     running.cancel(ticket)
-    told.until(Dropped, ticket)
+    event_log.until(Dropped, ticket)
 
 
-def test_closing_ends_the_thread_during_a_job_and_tells_nothing_more(told):
-    worker = Engine(told.events.put)
+def test_closing_ends_the_thread_during_a_job_without_further_events(event_log):
+    worker = Engine(event_log.events.put)
     ticket = worker.submit(Job("endless", Gate()))
     worker.submit(Job("never", lambda monitor: None))
-    told.until(Started, ticket)
+    event_log.until(Started, ticket)
     worker.close()
     assert not [t for t in threading.enumerate() if t.name == "prune-gui-engine"]
-    left = [told.events.get_nowait() for _ in range(told.events.qsize())]
+    left = [event_log.events.get_nowait() for _ in range(event_log.events.qsize())]
     assert not [event for event in left if isinstance(event, Finished | Dropped | Failed)]
 
 
-def test_closing_gives_up_on_a_job_that_never_looks_whether_it_should_stop(
-    told, caplog, monkeypatch
+def test_closing_gives_up_on_a_job_that_never_checks_for_cancellation(
+    event_log, caplog, monkeypatch
 ):
     monkeypatch.setattr(engine, "FAREWELL", 0.01)
-    worker, let_through = Engine(told.events.put), threading.Event()
-    told.until(Started, worker.submit(Job("Asking a plug-in", lambda _: let_through.wait())))
+    worker, let_through = Engine(event_log.events.put), threading.Event()
+    event_log.until(Started, worker.submit(Job("Asking a plug-in", lambda _: let_through.wait())))
     assert not worker.close()
     assert "Asking a plug-in did not stop" in caplog.text
     let_through.set()
@@ -224,53 +222,59 @@ def test_closing_gives_up_on_a_job_that_never_looks_whether_it_should_stop(
 
 
 @pytest.mark.parametrize(
-    ("hurry", "writes", "patience"),
-    [(False, False, engine.FAREWELL), (True, True, engine.FAREWELL), (True, False, engine.MOMENT)],
+    ("hurry", "writes", "timeout_s"),
+    [
+        (False, False, engine.FAREWELL),
+        (True, True, engine.FAREWELL),
+        (True, False, engine.HURRIED_CLOSE_TIMEOUT_S),
+    ],
 )
-def test_in_a_hurry_only_a_job_that_writes_is_waited_for(
-    told, monkeypatch, hurry, writes, patience
+def test_a_hurried_close_waits_only_for_a_writing_job(
+    event_log, monkeypatch, hurry, writes, timeout_s
 ):
-    worker, let_through = Engine(told.events.put), threading.Event()
-    told.until(Started, worker.submit(Job("long", lambda _: let_through.wait(), writes=writes)))
+    worker, let_through = Engine(event_log.events.put), threading.Event()
+    event_log.until(
+        Started, worker.submit(Job("long", lambda _: let_through.wait(), writes=writes))
+    )
     waits = []
     with monkeypatch.context() as patch:
         patch.setattr(worker._thread, "join", waits.append)
         assert not worker.close(hurry=hurry)
-    assert waits == [patience]
+    assert waits == [timeout_s]
     let_through.set()
     assert worker.close()
 
 
-def test_what_is_idle_stays_behind_whatever_comes_later(running, told):
+def test_idle_jobs_run_after_all_other_jobs(running, event_log):
     gate, done = Gate(), []
     first = running.submit(Job("first", gate))
-    told.until(Started, first)
+    event_log.until(Started, first)
     for name, kind in (("idle", {"idle": True}), ("plain", {}), ("urgent", {"urgent": True})):
         last = running.submit(Job(name, lambda _, name=name: done.append(name), **kind))
     gate.open.set()
-    told.until(Finished, last - 2)
+    event_log.until(Finished, last - 2)
     assert done == ["urgent", "plain", "idle"]
 
 
-def test_what_is_idle_begins_after_a_rest_which_ends_for_anything_else(running, told, monkeypatch):
-    rests, wait_for = [], running._changed.wait_for
+def test_an_idle_job_is_delayed_unless_another_job_is_submitted(running, event_log, monkeypatch):
+    timeouts, wait_for = [], running._changed.wait_for
 
     def wait(predicate, timeout=None):
-        if timeout is not None:  # the rest: as if somebody had asked for more in the midst of it
-            rests.append(timeout)
-            if len(rests) == 2:
+        if timeout is not None:  # the idle delay, during which another job is submitted
+            timeouts.append(timeout)
+            if len(timeouts) == 2:
                 running.submit(Job("asked", lambda _: done.append("asked")))
         return wait_for(predicate, 0 if timeout is not None else None)
 
     gate, done = Gate(), []
-    told.until(Started, running.submit(Job("first", gate)))
+    event_log.until(Started, running.submit(Job("first", gate)))
     for name in ("idle", "as idle"):
         last = running.submit(Job(name, lambda _, name=name: done.append(name), idle=True))
     monkeypatch.setattr(running._changed, "wait_for", wait)
     gate.open.set()
-    told.until(Finished, last)
-    assert rests == [engine.REST]
+    event_log.until(Finished, last)
+    assert timeouts == [engine.IDLE_DELAY_S]
     assert done == ["idle", "as idle"]
-    told.until(Finished, running.submit(Job("next", lambda _: done.append("next"))))
-    told.until(Finished, running.submit(Job("late", lambda _: done.append("late"), idle=True)))
+    event_log.until(Finished, running.submit(Job("next", lambda _: done.append("next"))))
+    event_log.until(Finished, running.submit(Job("late", lambda _: done.append("late"), idle=True)))
     assert done == ["idle", "as idle", "next", "asked", "late"]

@@ -1,4 +1,4 @@
-"""What the jobs of a series return."""
+"""Results and titles of job sequences."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def path(tmp_path):
     return tmp_path / "model.safetensors"
 
 
-def test_a_sweep_is_of_the_recipe_as_it_was_when_it_was_asked_for(path):
+def test_a_sweep_uses_the_recipe_at_the_time_of_the_call(path):
     session = open_job(path).work(Monitor())
     session.add(STEP)
     jobs = sweep_jobs(session, 1, (0.25, 6))
@@ -34,7 +34,7 @@ def test_a_sweep_is_of_the_recipe_as_it_was_when_it_was_asked_for(path):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_jobs_of_a_series_have_titles_that_are_shown_in_the_language_in_use(path):
+def test_titles_of_job_sequences_are_translated(path):
     session = open_job(path).work(Monitor())
     with session.checkpoint:
         [trying] = sweep_jobs(session, 1, (0.25,))
@@ -43,7 +43,7 @@ def test_jobs_of_a_series_have_titles_that_are_shown_in_the_language_in_use(path
     assert tr(pruning.title) == foreign("Pruning {} ({} of {})").format("model.safetensors", 1, 1)
 
 
-def test_a_batch_is_a_job_for_each_checkpoint(path, tmp_path):
+def test_a_batch_has_one_job_per_checkpoint(path, tmp_path):
     (tmp_path / "out").mkdir()
     missing = tmp_path / "gone.safetensors"
     jobs = batch_jobs(

@@ -1,4 +1,4 @@
-"""What the application's jobs return."""
+"""Results and titles of the jobs of the application."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def session(tmp_path):
     opened.checkpoint.close()
 
 
-def test_opening_gives_a_session_with_the_recipe(tmp_path, session):
+def test_opening_returns_a_session_with_the_recipe(tmp_path, session):
     (tmp_path / "recipe.yaml").write_text("steps: [{method: identity, targets: [w]}]")
     path = tmp_path / "model.safetensors"
     opened = open_job(path, tmp_path / "recipe.yaml").work(Monitor())
@@ -51,7 +51,7 @@ def test_opening_gives_a_session_with_the_recipe(tmp_path, session):
     assert session.steps == ()
 
 
-def test_opening_what_is_none_says_so(tmp_path, session):
+def test_opening_an_invalid_checkpoint_or_a_missing_recipe_is_an_error(tmp_path, session):
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(CheckpointError, match=r"notes\.txt"):
         open_job(tmp_path / "notes.txt").work(Monitor())
@@ -60,7 +60,7 @@ def test_opening_what_is_none_says_so(tmp_path, session):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_every_job_has_a_title_that_is_shown_in_the_language_in_use(session, tmp_path):
+def test_titles_of_all_jobs_are_translated(session, tmp_path):
     path = tmp_path / "{name}.pt"
     named = {
         "Opening {}": open_job(path),
@@ -83,7 +83,7 @@ def test_every_job_has_a_title_that_is_shown_in_the_language_in_use(session, tmp
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_why_there_is_no_preview_is_told_in_the_language_in_use(session):
+def test_reasons_for_a_missing_preview_are_translated(session):
     resolved = resolve_job(session, Draft(step(0.5), replaces=4)).work(Monitor())
     assert resolved.draft_error == foreign("The step is gone.")
     session.add(step(0.5, "nowhere"))
@@ -91,7 +91,7 @@ def test_why_there_is_no_preview_is_told_in_the_language_in_use(session):
     assert resolved.draft_error == foreign("Step {} has to be mended first.").format(1)
 
 
-def test_the_draft_is_seen_on_top_of_the_stack_but_is_no_part_of_it(session):
+def test_the_preview_has_the_draft_after_the_steps_of_the_recipe(session):
     session.add(step(0.5))
     resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
     assert resolved.resolution.total == (4, 8)
@@ -101,7 +101,7 @@ def test_the_draft_is_seen_on_top_of_the_stack_but_is_no_part_of_it(session):
     assert len(session.steps) == 1
 
 
-def test_a_draft_in_the_place_of_a_step_is_seen_with_the_steps_after_it(session):
+def test_a_draft_that_replaces_a_step_is_previewed_with_later_steps(session):
     session.add(step(0.5))
     session.add(step(0.5))
     resolved = resolve_job(session, Draft(step(0.25), replaces=0)).work(Monitor())
@@ -110,13 +110,13 @@ def test_a_draft_in_the_place_of_a_step_is_seen_with_the_steps_after_it(session)
     assert resolved.draft_number == 1
 
 
-def test_a_draft_that_cannot_be_carried_out_says_why_without_a_number(session):
+def test_the_error_of_a_failing_draft_has_no_step_number(session):
     resolved = resolve_job(session, Draft(step(0.5, "x"))).work(Monitor())
     assert resolved.preview is None
     assert resolved.draft_error == "no parameter matches x. Change the targets of the step."
 
 
-def test_a_stack_is_resolved_up_to_the_step_that_fails(session):
+def test_a_recipe_is_resolved_up_to_the_failing_step(session):
     session.add(step(0.5))
     session.add(step(0.5, "x"))
     session.add(step(0.5))
@@ -126,7 +126,7 @@ def test_a_stack_is_resolved_up_to_the_step_that_fails(session):
     assert resolved.preview is None
 
 
-def test_a_job_does_what_the_recipe_was_when_it_was_made(session, tmp_path):
+def test_a_job_uses_the_recipe_at_the_time_of_its_creation(session, tmp_path):
     session.add(step(0.5))
     job = export_job(session, tmp_path / "out.safetensors", "finalized", overwrite=False)
     session.undo()
@@ -134,24 +134,24 @@ def test_a_job_does_what_the_recipe_was_when_it_was_made(session, tmp_path):
     assert int((load_file(tmp_path / "out.safetensors")["w"] == 0).sum()) == 4
 
 
-def test_sizes_are_those_of_what_the_recipe_was_and_can_be_cancelled(session, tmp_path):
+def test_sizes_are_those_of_the_export_and_can_be_cancelled(session, tmp_path):
     session.add(step(0.5))
     target = OutputPath.of(session.checkpoint, tmp_path / "out", 20)
     job = sizes_job(session, target)
     session.undo()
-    told = job.work(Monitor())["finalized"]
+    sizes = job.work(Monitor())["finalized"]
     session.redo()
     export_job(session, tmp_path / "out", "finalized", overwrite=False, shard_size=20).work(
         Monitor()
     )
-    assert told.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
+    assert sizes.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
         job.work(Monitor(cancel=stop))
 
 
-def test_loading_methods_offers_them_unless_it_is_cancelled(plugin_file, nearest_mean):
+def test_loading_methods_registers_them_unless_cancelled(plugin_file, nearest_mean):
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
@@ -170,16 +170,16 @@ def test_a_checkpoint_to_compare_with_has_its_zeros_pruned(tmp_path):
         assert other.mask("w").tolist() == [False, True, False, True]
 
 
-def test_a_checkpoint_that_is_not_compared_after_all_is_closed(tmp_path):
+def test_a_cancelled_comparison_closes_its_checkpoint(tmp_path):
     save_file({"w": torch.zeros(4)}, tmp_path / "other.safetensors")
     stop = threading.Event()
     stop.set()
-    with pytest.raises(Cancelled):  # a file left open would be a warning, and so an error
+    with pytest.raises(Cancelled):  # an open file would cause a ResourceWarning, which is an error
         compare_job(tmp_path / "other.safetensors").work(Monitor(cancel=stop))
 
 
 @pytest.mark.parametrize("amounts", [(), (0.5,), (0.25, 0.5), (0.5, 99, 0.5)])
-def test_what_was_before_comes_along_whatever_the_steps_are(session, amounts):
+def test_the_resolution_before_all_steps_is_always_returned(session, amounts):
     for amount in amounts:
         session.add(step(amount))
     for draft in (None, Draft(step(0.5)), Draft(step(99))):
@@ -188,9 +188,9 @@ def test_what_was_before_comes_along_whatever_the_steps_are(session, amounts):
         assert before.recipe.steps == ()
 
 
-def test_the_number_of_threads_can_be_changed_and_left_to_torch_again():
-    usual = torch.get_num_threads()
-    threads_job(usual + 1).work(Monitor())
-    assert torch.get_num_threads() == usual + 1
+def test_the_number_of_threads_can_be_set_and_reset():
+    default = torch.get_num_threads()
+    threads_job(default + 1).work(Monitor())
+    assert torch.get_num_threads() == default + 1
     threads_job(None).work(Monitor())
-    assert torch.get_num_threads() == usual
+    assert torch.get_num_threads() == default

@@ -1,4 +1,4 @@
-"""What two moments prune, side by side: both, only one, or neither; exact at any size."""
+"""Comparison of the masks of two resolutions: pruned in both, in one, or in neither; exact."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ LEFT: Final = 2
 BOTH: Final = LEFT | RIGHT
 
 Obstacle = Literal["shape", "not_left", "not_right", "not_prunable"]
-"""Why two moments cannot be compared by a parameter: it has another shape on either side, one side
-has no such tensor, or it cannot be pruned on one of them."""
+"""Why a parameter cannot be compared: the shapes differ, one side has no such tensor, or the
+parameter cannot be pruned on one side."""
 
-_SLOTS: Final = CodeIndex((KEPT, RIGHT, LEFT, BOTH), np.arange(256, dtype=np.uint8) % 4)
+_CODE_INDEX: Final = CodeIndex((KEPT, RIGHT, LEFT, BOTH), np.arange(256, dtype=np.uint8) % 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """How many entries two moments prune, of one parameter or of several.
+    """Numbers of elements that two resolutions prune, in one parameter or in several.
 
     Attributes:
-        name: of the parameter.
-        both: pruned in both moments.
-        left: pruned in the left one alone.
-        right: pruned in the right one alone.
-        total: all entries.
-        patterns: the n:m patterns that the mask follows in the left moment, and in the right one;
-            none if that was not asked for.
+        name: name of the parameter; "" for several.
+        both: pruned in both.
+        left: pruned only in the left one.
+        right: pruned only in the right one.
+        total: all elements.
+        patterns: the n:m patterns of the left and of the right mask; empty unless requested with
+            `with_patterns`.
     """
 
     name: str
@@ -53,24 +53,24 @@ class Overlap:
 
     @property
     def kept(self) -> int:
-        """How many entries neither prunes."""
+        """The number of elements that neither prunes."""
         return self.total - self.both - self.left - self.right
 
     @property
     def iou(self) -> float:
-        """Pruned in both over pruned in either; 1.0 if nothing is."""
+        """Intersection over union of the pruned elements; 1.0 if none is pruned."""
         either = self.total - self.kept
         return self.both / either if either else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """A grid of cells over a rectangle of a plane. The arrays are read-only.
+    """A grid of cells over a rectangle of a layout. The arrays are read-only.
 
     Attributes:
-        both: float32, per cell, the share of its entries that both moments prune.
-        left: likewise, the left one alone.
-        right: likewise, the right one alone.
+        both: float32 (cells down, cells across), the share of elements that both prune.
+        left: float32, the share that only the left one prunes.
+        right: float32, the share that only the right one prunes.
     """
 
     both: NDArray[np.float32]
@@ -79,14 +79,18 @@ class Shares:
 
 
 def until(resolution: Resolution, steps: int) -> Resolution:
-    """Return what the first so many steps of a recipe had pruned. Looks at no weight."""
+    """Return the resolution after the first `steps` steps. Reads no weights."""
     later = resolution.outcomes[steps:]
     return replace(
         resolution,
         recipe=resolution.recipe.with_steps(resolution.recipe.steps[:steps]),
         layers={
-            name: tuple(layer for layer in layers if layer.step <= steps or layer.step == IN_FILE)
-            for name, layers in resolution.layers.items()
+            name: tuple(
+                applied
+                for applied in applied_steps
+                if applied.step <= steps or applied.step == IN_FILE
+            )
+            for name, applied_steps in resolution.layers.items()
         },
         counts={
             name: (pruned - sum(outcome.pruned.get(name, 0) for outcome in later), total)
@@ -97,12 +101,12 @@ def until(resolution: Resolution, steps: int) -> Resolution:
 
 
 def comparable(left: Resolution, right: Resolution, name: str) -> bool:
-    """Tell whether both can prune a parameter of this name, of one shape."""
+    """Return whether a parameter is prunable on both sides and has the same shape."""
     return _obstacle(left, right, name) is None
 
 
 def left_out(left: Resolution, right: Resolution) -> Counter[Obstacle]:
-    """Return how many parameters of either side are not `comparable`, by what is in the way."""
+    """Return the number of parameters that are not `comparable`, by reason."""
     obstacles = (_obstacle(left, right, name) for name in {**left.counts, **right.counts})
     return Counter(obstacle for obstacle in obstacles if obstacle is not None)
 
@@ -122,44 +126,44 @@ def shares(
     left: Resolution,
     right: Resolution,
     name: str,
-    plane: SliceLayout,
+    layout: SliceLayout,
     rows: range,
     columns: range,
     cells: tuple[int, int],
     monitor: Monitor,
 ) -> Shares:
-    """Return what two moments prune in each cell of a rectangle of a parameter; see `density`.
+    """Return the shares that two resolutions prune in each cell of a rectangle; see `density`.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
-    found = np.zeros((len(_SLOTS.codes), *grid_shape(rows, columns, cells)), np.float32)
+    result = np.zeros((len(_CODE_INDEX.codes), *grid_shape(rows, columns, cells)), np.float32)
 
-    def take(tile: Tile, counts: NDArray[np.int64], entries: NDArray[np.int64]) -> None:
-        found[:, *tile] = counts / entries
+    def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
+        result[:, *tile] = counts / elements
 
     if left.layers.get(name) or right.layers.get(name):
         within = _classes(left, right, name)
-        count_in_cells(within, _SLOTS, plane, rows, columns, cells, take, monitor)
-    found.flags.writeable = False
-    return Shares(found[BOTH], found[LEFT], found[RIGHT])
+        count_in_cells(within, _CODE_INDEX, layout, rows, columns, cells, take, monitor)
+    result.flags.writeable = False
+    return Shares(result[BOTH], result[LEFT], result[RIGHT])
 
 
 def overlaps(
     left: Resolution, right: Resolution, names: Iterable[str], monitor: Monitor
 ) -> tuple[Overlap, ...]:
-    """Return how much two moments prune of each parameter.
+    """Return the overlap of each parameter.
 
-    Entries are looked at only where both prune some and neither moment follows from the other.
+    Masks are computed only where both prune something and neither stack of steps extends the other.
 
     Args:
-        left: one moment.
-        right: another one, of the same checkpoint or of another.
-        names: of parameters that are `comparable`.
-        monitor: told of the entries looked at.
+        left: one resolution.
+        right: another resolution, of the same checkpoint or of another one.
+        names: the names of `comparable` parameters.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     return tuple(_overlap(left, right, name, monitor) for name in names)
 
@@ -167,10 +171,10 @@ def overlaps(
 def with_patterns(
     rows: Iterable[Overlap], left: Resolution, right: Resolution, monitor: Monitor
 ) -> tuple[Overlap, ...]:
-    """Return overlaps with the n:m patterns that both masks follow.
+    """Return overlaps with the n:m patterns that each of the masks follows.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
 
     def follow(row: Overlap) -> Overlap:
@@ -183,7 +187,7 @@ def with_patterns(
 
 
 def summed(rows: Iterable[Overlap]) -> Overlap:
-    """Return several overlaps as one."""
+    """Return the sum of several overlaps."""
     columns = [(row.both, row.left, row.right, row.total) for row in rows]
     return Overlap("", *(sum(column) for column in zip(*columns, strict=True))) if columns else NONE
 
@@ -194,10 +198,10 @@ NONE: Final = Overlap("", 0, 0, 0, 0)
 def _overlap(left: Resolution, right: Resolution, name: str, monitor: Monitor) -> Overlap:
     monitor.advance()
     (of_left, total), (of_right, _) = left.counts[name], right.counts[name]
-    layers_left, layers_right = left.layers.get(name, ()), right.layers.get(name, ())
-    fewer = min(len(layers_left), len(layers_right))
-    if layers_left[:fewer] == layers_right[:fewer] or not (of_left and of_right):
-        both = min(of_left, of_right)  # what the first steps pruned, later ones leave pruned
+    steps_left, steps_right = left.layers.get(name, ()), right.layers.get(name, ())
+    fewer = min(len(steps_left), len(steps_right))
+    if steps_left[:fewer] == steps_right[:fewer] or not (of_left and of_right):
+        both = min(of_left, of_right)  # later steps never restore what earlier ones pruned
     else:
         both = _count_both(_classes(left, right, name), total, monitor)
     return Overlap(name, both, of_left - both, of_right - both, total)
@@ -206,15 +210,15 @@ def _overlap(left: Resolution, right: Resolution, name: str, monitor: Monitor) -
 def _count_both(within: Within, size: int, monitor: Monitor) -> int:
     def count(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])
-        memory = np.empty(span[1] - span[0], np.uint8)
-        return int(np.count_nonzero(within(*span, memory) == BOTH))
+        out = np.empty(span[1] - span[0], np.uint8)
+        return int(np.count_nonzero(within(*span, out) == BOTH))
 
     monitor.expect(size)
     return sum(run(count, chunks(size)))
 
 
 def _classes(left: Resolution, right: Resolution, name: str) -> Within:
-    """Return what tells of flat entries which moments prune them: `LEFT`, `RIGHT`, `BOTH`, 0."""
+    """Return a reader of which side prunes each element: `LEFT`, `RIGHT`, `BOTH` or 0."""
 
     def within(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
         of_left = left.pruned_by_within(name, start, stop) != KEPT

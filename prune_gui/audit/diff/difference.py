@@ -1,4 +1,4 @@
-"""Two checkpoints side by side: what differs, tensor by tensor, and which zeros came and went."""
+"""The difference of two checkpoints, tensor by tensor, with gained and lost zeros."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Difference:
     """One tensor in two checkpoints.
 
     Attributes:
-        name: as the first checkpoint that has it names it; a reparametrized pair is one tensor, its
-            values those of the original times the mask.
+        name: its name in the first checkpoint that has it; a reparametrized pair is one tensor with
+            the values ``X_orig * X_mask``.
         aliases: further names that are tied to it in both.
-        state: ``identical``: the same shape, type and bytes. ``equal``: the same numbers to the
-            bit, stored otherwise. ``changed``: other values. ``shape``: another shape, values not
-            compared. ``not_compared``: for the `reason`.
-        a: of the first checkpoint; None if it has no such tensor.
-        b: of the second.
-        tensor_diff: element by element; None where values are not compared or are packed.
-        reason: why they are not.
+        state: ``identical``: the same shape, dtype and bytes. ``equal``: bitwise the same numbers,
+            stored differently. ``changed``: other values. ``shape``: another shape; values are not
+            compared. ``not_compared``: see `reason`.
+        a: the tensor in the first checkpoint; None if it has none.
+        b: the tensor in the second checkpoint; None if it has none.
+        tensor_diff: the comparison by element; None if values are not compared or are packed.
+        reason: why values are not compared.
     """
 
     name: str
@@ -58,9 +58,9 @@ class Difference:
 
     @property
     def patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """The n:m patterns that the tensor follows in the first checkpoint, and in the second.
+        """The n:m patterns of the tensor in the first checkpoint, and in the second.
 
-        None if it can follow none, or there is nothing to tell.
+        None if its shape allows no pattern or its zeros were not counted.
         """
         zeros = self.tensor_diff.zeros if self.tensor_diff is not None else None
         patterns = possible(self.shown.shape)
@@ -71,13 +71,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What differs between two checkpoints.
+    """The differences between two checkpoints.
 
     Attributes:
         rows: every tensor, in the order of the first checkpoint; then those only in the second.
-        metadata: the keys whose strings differ, each with the one of the first and of the second
-            checkpoint; None where there is none.
-        notes: what a person should know of the names.
+        metadata: the keys whose strings differ, with the string of the first and of the second
+            checkpoint; None where a key is missing.
+        notes: remarks about the names, for the user.
     """
 
     rows: tuple[Difference, ...]
@@ -86,7 +86,7 @@ class Differences:
 
     @property
     def states(self) -> Counter[State]:
-        """How many tensors are in each state."""
+        """The number of tensors in each state."""
         return Counter(row.state for row in self.rows)
 
     @property
@@ -97,20 +97,20 @@ class Differences:
 
     @property
     def identical(self) -> bool:
-        """Whether every tensor is there in both, byte for byte."""
+        """Whether every tensor is in both checkpoints and byte-identical."""
         return all(row.state == "identical" for row in self.rows)
 
 
 def difference(
     a: Checkpoint, b: Checkpoint, progress: Progress | None = None, cancel: CancelFlag | None = None
 ) -> Differences:
-    """Compare two checkpoints by the names of their tensors, every entry of every one.
+    """Compare two checkpoints, matching tensors by name; every element of every tensor.
 
-    Needs a few chunks of memory, and of a reparametrized pair its mask.
+    Needs a few chunks of memory, and for a reparametrized pair its mask.
 
     Args:
-        a: the first.
-        b: the second; may be the first.
+        a: the first checkpoint.
+        b: the second checkpoint; may be the same object.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
 
@@ -137,7 +137,7 @@ def difference(
 def _pairs(
     a: Checkpoint, b: Checkpoint
 ) -> Iterator[tuple[list[str], TensorInfo | None, TensorInfo | None]]:
-    """Yield what to compare with what, and the names of both that stand for these two."""
+    """Yield the names of each pair of tensors to compare, and the tensors; None if missing."""
     of_a, of_b = _by_name(a), _by_name(b)
     names: dict[tuple[str | None, str | None], list[str]] = {}
     for name in dict.fromkeys((*of_a, *of_b)):
@@ -148,7 +148,7 @@ def _pairs(
 
 
 def _by_name(checkpoint: Checkpoint) -> dict[str, TensorInfo]:
-    """Return the tensors by all their names; those of aliases come last."""
+    """Return the tensors by name, then by alias."""
     infos = checkpoint.tensors.values()
     tied = {alias: info for info in infos for alias in info.aliases}
     return {**checkpoint.tensors, **tied}
@@ -161,34 +161,34 @@ def _row(
     monitor: Monitor,
 ) -> Difference:
     (file_a, a), (file_b, b) = one, other
-    made = partial(Difference, names[0], tuple(names[1:]), a=a, b=b)
+    row = partial(Difference, names[0], tuple(names[1:]), a=a, b=b)
     monitor.advance()
     if a is None or b is None:
-        return made("only_in_b" if a is None else "only_in_a")
+        return row("only_in_b" if a is None else "only_in_a")
     if reason := _unlike(a, b):
-        return made("shape") if a.shape != b.shape else made("not_compared", reason=reason)
+        return row("shape") if a.shape != b.shape else row("not_compared", reason=reason)
     sides = _side(file_a, a), _side(file_b, b)
     dtype = common_dtype(sides[0].entries.dtype, sides[1].entries.dtype)
     if dtype is None:
-        return made("not_compared", reason="no type holds both exactly")
-    found = _tally(*sides, dtype, monitor)
-    made = partial(made, tensor_diff=None if a.dtype in PACKED_DTYPES else found)
-    if found.differing:
-        return made("changed")
+        return row("not_compared", reason="no type holds both exactly")
+    tensor_diff = _diff_values(*sides, dtype, monitor)
+    row = partial(row, tensor_diff=None if a.dtype in PACKED_DTYPES else tensor_diff)
+    if tensor_diff.differing:
+        return row("changed")
     same = a.dtype == b.dtype and _stored_alike((file_a, a), (file_b, b), monitor)
-    return made("identical" if same else "equal")
+    return row("identical" if same else "equal")
 
 
 def _unlike(a: TensorInfo, b: TensorInfo) -> str | None:
-    """Return why two tensors cannot be compared entry by entry, from what the headers say."""
+    """Return why two tensors cannot be compared by element, from the headers; None if they can."""
     if a.shape != b.shape:
         return "another shape"
     packed = {a.dtype, b.dtype} & PACKED_DTYPES
     return a.special or b.special or ("packed" if packed and a.dtype != b.dtype else None)
 
 
-def _tally(a: Side, b: Side, dtype: torch.dtype, monitor: Monitor) -> TensorDiff:
-    """Compare two tensors of one shape from their first entry to the last."""
+def _diff_values(a: Side, b: Side, dtype: torch.dtype, monitor: Monitor) -> TensorDiff:
+    """Return the comparison of two tensors of the same shape, computed chunk by chunk."""
     width = a.entries.dtype.itemsize + b.entries.dtype.itemsize
 
     def compare(span: tuple[int, int]) -> TensorDiff:
@@ -200,14 +200,14 @@ def _tally(a: Side, b: Side, dtype: torch.dtype, monitor: Monitor) -> TensorDiff
 
 
 def _side(file: Checkpoint, info: TensorInfo) -> Side:
-    """Return the values of a parameter: of a reparametrized pair, as its mask leaves them."""
+    """Return the values of a tensor; of a reparametrized pair, with its mask."""
     return Side(TensorScores.of(file.view(info.name)), file.read_mask(info.name))
 
 
 def _stored_alike(
     one: tuple[Checkpoint, TensorInfo], other: tuple[Checkpoint, TensorInfo], monitor: Monitor
 ) -> bool:
-    """Tell of two tensors of the same values and type whether their bytes are the same too."""
+    """Return whether two tensors of equal values and dtype are also stored with equal bytes."""
     (file_a, a), (file_b, b) = one, other
     if a.pair is None or b.pair is None:
         return a.pair is b.pair
@@ -215,13 +215,13 @@ def _stored_alike(
         stored = TensorScores.of(file_a.view_key(key_a)), TensorScores.of(file_b.view_key(key_b))
         dtype = stored[0].dtype
         sides = Side(stored[0]), Side(stored[1])
-        if dtype != stored[1].dtype or _tally(*sides, dtype, monitor).differing:
+        if dtype != stored[1].dtype or _diff_values(*sides, dtype, monitor).differing:
             return False
     return True
 
 
 def _about_prefixes(a: Checkpoint, b: Checkpoint) -> Iterator[str]:
-    """Yield a note if all names differ by what training wraps around a model."""
+    """Yield a note if all names differ by the prefix of a training wrapper (see `PARALLEL`)."""
     for prefix in (PARALLEL, COMPILED):
         for one, other in ((a, b), (b, a)):
             if one.tensors and {prefix + name for name in one.tensors} == {*other.tensors}:

@@ -1,4 +1,4 @@
-"""The entries of two tensors of one shape side by side, a chunk at a time."""
+"""Comparison of the elements of two tensors of the same shape, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLOATS: Final = frozenset(
         torch.float8_e5m2fnuz,
     }
 )
-"""Types whose zeros are counted, and whose differences are measured."""
+"""Dtypes whose zeros are counted and whose differences are measured."""
 SMALL_INTEGERS: Final = frozenset(
     {torch.bool, torch.int8, torch.int16, torch.int32, torch.uint8, torch.uint16, torch.uint32}
 )
@@ -36,15 +36,15 @@ SMALL_INTEGERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """The zeros of two tensors of floating point numbers, +0 and -0 alike.
+    """The zeros (+0 and -0) of two floating point tensors.
 
     Attributes:
-        a: in the first.
-        b: in the second.
-        both: in both at the same place.
-        fewest_a: in that group of consecutive entries of the first that has the fewest, for each
-            length in `GROUPS`; entries after the last whole group do not count.
-        fewest_b: likewise of the second.
+        a: number of zeros in the first.
+        b: number of zeros in the second.
+        both: number of indices at which both are zero.
+        fewest_a: for each length in `GROUPS`, the minimum number of zeros in a group of that many
+            consecutive elements of the first; elements after the last whole group do not count.
+        fewest_b: in the same way for the second.
     """
 
     a: int = 0
@@ -64,32 +64,33 @@ class Zeros:
 
     @property
     def gained(self) -> int:
-        """How many entries are zero in the second alone."""
+        """The number of elements that are zero only in the second."""
         return self.b - self.both
 
     @property
     def lost(self) -> int:
-        """How many are zero in the first alone: revived."""
+        """The number of elements that are zero only in the first."""
         return self.a - self.both
 
     @property
     def iou(self) -> float:
-        """Zeros of both over zeros of either; 1.0 if there are none."""
+        """Intersection over union of the zeros; 1.0 if there are none."""
         either = self.a + self.b - self.both
         return self.both / either if either else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class TensorDiff:
-    """How the entries of two tensors compare.
+    """The comparison of the elements of two tensors.
 
     Attributes:
-        differing: how many have other bits; of two types, once both are widened to one that holds
-            either exactly.
-        same_number: of those, how many are the same number all the same: +0 and -0, or two NaNs.
-        non_finite: of the rest, how many are infinite or NaN in one of the tensors or both.
-        largest: of |b - a| where both are finite, in float64; None unless both are floating point.
-        zeros: None unless both are floating point.
+        differing: number of elements with different bits; if the dtypes differ, after both are
+            widened to a dtype that represents both exactly.
+        same_number: of those, the number that are the same number: +0 and -0, or two NaNs.
+        non_finite: of the others, the number that are infinite or NaN in one tensor or both.
+        largest: maximum of |b - a| where both are finite, in float64; None unless both tensors are
+            floating point.
+        zeros: the zeros; None unless both tensors are floating point.
     """
 
     differing: int = 0
@@ -115,25 +116,25 @@ class TensorDiff:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The entries of one of the tensors.
+    """One of the two tensors.
 
     Attributes:
-        entries: as they are stored.
-        mask: boolean, False where an entry counts as +0; None if there is no mask.
+        entries: its elements as stored.
+        mask: boolean, False where an element counts as +0; None if there is no mask.
     """
 
     entries: TensorScores
     mask: torch.Tensor | None = None
 
     def bits(self, start: int, stop: int, dtype: torch.dtype) -> Bits:
-        """Return the flat entries [start, stop), widened to `dtype`, as raw bits.
+        """Return the raw bits of the flat indices [start, stop), widened to `dtype`.
 
-        Those of entries of 16 bytes come as two numbers each.
+        An element of 16 bytes is returned as two integers.
         """
-        part = self.entries.part(start, stop).to(dtype)
+        chunk = self.entries.part(start, stop).to(dtype)
         if dtype.itemsize > 8:
-            part = part.view(torch.int64)
-        bits = raw_bits(part)
+            chunk = chunk.view(torch.int64)
+        bits = raw_bits(chunk)
         if self.mask is None:
             return bits
         kept = self.mask.reshape(-1)[start:stop].numpy()
@@ -142,7 +143,7 @@ class Side:
 
 
 def common_dtype(a: torch.dtype, b: torch.dtype) -> torch.dtype | None:
-    """Return a type that holds the values of both exactly; None if there is none."""
+    """Return a dtype that represents the values of both exactly; None if there is none."""
     if a in FLOATS and b in FLOATS:
         return ranking_dtype({a, b})
     if a == b:
@@ -155,17 +156,17 @@ def common_dtype(a: torch.dtype, b: torch.dtype) -> torch.dtype | None:
 
 
 def diff_tensors(a: Side, b: Side, dtype: torch.dtype, span: tuple[int, int]) -> TensorDiff:
-    """Compare the flat entries [start, stop) of two tensors.
+    """Compare a span of two tensors.
 
     Args:
         a: the first tensor.
-        b: the second.
-        dtype: the type to compare them in; see `common_dtype`.
-        span: start and stop; the start is a multiple of 8.
+        b: the second tensor.
+        dtype: the dtype of the comparison; see `common_dtype`.
+        span: flat indices (start, stop); the start is a multiple of 8.
     """
     bits_a, bits_b = a.bits(*span, dtype), b.bits(*span, dtype)
-    entries = span[1] - span[0]
-    differ = (bits_a != bits_b).reshape(entries, -1)
+    elements = span[1] - span[0]
+    differ = (bits_a != bits_b).reshape(elements, -1)
     differing = int(np.count_nonzero(differ.any(1) if differ.shape[1] > 1 else differ))
     if not {a.entries.dtype, b.entries.dtype} <= FLOATS:
         return TensorDiff(differing)
@@ -177,7 +178,7 @@ def diff_tensors(a: Side, b: Side, dtype: torch.dtype, span: tuple[int, int]) ->
 
 
 def _numbers(bits: Bits, dtype: torch.dtype) -> Values:
-    """Return the numbers that bits stand for, as float32 or float64."""
+    """Return the numbers that raw bits represent, as float32 or float64."""
     if bits.itemsize > 2:
         numbers: Values = bits.view(f"f{bits.itemsize}")
         return numbers
@@ -186,26 +187,26 @@ def _numbers(bits: Bits, dtype: torch.dtype) -> Values:
 
 @lru_cache(8)
 def _every_number(dtype: torch.dtype) -> Values:
-    """Return the numbers that all the bits of a narrow type stand for."""
+    """Return the number of every bit pattern of an 8 or 16 bit dtype."""
     width = dtype.itemsize
     return of_bits(np.arange(1 << (8 * width), dtype=f"u{width}"), dtype)
 
 
 def _zeros(bits_a: Bits, bits_b: Bits, *, same: bool) -> Zeros:
-    gone_a = _are_zero(bits_a)
-    gone_b = gone_a if same else _are_zero(bits_b)
-    fewest_a = fewest_in_groups(gone_a)
+    zero_a = _are_zero(bits_a)
+    zero_b = zero_a if same else _are_zero(bits_b)
+    fewest_a = fewest_in_groups(zero_a)
     return Zeros(
-        int(np.count_nonzero(gone_a)),
-        int(np.count_nonzero(gone_b)),
-        int(np.count_nonzero(gone_a if same else gone_a & gone_b)),
+        int(np.count_nonzero(zero_a)),
+        int(np.count_nonzero(zero_b)),
+        int(np.count_nonzero(zero_a if same else zero_a & zero_b)),
         fewest_a,
-        fewest_a if same else fewest_in_groups(gone_b),
+        fewest_a if same else fewest_in_groups(zero_b),
     )
 
 
 def _are_zero(bits: Bits) -> NDArray[np.bool_]:
-    """Tell of the bits of floating point numbers which are zero, whatever their sign."""
+    """Return where the bits of floating point numbers are +0 or -0."""
     without_sign = bits.dtype.type((1 << (8 * bits.itemsize - 1)) - 1)
     zero: NDArray[np.bool_] = bits & without_sign == 0
     return zero

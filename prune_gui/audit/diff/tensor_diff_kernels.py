@@ -1,4 +1,4 @@
-"""A compiled loop over the numbers of two tensors. It holds no lock of Python's."""
+"""A compiled loop over the numbers of two tensors. It releases the GIL."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @compiled
 def measure(differ: NDArray[np.bool_], before: Values, after: Values) -> tuple[int, int, float]:
-    """Measure how far numbers are from others.
+    """Compare numbers pairwise.
 
     Args:
-        differ: where the bits of the two differ.
+        differ: boolean, where the bits of the two differ.
         before: float32 or float64.
-        after: likewise.
+        after: float32 or float64.
 
     Returns:
-        Of those with other bits, how many are the same number (0 and -0, NaN and NaN), and how many
-        of the rest are infinite or NaN on either side; the largest distance between finite ones.
+        Of the pairs with different bits, how many are the same number (0 and -0, NaN and NaN), and
+        how many of the others have an infinity or NaN; the largest distance of a finite pair.
     """
     same_number, non_finite, largest = 0, 0, 0.0
     for i in range(differ.size):

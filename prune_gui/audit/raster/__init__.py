@@ -1,1 +1,1 @@
-"""Large pictures of a parameter: what lies in each cell of a grid."""
+"""Views of a parameter of any size: statistics of the elements in each cell of a grid."""

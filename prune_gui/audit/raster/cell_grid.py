@@ -1,4 +1,4 @@
-"""Cutting a picture into work: cells, tiles of cells, and stretches of memory."""
+"""Dividing a layout into cells, tiles of cells as units of work, and chunks of memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prune_gui.audit.raster.slice_layout import GAP, ParameterLayout, SliceLayou
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS
 
 _SKIP = 1 << 13
-"""Asking once more costs as much as reading about this many entries; shorter gaps are read too."""
-_WIDE = 16
-"""A piece of work may be so many times larger if that keeps rows whole."""
+"""One more call costs as much as reading this many elements, so that shorter gaps are read."""
+_MAX_WIDENING = 16
+"""A tile may be up to this many times larger than a chunk if that keeps its rows whole."""
 
 Lines = NDArray[np.int64]
 Tile = tuple[slice, slice]
@@ -23,15 +23,15 @@ Tile = tuple[slice, slice]
 
 @dataclass(frozen=True, slots=True)
 class GridChunk:
-    """Some rows and columns whose entries lie near each other in memory.
+    """Rows and columns of a tile whose elements are within a chunk of memory.
 
     Attributes:
-        start: flat index of the first entry.
-        stop: the one after the last.
-        rows: offset of each row from `start`; lines without entries are left out.
-        columns: offset of each column from those.
-        down: the cell in which each row lies.
-        across: likewise of the columns.
+        start: flat index of the first element.
+        stop: flat index after the last element.
+        rows: offset of each row from `start`; gaps are omitted.
+        columns: offset of each column from its row; gaps are omitted.
+        down: the cell of each row, as an index down the tile.
+        across: the cell of each column, as an index across the tile.
     """
 
     start: int
@@ -44,12 +44,12 @@ class GridChunk:
 
 @dataclass(frozen=True, slots=True)
 class CellGrid:
-    """A grid of cells over a rectangle of a picture.
+    """A grid of cells over a rectangle of a layout.
 
     Attributes:
-        layout: of the picture.
-        row_edges: the row with which each cell begins, and the one after the last.
-        column_edges: likewise.
+        layout: the layout of the parameter.
+        row_edges: int64 (cells down + 1), the first row of each cell, and the row after the last.
+        column_edges: int64 (cells across + 1), in the same way.
     """
 
     layout: ParameterLayout
@@ -63,73 +63,74 @@ class CellGrid:
     def over(
         cls, layout: ParameterLayout, rows: range, columns: range, cells: tuple[int, int]
     ) -> CellGrid:
-        """Divide a rectangle into cells that differ by a row or a column at most.
+        """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
         Args:
-            layout: of the picture.
+            layout: the layout of the parameter.
             rows: not empty, step 1.
-            columns: likewise.
-            cells: how many down and across, at most; never more than lines.
+            columns: not empty, step 1.
+            cells: maximum number of cells (down, across); at most one per row and column.
         """
         return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many down and across."""
+        """The number of cells (down, across)."""
         return len(self.row_edges) - 1, len(self.column_edges) - 1
 
     @property
     def size(self) -> int:
-        """How many places of the picture they cover."""
+        """The number of (row, column) positions that the grid covers, gaps included."""
         rows, columns = self.row_edges[[0, -1]], self.column_edges[[0, -1]]
         return int((rows[1] - rows[0]) * (columns[1] - columns[0]))
 
     def tiles(self) -> Iterator[Tile]:
-        """Cut the grid into pieces of work of few entries, but at least one cell each.
+        """Yield tiles as units of work: few elements, but at least one cell each.
 
-        They are as wide as they can be: what lies side by side is read at once.
+        A tile is as wide as possible, because elements of one row are read in one call.
         """
         down, across = self.shape
         cost = int(np.diff(self.row_edges).max() * np.diff(self.column_edges).max())
-        wide = min(across, max(1, _WIDE * CHUNK_ELEMENTS // cost))
+        wide = min(across, max(1, _MAX_WIDENING * CHUNK_ELEMENTS // cost))
         high = max(1, CHUNK_ELEMENTS // (cost * wide))
         for i, j in product(range(0, down, high), range(0, across, wide)):
             yield slice(i, min(i + high, down)), slice(j, min(j + wide, across))
 
-    def pieces(self, tile: Tile) -> Iterator[GridChunk]:
-        """Cut a tile into stretches of memory of few entries."""
+    def chunks(self, tile: Tile) -> Iterator[GridChunk]:
+        """Divide a tile into chunks of memory of few elements."""
         rows, down = _lines(self.row_edges, tile[0], self.layout.row_offsets)
         for first, columns, across in self._columns(tile[1]):
             length = int(columns[-1]) + 1
-            for few in _together(rows, length):
-                start = int(rows[few][0]) + first
+            for run in _runs_of_lines(rows, length):
+                start = int(rows[run][0]) + first
                 yield GridChunk(
                     start,
-                    int(rows[few][-1]) + first + length,
-                    rows[few] - rows[few][0],
+                    int(rows[run][-1]) + first + length,
+                    rows[run] - rows[run][0],
                     columns,
-                    down[few],
+                    down[run],
                     across,
                 )
 
     def _columns(self, part: slice) -> list[tuple[int, Lines, Lines]]:
-        """Return the runs of columns of some cells that are read at once.
+        """Return the runs of columns of some cells; a run is read in one call.
 
-        Each is the offset of its first column, those of all from that, and the cells they lie in.
-        Tiles below each other have them in common, and to find them takes as long as many a tile.
+        A run is the offset of its first column, the offsets of its columns from that one, and their
+        cells. Runs are cached, because tiles with the same columns share them and computing them
+        may take as long as a tile.
         """
-        place = (part.start, part.stop)
-        if place not in self._runs:
+        key = (part.start, part.stop)
+        if key not in self._runs:
             columns, across = _lines(self.column_edges, part, self.layout.column_offsets)
-            self._runs[place] = [
-                (int(columns[some][0]), columns[some] - columns[some][0], across[some])
-                for some in _together(columns, 1)
+            self._runs[key] = [
+                (int(columns[run][0]), columns[run] - columns[run][0], across[run])
+                for run in _runs_of_lines(columns, 1)
             ]
-        return self._runs[place]
+        return self._runs[key]
 
 
 def turned(layout: ParameterLayout) -> ParameterLayout | None:
-    """Return the picture with rows for columns if memory runs down it, else None."""
+    """Return the transposed layout if consecutive elements run down the columns, else None."""
     if isinstance(layout, SliceLayout) and layout.row_stride < layout.column_stride:
         return layout.transposed
     return None
@@ -141,25 +142,28 @@ def _edges(span: range, cells: int) -> Lines:
 
 
 def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tuple[Lines, Lines]:
-    """Return the offsets of the lines of some cells, and the cell of each, counted in the part."""
+    """Return the offsets of the rows or columns of some cells, and the cell of each.
+
+    Gaps are omitted. Cells are counted from the start of `part`.
+    """
     edges = edges[part.start : part.stop + 1]
-    found = offsets(range(int(edges[0]), int(edges[-1])))
+    line_offsets = offsets(range(int(edges[0]), int(edges[-1])))
     cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    there = found != GAP
-    return found[there], cell[there]
+    has_elements = line_offsets != GAP
+    return line_offsets[has_elements], cell[has_elements]
 
 
-def _together(lines: Lines, length: int) -> Iterator[slice]:
-    """Cut ascending offsets of lines into runs that are read at once.
+def _runs_of_lines(lines: Lines, length: int) -> Iterator[slice]:
+    """Divide rows or columns into runs, each of which is read in one call.
 
     Args:
-        lines: the offsets.
-        length: entries from the first of a line to its last, that one included.
+        lines: their offsets, ascending.
+        length: flat indices from the first element of a row or column to its last, inclusive.
     """
     if not lines.size:
         return
-    apart = np.diff(lines) - length > _SKIP
-    apart |= np.diff((lines - lines[0]) // CHUNK_ELEMENTS) > 0
-    ends = [*(np.flatnonzero(apart) + 1).tolist(), lines.size]
+    is_split = np.diff(lines) - length > _SKIP
+    is_split |= np.diff((lines - lines[0]) // CHUNK_ELEMENTS) > 0
+    ends = [*(np.flatnonzero(is_split) + 1).tolist(), lines.size]
     for first, last in zip([0, *ends], ends, strict=False):
         yield slice(first, last)

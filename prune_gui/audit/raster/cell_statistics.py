@@ -1,4 +1,4 @@
-"""The picture of a number per entry at any size: what lies in each cell."""
+"""Statistics of the values in each cell of a grid, for a view of any size."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from prune_gui.recipe.auxiliary_files import file_entries
 
 @dataclass(frozen=True, slots=True)
 class CellStatistics:
-    """A grid of cells over a rectangle of a picture. The arrays are read-only.
+    """A grid of cells over a rectangle of a layout. The arrays are read-only.
 
     Attributes:
-        rows: of the picture, that the grid covers.
-        columns: likewise.
-        mean: float64, per cell, the mean of its finite numbers; NaN where there is none.
-        farthest: likewise, the one of them that lies farthest from zero;
-            of two the positive one.
-        odd: boolean, whether one of its numbers is NaN or infinite.
+        rows: the rows that the grid covers.
+        columns: the columns that the grid covers.
+        mean: float64 (cells down, cells across), the mean of the finite numbers of each cell; NaN
+            where there is none.
+        farthest: float64, the finite number of the largest magnitude, of x and -x the positive one;
+            NaN where there is none.
+        odd: boolean, whether one of the numbers is NaN or infinite.
     """
 
     rows: range
@@ -48,85 +49,86 @@ def cell_statistics(
     cells: tuple[int, int],
     monitor: Monitor,
 ) -> CellStatistics:
-    """Return what lies in each cell of a rectangle of a parameter's picture; no entry is left out.
+    """Return the statistics of each cell of a rectangle of a layout; every element counts.
 
     Args:
-        measure: gives a number per entry.
-        layout: where the entries lie.
-        rows: of the picture; not empty, step 1.
-        columns: likewise.
-        cells: how many down and across, at most. Never more than one per line. Cells differ by one
-            row or column at most.
-        monitor: told of the entries looked at.
+        measure: returns a number per element.
+        layout: the layout of the parameter.
+        rows: rows of the layout; not empty, step 1.
+        columns: columns of the layout; not empty, step 1.
+        cells: maximum number of cells (down, across); at most one per row and column. The sizes
+            of cells differ by at most one row or column.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
-    other = turned(layout)
-    if other is not None:
-        found = cell_statistics(measure, other, columns, rows, (cells[1], cells[0]), monitor)
-        return CellStatistics(rows, columns, found.mean.T, found.farthest.T, found.odd.T)
+    transposed = turned(layout)
+    if transposed is not None:
+        cells_turned = cells[1], cells[0]
+        result = cell_statistics(measure, transposed, columns, rows, cells_turned, monitor)
+        return CellStatistics(rows, columns, result.mean.T, result.farthest.T, result.odd.T)
     grid = CellGrid.over(layout, rows, columns, cells)
     total, farthest = np.zeros(grid.shape), np.zeros(grid.shape)
-    finite, odd = np.zeros(grid.shape, np.int64), np.zeros(grid.shape, np.bool_)
+    finite, non_finite = np.zeros(grid.shape, np.int64), np.zeros(grid.shape, np.bool_)
 
     def fill(tile: Tile) -> None:
-        for piece in grid.pieces(tile):
-            monitor.advance(len(piece.rows) * len(piece.columns))
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
             value_kernels.add_values(
-                *measure(piece.start, piece.stop),
-                piece.rows,
-                piece.columns,
-                piece.down,
-                piece.across,
+                *measure(chunk.start, chunk.stop),
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
                 total[tile],
                 farthest[tile],
                 finite[tile],
-                odd[tile],
+                non_finite[tile],
             )
 
     monitor.expect(grid.size)
-    _all(run(fill, grid.tiles()))
-    there = finite > 0
-    mean = np.divide(total, finite, out=np.full(grid.shape, np.nan), where=there)
-    farthest[~there] = np.nan
-    for array in (mean, farthest, odd):
+    _exhaust(run(fill, grid.tiles()))
+    has_finite = finite > 0
+    mean = np.divide(total, finite, out=np.full(grid.shape, np.nan), where=has_finite)
+    farthest[~has_finite] = np.nan
+    for array in (mean, farthest, non_finite):
         array.flags.writeable = False
-    return CellStatistics(rows, columns, mean, farthest, odd)
+    return CellStatistics(rows, columns, mean, farthest, non_finite)
 
 
 def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
-    """Return the greatest distance from zero of a finite number; 0.0 if there is none.
+    """Return the largest magnitude of a finite number; 0.0 if there is none.
 
     Args:
-        measure: gives a number per entry.
-        size: how many entries there are.
-        monitor: told of the entries looked at.
+        measure: returns a number per element.
+        size: the number of elements.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
 
-    def look(span: tuple[int, int]) -> float:
+    def max_magnitude(span: tuple[int, int]) -> float:
         monitor.advance(span[1] - span[0])
-        numbers, there = measure(*span)
-        found = np.zeros(2)
-        kernels.widen_range(numbers if there.size == 0 else numbers[there], found)
-        return float(max(-found[0], found[1]))
+        numbers, defined = measure(*span)
+        limits = np.zeros(2)
+        kernels.widen_range(numbers if defined.size == 0 else numbers[defined], limits)
+        return float(max(-limits[0], limits[1]))
 
     monitor.expect(size)
-    return max(run(look, chunks(size)), default=0.0)
+    return max(run(max_magnitude, chunks(size)), default=0.0)
 
 
 def reach_of_weights(checkpoint: Checkpoint, name: str, monitor: Monitor) -> float:
-    """Return what `reach_of` does of the weights in the file, by a look at their bits alone.
+    """Return `reach_of` for the weights in the file, computed from their raw bits.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     keys = ScoreKeys.of(file_entries(checkpoint, checkpoint.tensors[name]))
 
-    def look(span: tuple[int, int]) -> int:
+    def max_key(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])
         bits = keys.bits(*span)
         as_key = bits.dtype.type
@@ -134,9 +136,9 @@ def reach_of_weights(checkpoint: Checkpoint, name: str, monitor: Monitor) -> flo
         return value_kernels.highest_key(bits, as_key(keys.magnitude), end)
 
     monitor.expect(keys.size)
-    return keys.value(max(run(look, chunks(keys.size)), default=0))
+    return keys.value(max(run(max_key, chunks(keys.size)), default=0))
 
 
-def _all(work: Iterator[None]) -> None:
-    for _ in work:
+def _exhaust(results: Iterator[None]) -> None:
+    for _ in results:
         pass

@@ -1,4 +1,4 @@
-"""The steps that can have pruned an entry of one parameter, and where each is counted."""
+"""The codes that occur in one parameter, and the slot in which each is counted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from prune_gui.recipe.pruned_by_codes import KEPT
 
 @dataclass(frozen=True, slots=True)
 class CodeIndex:
-    """Codes of `Resolution.pruned_by` in ascending order: slot 0 is "kept".
+    """Codes of `Resolution.pruned_by` in ascending order, numbered as slots; slot 0 is `KEPT`.
 
     Attributes:
-        codes: `KEPT`, then those that layers of the parameter can give.
-        lookup: uint8, from any code to its slot.
+        codes: the code of each slot: `KEPT`, then the steps that target the parameter.
+        lookup: uint8 (256,), the slot of each code.
     """
 
     codes: tuple[int, ...]
@@ -25,8 +25,8 @@ class CodeIndex:
 
     @classmethod
     def of(cls, resolution: Resolution, name: str) -> CodeIndex:
-        """Return the slots of a parameter; a recipe may have far more steps than touch it."""
-        steps = sorted({layer.step for layer in resolution.layers.get(name, ())})
+        """Return the code index of a parameter; it has only the steps that target it."""
+        steps = sorted({applied.step for applied in resolution.layers.get(name, ())})
         lookup = np.zeros(256, np.uint8)
         lookup[steps] = np.arange(1, len(steps) + 1)
         return cls((KEPT, *steps), lookup)

@@ -1,4 +1,4 @@
-"""The density of pruned entries in a picture of any layout."""
+"""The density of pruned elements in any layout of a parameter."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ def density_of(
     cells: tuple[int, int],
     monitor: Monitor,
 ) -> Density:
-    """Return the density of pruned entries in a rectangle of a parameter's picture.
+    """Return the density of pruned elements in a rectangle of a parameter's layout.
 
-    A cell between kernels, of no entries, has the share NaN.
+    A cell without elements, between kernels, has the share NaN.
 
     Args:
-        resolution: what is pruned.
-        name: of the parameter.
-        layout: where the entries lie.
-        rows: of the picture; not empty, step 1.
-        columns: likewise.
-        cells: how many down and across, at most. Never more than one per line. Cells differ by one
-            row or column at most.
-        monitor: told of the entries looked at.
+        resolution: the resolution.
+        name: name of the parameter.
+        layout: the layout of the parameter.
+        rows: rows of the layout; not empty, step 1.
+        columns: columns of the layout; not empty, step 1.
+        cells: maximum number of cells (down, across); at most one per row and column. The sizes
+            of cells differ by at most one row or column.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     if isinstance(layout, SliceLayout):
         return density(resolution, name, layout, rows, columns, cells, monitor)
-    slots = CodeIndex.of(resolution, name)
-    codes = np.array(slots.codes, np.uint8)
+    code_index = CodeIndex.of(resolution, name)
+    codes = np.array(code_index.codes, np.uint8)
     grid = CellGrid.over(layout, rows, columns, cells)
     share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def fill(tile: Tile) -> None:
         counts = np.zeros((len(codes), *share[tile].shape), np.int64)
-        for piece in grid.pieces(tile):
-            monitor.advance(len(piece.rows) * len(piece.columns))
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
             value_kernels.add_codes(
-                resolution.pruned_by_within(name, piece.start, piece.stop),
-                slots.lookup,
-                piece.rows,
-                piece.columns,
-                piece.down,
-                piece.across,
+                resolution.pruned_by_within(name, chunk.start, chunk.stop),
+                code_index.lookup,
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
                 counts,
             )
-        entries, pruned = counts.sum(0), counts[1:].sum(0)
-        with np.errstate(invalid="ignore"):
-            share[tile] = pruned / entries
+        elements, pruned = counts.sum(0), counts[1:].sum(0)
+        with np.errstate(invalid="ignore"):  # 0 / 0 in a cell without elements
+            share[tile] = pruned / elements
         if len(codes) > 1:
             step[tile] = np.where(pruned > 0, codes[1 + counts[1:].argmax(0)], 0)
 

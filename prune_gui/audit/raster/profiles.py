@@ -1,4 +1,4 @@
-"""What the entries of each row and of each column of a picture come to."""
+"""The mean of each row and of each column of a layout."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from prune_gui.recipe.pruned_by_codes import KEPT
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """A mean for each line of a picture; NaN for those without entries. Read-only.
+    """The means of the rows and columns of a layout; NaN for gaps. The arrays are read-only.
 
     Attributes:
-        rows: float64, one per row.
-        columns: likewise.
+        rows: float64 (rows,).
+        columns: float64 (columns,).
     """
 
     rows: NDArray[np.float64]
@@ -35,16 +35,16 @@ class Profiles:
 def pruned_shares(
     resolution: Resolution, name: str, layout: ParameterLayout, monitor: Monitor
 ) -> Profiles:
-    """Return which share of each row and of each column of a whole picture is pruned.
+    """Return the pruned share of each row and of each column of a whole layout.
 
     Args:
-        resolution: what is pruned.
-        name: of the parameter.
-        layout: where its entries lie.
-        monitor: told of the entries looked at.
+        resolution: the resolution.
+        name: name of the parameter.
+        layout: the layout of the parameter.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
 
     def pruned(start: int, stop: int) -> tuple[Flags, Flags]:
@@ -58,33 +58,33 @@ def means(
     layout: ParameterLayout,
     monitor: Monitor,
 ) -> Profiles:
-    """Return the mean of the finite numbers of each row and of each column of a whole picture.
+    """Return the mean of the finite numbers of each row and of each column of a whole layout.
 
     Args:
-        measure: gives a number per entry; see `Measure`. A flag that is set is 1.
-        layout: where the entries lie.
-        monitor: told of the entries looked at.
+        measure: returns a number per element, see `Measure`; a boolean counts as 0 or 1.
+        layout: the layout of the parameter.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
-    other = turned(layout)
-    if other is not None:
-        found = means(measure, other, monitor)
-        return Profiles(found.columns, found.rows)
+    transposed = turned(layout)
+    if transposed is not None:
+        profiles = means(measure, transposed, monitor)
+        return Profiles(profiles.columns, profiles.rows)
     rows, columns = range(layout.rows), range(layout.columns)
-    grid = CellGrid.over(layout, rows, columns, (len(rows), len(columns)))  # a cell per entry
+    grid = CellGrid.over(layout, rows, columns, (len(rows), len(columns)))  # one cell per element
 
     def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
         by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
-        for piece in grid.pieces(tile):
-            monitor.advance(len(piece.rows) * len(piece.columns))
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
             value_kernels.add_lines(
-                *measure(piece.start, piece.stop),
-                piece.rows,
-                piece.columns,
-                piece.down,
-                piece.across,
+                *measure(chunk.start, chunk.stop),
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
                 by_row,
                 by_column,
             )
@@ -99,7 +99,7 @@ def means(
 
 
 def _means_of(lines: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of each line, given sums and how many numbers they are of."""
+    """Return the means, given an array (2, lines) of sums and counts."""
     total, count = lines
     means = np.full(len(total), np.nan)
     np.divide(total, count, out=means, where=count > 0)

@@ -1,4 +1,4 @@
-"""How a parameter of any number of dimensions is laid flat to be looked at."""
+"""Two-dimensional layouts of a parameter of any number of dimensions."""
 
 from __future__ import annotations
 
@@ -11,61 +11,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 GAP = -1
-"""In the place of an offset: no entry of the parameter lies on this line."""
+"""Marks a row or column without elements, in place of its offset."""
 
 
 class ParameterLayout(Protocol):
-    """Where the entries of a parameter lie in a picture.
+    """A map between (row, column) and the elements of a parameter.
 
-    The entry at (row, column) has the flat (row-major) index
+    The element at (row, column) has the flat (row-major) index
     ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
     """
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the parameter."""
+        """The shape of the parameter."""
 
     @property
     def rows(self) -> int:
-        """How many lines lie below each other."""
+        """The number of rows, gaps included."""
 
     @property
     def columns(self) -> int:
-        """How many lines lie side by side."""
+        """The number of columns, gaps included."""
 
     def row_offsets(self, rows: range) -> NDArray[np.int64]:
-        """Return the offset of each of some rows, or `GAP`."""
+        """Return the offset of each row in `rows`, or `GAP`."""
 
     def column_offsets(self, columns: range) -> NDArray[np.int64]:
-        """Return the offset of each of some columns, or `GAP`."""
+        """Return the offset of each column in `columns`, or `GAP`."""
 
     def holds(self, row: int, column: int) -> bool:
-        """Tell whether there is an entry at a place of the picture."""
+        """Return whether there is an element at (row, column)."""
 
     def flat(self, row: int, column: int) -> int:
-        """Return the flat index of an entry."""
+        """Return the flat index of the element at (row, column)."""
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
-        """Return the index of an entry along every dimension of the parameter."""
+        """Return the index of the element at (row, column), one number per dimension."""
 
 
-WRAPPED_FROM = 256
-"""Entries from which on a single row is too fine to be read."""
+MIN_WRAPPED_ELEMENTS = 256
+"""A vector with fewer elements is shown as a single row."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout:
-    """A rectangle of a parameter's entries, as the flat (row-major) index of each.
+    """A strided layout, for example a two-dimensional slice of a parameter.
 
-    The entry at (row, column) is ``first + row * row_stride + column * column_stride``.
+    The element at (row, column) has the flat (row-major) index
+    ``first + row * row_stride + column * column_stride``.
 
     Attributes:
-        shape: of the parameter.
-        rows: how many.
-        columns: how many.
-        row_stride: flat distance from a row to the next.
-        column_stride: likewise of columns.
-        first: flat index of the corner.
+        shape: the shape of the parameter.
+        rows: number of rows.
+        columns: number of columns.
+        row_stride: distance in flat indices from one row to the next.
+        column_stride: distance in flat indices from one column to the next.
+        first: flat index of the element at (0, 0).
     """
 
     shape: tuple[int, ...]
@@ -77,20 +78,20 @@ class SliceLayout:
 
     @classmethod
     def flattened(cls, shape: tuple[int, ...]) -> SliceLayout:
-        """Lay all entries flat: dim 0 down, all others across; 0-d and 1-d become one row."""
+        """Return a layout of all elements: dim 0 down, the others across; 0-d and 1-d: one row."""
         rows = shape[0] if len(shape) > 1 else 1
         columns = math.prod(shape[1:] if len(shape) > 1 else shape)
         return cls(shape, rows, columns, columns)
 
     @classmethod
     def wrapped(cls, shape: tuple[int, ...]) -> SliceLayout | None:
-        """Wrap one long row into a block about as high as it is wide, without a rest.
+        """Return a layout that wraps a vector into a full rectangle, as square as possible.
 
         Returns:
-            None if the parameter is short, has not one dimension, or no width comes near that.
+            None if the parameter is short or not a vector, or no divisor of its size is suitable.
         """
         size = math.prod(shape)
-        if len(shape) != 1 or size < WRAPPED_FROM:
+        if len(shape) != 1 or size < MIN_WRAPPED_ELEMENTS:
             return None
         side = math.isqrt(size)
         widths = (width for width in range(side, 4 * side) if size % width == 0)
@@ -101,16 +102,16 @@ class SliceLayout:
     def section(
         cls, shape: tuple[int, ...], row_dim: int, column_dim: int, at: Sequence[int]
     ) -> SliceLayout:
-        """Cut along two dimensions.
+        """Return the layout of a slice along two dimensions.
 
         Args:
-            shape: of the parameter.
+            shape: the shape of the parameter.
             row_dim: the dimension that runs down.
-            column_dim: the one that runs across; another one.
-            at: an index along every dimension; those along the two do not matter.
+            column_dim: the dimension that runs across; not `row_dim`.
+            at: an index per dimension; those of `row_dim` and `column_dim` are ignored.
 
         Raises:
-            ValueError: there is no such section.
+            ValueError: there is no such slice.
         """
         shown = {row_dim, column_dim}
         if len(shown) != 2 or not shown <= set(range(len(shape))) or len(at) != len(shape):
@@ -130,7 +131,7 @@ class SliceLayout:
 
     @property
     def transposed(self) -> SliceLayout:
-        """The same entries with rows for columns."""
+        """The same elements with rows and columns swapped."""
         return replace(
             self,
             rows=self.columns,
@@ -140,30 +141,30 @@ class SliceLayout:
         )
 
     def row_offsets(self, rows: range) -> NDArray[np.int64]:
-        """Return the offset of each of some rows; there is no gap."""
+        """Return the offset of each row in `rows`; there are no gaps."""
         return self.first + np.arange(rows.start, rows.stop, dtype=np.int64) * self.row_stride
 
     def column_offsets(self, columns: range) -> NDArray[np.int64]:
-        """Return the offset of each of some columns; there is no gap."""
+        """Return the offset of each column in `columns`; there are no gaps."""
         return np.arange(columns.start, columns.stop, dtype=np.int64) * self.column_stride
 
     def holds(self, row: int, column: int) -> bool:
-        """Tell whether there is an entry at a place."""
+        """Return whether there is an element at (row, column)."""
         return 0 <= row < self.rows and 0 <= column < self.columns
 
     def flat(self, row: int, column: int) -> int:
-        """Return the flat index of an entry."""
+        """Return the flat index of the element at (row, column)."""
         return self.first + row * self.row_stride + column * self.column_stride
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
-        """Return the index of an entry along every dimension of the parameter."""
+        """Return the index of the element at (row, column), one number per dimension."""
         return unravelled(self.flat(row, column), self.shape)
 
 
 def unravelled(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the index along every dimension of the entry of a flat (row-major) index."""
-    left, found = flat, []
+    """Return the index, one number per dimension, of a flat (row-major) index."""
+    quotient, index = flat, []
     for size in reversed(shape):
-        left, place = divmod(left, size)
-        found.append(place)
-    return tuple(reversed(found))
+        quotient, position = divmod(quotient, size)
+        index.append(position)
+    return tuple(reversed(index))

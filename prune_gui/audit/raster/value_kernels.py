@@ -1,7 +1,7 @@
-"""Compiled loops over entries that lie in the cells of a picture.
+"""Compiled loops over the elements in the cells of a grid.
 
-``rows`` and ``columns`` are the offsets of lines: the entry of row i and column j is number
-``rows[i] + columns[j]`` of its stretch, and lies in the cell (``down[i]``, ``across[j]``).
+``rows`` and ``columns`` are offsets as in `GridChunk`: the element of row i and column j has the
+index ``rows[i] + columns[j]`` in the chunk, and is in the cell (``down[i]``, ``across[j]``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Values = NDArray[np.floating[Any]]
 
 
-WIDE = 1024
-"""So many columns are added together, to fit a processor's nearest cache."""
+BLOCK_ELEMENTS = 1024
+"""This many columns are processed per block, which fits the L1 cache."""
 
 
 @compiled
@@ -37,37 +37,37 @@ def _add_band(
     ends: Numbers,
     counts: Counts,
 ) -> bool:
-    """Add rows of consecutive values to a row of cells: in each column first, many at once.
+    """Add rows of consecutive values to a row of cells: first per column, which is vectorized.
 
     Returns:
         Whether all values are finite. If not, nothing is added.
     """
     total = np.zeros(columns, np.float64)
-    most, least = np.zeros(columns, values.dtype), np.zeros(columns, values.dtype)
-    for start in range(0, columns, WIDE):
-        stop = min(start + WIDE, columns)
-        totals, mosts, leasts = total[start:stop], most[start:stop], least[start:stop]
+    high, low = np.zeros(columns, values.dtype), np.zeros(columns, values.dtype)
+    for start in range(0, columns, BLOCK_ELEMENTS):
+        stop = min(start + BLOCK_ELEMENTS, columns)
+        totals, highs, lows = total[start:stop], high[start:stop], low[start:stop]
         for i in range(rows.size):
             line = values[rows[i] + start : rows[i] + stop]
             for j in range(totals.size):
                 totals[j] += line[j]
-                mosts[j] = max(mosts[j], line[j])
-                leasts[j] = min(leasts[j], line[j])
-    odd = 0
+                highs[j] = max(highs[j], line[j])
+                lows[j] = min(lows[j], line[j])
+    non_finite = 0
     for j in range(columns):
-        odd += total[j] - total[j] != 0  # as it is where any value is not finite
-    if odd > 0:
+        non_finite += total[j] - total[j] != 0  # true if and only if the total is non-finite
+    if non_finite > 0:
         return False
     first = 0
     while first < columns:
-        cell, here = across[first], 0.0
-        highest, lowest, last = most[first], least[first], first
+        cell, cell_sum = across[first], 0.0
+        highest, lowest, last = high[first], low[first], first
         while last < columns and across[last] == cell:
-            here += total[last]
-            highest, lowest = max(highest, most[last]), min(lowest, least[last])
+            cell_sum += total[last]
+            highest, lowest = max(highest, high[last]), min(lowest, low[last])
             last += 1
         end = np.float64(highest) if highest >= -lowest else np.float64(lowest)
-        sums[cell] += here
+        sums[cell] += cell_sum
         counts[cell] += rows.size * (last - first)
         if abs(end) > abs(ends[cell]) or (end == -ends[cell] and end > 0):
             ends[cell] = end
@@ -78,7 +78,7 @@ def _add_band(
 @compiled
 def add_values(
     values: Values,
-    here: Flags,
+    defined: Flags,
     rows: Counts,
     columns: Counts,
     down: Counts,
@@ -86,32 +86,32 @@ def add_values(
     total: Numbers,
     farthest: Numbers,
     finite: Counts,
-    odd: Flags,
+    non_finite: Flags,
 ) -> None:
-    """Add values to the cells they lie in.
+    """Add values to the statistics of their cells. The outputs are (cells down, cells across).
 
     Args:
-        values: of a stretch.
-        here: which of them count; if empty, all.
-        rows: see above.
-        columns: likewise.
-        down: likewise.
-        across: likewise.
-        total: (cells down, cells across), the sum of the finite values.
-        farthest: likewise, the finite value that is the farthest from zero; of two the positive.
-        finite: likewise, how many there are.
-        odd: likewise, whether a value is NaN or infinite.
+        values: the values of a chunk.
+        defined: as long as ``values``, which of them count; if empty, all.
+        rows: see the module docstring.
+        columns: see the module docstring.
+        down: see the module docstring.
+        across: see the module docstring.
+        total: the sum of the finite values.
+        farthest: the finite value of the largest magnitude; of x and -x the positive one.
+        finite: the number of finite values.
+        non_finite: whether a value is NaN or infinite.
     """
-    side_by_side = here.size == 0 and columns[-1] == columns.size - 1
+    contiguous = defined.size == 0 and columns[-1] == columns.size - 1
     first = 0
     while first < rows.size:
         last = first + 1
         while last < rows.size and down[last] == down[first]:
             last += 1
         sums, ends = total[down[first]], farthest[down[first]]
-        counts, strange = finite[down[first]], odd[down[first]]
+        counts, cell_non_finite = finite[down[first]], non_finite[down[first]]
         if (
-            side_by_side
+            contiguous
             and last > first + 1
             and _add_band(values, rows[first:last], columns.size, across, sums, ends, counts)
         ):
@@ -120,10 +120,10 @@ def add_values(
         for i in range(first, last):
             line = values[rows[i] :]
             for j in range(columns.size):
-                place = np.uint64(columns[j])
-                if here.size > 0 and not here[np.uint64(rows[i]) + place]:
+                column = np.uint64(columns[j])
+                if defined.size > 0 and not defined[np.uint64(rows[i]) + column]:
                     continue
-                value = np.float64(line[place])
+                value = np.float64(line[column])
                 cell = np.uint64(across[j])
                 if np.isfinite(value):
                     sums[cell] += value
@@ -132,7 +132,7 @@ def add_values(
                     if abs(value) > abs(end) or (value == -end and value > 0):
                         ends[cell] = value
                 else:
-                    strange[cell] = True
+                    cell_non_finite[cell] = True
         first = last
 
 
@@ -146,28 +146,28 @@ def add_codes(
     across: Counts,
     counts: Counts,
 ) -> None:
-    """Count entries by the step that pruned them, and by the cell they lie in.
+    """Count elements by the step that pruned them, and by cell.
 
     Args:
-        codes: of a stretch.
-        slots: one per code.
-        rows: see above.
-        columns: likewise.
-        down: likewise.
-        across: likewise.
+        codes: the codes of a chunk.
+        slots: uint8 (256,), the slot of each code.
+        rows: see the module docstring.
+        columns: see the module docstring.
+        down: see the module docstring.
+        across: see the module docstring.
         counts: (slots, cells down, cells across).
     """
     for i in range(rows.size):
-        here = counts[:, down[i]]
+        row_counts = counts[:, down[i]]
         line = codes[rows[i] :]
         for j in range(columns.size):
-            here[slots[line[np.uint64(columns[j])]], across[j]] += 1
+            row_counts[slots[line[np.uint64(columns[j])]], across[j]] += 1
 
 
 @compiled
 def add_lines(
     values: Values | Flags,
-    here: Flags,
+    defined: Flags,
     rows: Counts,
     columns: Counts,
     down: Counts,
@@ -175,24 +175,24 @@ def add_lines(
     by_row: Numbers,
     by_column: Numbers,
 ) -> None:
-    """Add the finite values of each row and of each column up.
+    """Sum and count the finite values of each row and of each column.
 
     Args:
-        values: of a stretch.
-        here: which of them count; if empty, all.
-        rows: see above.
-        columns: likewise.
-        down: here the place of each row in ``by_row``.
-        across: likewise of the columns.
-        by_row: (2, rows), the sum, and how many values it is of.
-        by_column: likewise.
+        values: the values of a chunk.
+        defined: as long as ``values``, which of them count; if empty, all.
+        rows: see the module docstring.
+        columns: see the module docstring.
+        down: the index of each row in ``by_row``.
+        across: the index of each column in ``by_column``.
+        by_row: (2, rows), the sum and the number of finite values.
+        by_column: (2, columns), in the same way.
     """
     complete = 0
     for i in range(rows.size):
         line, row, total = values[rows[i] :], down[i], 0.0
         for j in range(columns.size):
             total += np.float64(line[np.uint64(columns[j])])
-        if here.size == 0 and np.isfinite(total):
+        if defined.size == 0 and np.isfinite(total):
             by_row[0, row] += total
             by_row[1, row] += columns.size
             complete += 1
@@ -200,9 +200,9 @@ def add_lines(
                 by_column[0, across[j]] += np.float64(line[np.uint64(columns[j])])
             continue
         for j in range(columns.size):
-            place = np.uint64(columns[j])
-            value = np.float64(line[place])
-            if np.isfinite(value) and (here.size == 0 or here[np.uint64(rows[i]) + place]):
+            column = np.uint64(columns[j])
+            value = np.float64(line[column])
+            if np.isfinite(value) and (defined.size == 0 or defined[np.uint64(rows[i]) + column]):
                 by_row[0, row] += value
                 by_row[1, row] += 1
                 by_column[0, across[j]] += value
@@ -215,18 +215,18 @@ def add_lines(
 def highest_key(
     bits: Bits, magnitude: np.unsignedinteger[Any], end: np.unsignedinteger[Any]
 ) -> int:
-    """Return the highest ``bits & magnitude`` that lies below ``end``; 0 if there is none."""
-    found = np.zeros(WIDE, bits.dtype)  # many at once, in the type that they have
-    for start in range(0, bits.size, WIDE):
-        block = bits[start : start + WIDE]
+    """Return the highest ``bits & magnitude`` below ``end``; 0 if there is none."""
+    maxima = np.zeros(BLOCK_ELEMENTS, bits.dtype)  # an array of maxima, so that it is vectorized
+    for start in range(0, bits.size, BLOCK_ELEMENTS):
+        block = bits[start : start + BLOCK_ELEMENTS]
         for i in range(block.size):
             key = block[i] & magnitude
-            found[i] = max(found[i], key if key < end else magnitude - magnitude)
-    return int(found.max())
+            maxima[i] = max(maxima[i], key if key < end else magnitude - magnitude)
+    return int(maxima.max())
 
 
 def warm_up() -> None:
-    """Compile every loop, or load it from the cache, for all types that it meets."""
+    """Compile every loop, or load it from the cache, for all dtypes that it is called with."""
     codes, lines = np.zeros(1, np.uint8), np.zeros(1, np.int64)
     slots, counts = np.zeros(256, np.uint8), np.zeros((1, 1, 1), np.int64)
     add_codes(codes, slots, lines, lines, lines, lines, counts)

@@ -1,1 +1,1 @@
-"""Figures of a parameter and of its elements: histograms, norms, scores, tables of layers."""
+"""Statistics of parameters and elements: histograms, norms, scores, tables of layers."""

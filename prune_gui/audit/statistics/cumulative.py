@@ -1,4 +1,4 @@
-"""What a cut would prune, and what it would leave, wherever it is put."""
+"""The pruned share and the kept energy as functions of the cut."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from prune_gui.audit.statistics.score_histogram import ScoreHistogram
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """The share of entries at or below each score, and the energy of those above it.
+    """The pruned share and the kept energy by score, of the elements remaining before the step.
 
-    Both are of the entries still there before the step, exact at every score given.
+    Both are exact at every score in `scores`.
 
     Attributes:
-        scores: float64, ascending, from 0 on; a cut there prunes what lies below it.
-        pruned: float64 in [0, 1], the share of entries that lie below.
-        energy: float64 in [0, 1], the share of the sum of squared weights that lies at or above.
-        remaining: how many entries it is about.
+        scores: float64, ascending from 0; a cut at a score prunes the elements below it.
+        pruned: float64 in [0, 1], the share of elements below each score.
+        energy: float64 in [0, 1], the share of the sum of squared weights at or above each score.
+        remaining: number of elements remaining before the step.
     """
 
     scores: NDArray[np.float64]
@@ -30,30 +30,30 @@ class Curve:
     remaining: int
 
     def at(self, score: float) -> tuple[float, float]:
-        """Return (share pruned, share of energy kept) by a cut at a score; between two, a line."""
+        """Return (pruned share, kept energy share) of a cut at a score, interpolated linearly."""
         return (
             float(np.interp(score, self.scores, self.pruned)),
             float(np.interp(score, self.scores, self.energy)),
         )
 
 
-def cumulative(every: Sequence[ScoreHistogram]) -> Curve:
-    """Return the curve of the entries of some parameters together.
+def cumulative(histograms: Sequence[ScoreHistogram]) -> Curve:
+    """Return the curve over the elements of all given parameters.
 
-    Entries whose scores are NaN or infinite are never below a cut, and have no energy. The energy
-    kept is NaN where squares are too large for a double.
+    Elements with non-finite scores are never below a cut, and have no energy. The kept energy is
+    NaN if the sum of squares overflows float64.
     """
-    ends = np.concatenate([one.bounds[1:] for one in every])
+    ends = np.concatenate([one.bounds[1:] for one in histograms])
     order = np.argsort(ends, kind="stable")
-    counts = np.concatenate([one.counts[0] for one in every])[order]
-    energy = np.concatenate([one.energy for one in every])[order]
+    counts = np.concatenate([one.counts[0] for one in histograms])[order]
+    energy = np.concatenate([one.energy for one in histograms])[order]
     scores, last = np.unique(ends[order][::-1], return_index=True)
     last = len(order) - 1 - last
-    remaining = sum(one.remaining for one in every)
+    remaining = sum(one.remaining for one in histograms)
     below, lost = np.cumsum(counts)[last], np.cumsum(energy)[last]
-    whole = float(lost[-1])
-    with np.errstate(invalid="ignore"):  # too much for a double is no share of it
-        kept = 1.0 - lost / whole if whole > 0 else np.ones(len(lost))
+    total = float(lost[-1])
+    with np.errstate(invalid="ignore"):  # infinity / infinity if the sum overflows
+        kept = 1.0 - lost / total if total > 0 else np.ones(len(lost))
     return Curve(
         np.append(0.0, scores),
         np.append(0.0, below / max(remaining, 1)),
@@ -63,11 +63,11 @@ def cumulative(every: Sequence[ScoreHistogram]) -> Curve:
 
 
 def thinned(curve: Curve, near: NDArray[np.float64]) -> Curve:
-    """Return the curve at those of its scores alone that are next to some others.
+    """Return the curve at a subset of its scores, for drawing.
 
     Args:
-        curve: a score for every group that entries lie in, many more than a picture has columns.
-        near: ascending; for each, the first score of the curve that is no less is kept.
+        curve: a curve with many more scores than a plot has pixel columns.
+        near: ascending scores; for each, the first score of the curve that is not below it is kept.
     """
-    some = np.unique(np.minimum(np.searchsorted(curve.scores, near), len(curve.scores) - 1))
-    return Curve(curve.scores[some], curve.pruned[some], curve.energy[some], curve.remaining)
+    kept = np.unique(np.minimum(np.searchsorted(curve.scores, near), len(curve.scores) - 1))
+    return Curve(curve.scores[kept], curve.pruned[kept], curve.energy[kept], curve.remaining)

@@ -1,4 +1,4 @@
-"""One weight: what it is, and what became of it."""
+"""One element of a parameter: its value, its score, and the step that pruned it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One entry of a parameter.
+    """One element of a parameter.
 
     Attributes:
-        index: along every dimension.
-        value: in the file.
-        code: which step pruned it; 0 kept, 255 in the file.
-        score: by which the step that pruned it ranked it, or, if it is kept, the last one that
-            did; None if none did.
-        cut: the score of the last that goes in that step; None if none goes.
+        index: its index, one number per dimension.
+        value: its value in the file.
+        code: the step that pruned it; 0: kept, 255: pruned in the file.
+        score: its score in the step that pruned it or, if it is kept, in the last step that ranked
+            it; None if no step did.
+        cut: the score of the last pruned unit in that step; None if the step prunes none.
         step: the number of that step.
     """
 
@@ -33,30 +33,30 @@ class Element:
 
     @property
     def margin(self) -> float | None:
-        """How far the score lies above the cut; at most 0 where pruned."""
+        """The score minus the cut; at most 0 if pruned."""
         return None if self.score is None or self.cut is None else self.score - self.cut
 
 
 def element_at(
     resolution: Resolution, name: str, layout: ParameterLayout, row: int, column: int
 ) -> Element:
-    """Return the entry at a place of a parameter's picture."""
+    """Return the element at (row, column) of a parameter's layout."""
     flat, index = layout.flat(row, column), layout.index(row, column)
     value = float(resolution.checkpoint.view(name)[index])
     code = int(resolution.pruned_by_within(name, flat, flat + 1)[0])
-    return Element(index, value, code, *_standing(resolution, name, flat, code))
+    return Element(index, value, code, *_score_and_cut(resolution, name, flat, code))
 
 
-def _standing(
+def _score_and_cut(
     resolution: Resolution, name: str, flat: int, code: int
 ) -> tuple[float | None, float | None, int | None]:
-    """Return the score and the cut that decided about an entry, and the step they are of."""
-    for layer in reversed(resolution.layers.get(name, ())):
-        look = element_ranks_of(layer.predicate)
-        if look is None or layer.step == IN_FILE or code not in (KEPT, layer.step):
+    """Return score, cut and step of an element, as in `Element`."""
+    for applied in reversed(resolution.layers.get(name, ())):
+        read = element_ranks_of(applied.predicate)
+        if read is None or applied.step == IN_FILE or code not in (KEPT, applied.step):
             continue
-        found = look(flat, flat + 1)
-        if found.ranked[0]:
-            cut = float(found.cuts[0]) if found.cut[0] else None
-            return float(found.scores[0]), cut, layer.step
+        block = read(flat, flat + 1)
+        if block.ranked[0]:
+            cut = float(block.cuts[0]) if block.cut[0] else None
+            return float(block.scores[0]), cut, applied.step
     return None, None, None

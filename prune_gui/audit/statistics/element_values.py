@@ -1,4 +1,4 @@
-"""A number for every entry of a parameter: its value, its score, its distance from a cut, ..."""
+"""A number per element of a parameter: its value, score, margin to the cut, or weight delta."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, file_entries
 
 Measure = Callable[[int, int], tuple[Values, Flags]]
-"""From flat indices [start, stop) to a number per entry, float32 or float64, and where there is one
-(`ALL`: everywhere)."""
+"""From start and stop to a number per element of [start, stop), float32 or float64, and flags for
+the elements that have one (`ALL`: every element)."""
 
 
 def weights(resolution: Resolution, name: str) -> Measure:
-    """Return what reads the values in the file."""
+    """Return a reader of the values in the file."""
     read = values.reader(resolution.checkpoint, name)
     return lambda start, stop: (read(start, stop), ALL)
 
 
 def sizes(resolution: Resolution, name: str) -> Measure:
-    """Return what reads the absolute values of those in the file."""
+    """Return a reader of the absolute values in the file."""
     return absolute(weights(resolution, name))
 
 
 def absolute(measure: Measure) -> Measure:
-    """Return what reads the distance from zero of other numbers."""
+    """Return a reader of the absolute values of another reader."""
 
     def read(start: int, stop: int) -> tuple[Values, Flags]:
-        numbers, there = measure(start, stop)
-        return np.abs(numbers), there
+        numbers, defined = measure(start, stop)
+        return np.abs(numbers), defined
 
     return read
 
 
 def scores(resolution: Resolution, name: str, step: int) -> Measure:
-    """Return what reads by what a step ranked the entries; those pruned before it were not ranked.
+    """Return a reader of the scores of a step; elements that earlier steps pruned have none.
 
-    An entry that goes as a part of something has the score of that: of its channel, or its block.
+    In a structured step, an element has the score of its unit: its channel or its block.
 
     Raises:
         RecipeError: the step does not rank this parameter.
@@ -59,16 +59,16 @@ def scores(resolution: Resolution, name: str, step: int) -> Measure:
     ranked = _ranked(resolution, name, step)
 
     def read(start: int, stop: int) -> tuple[Values, Flags]:
-        found = ranked(start, stop)
-        return found.scores, _where(found.ranked)
+        block = ranked(start, stop)
+        return block.scores, _flags_or_all(block.ranked)
 
     return read
 
 
 def margins(resolution: Resolution, name: str, step: int) -> Measure:
-    """Return what reads how far scores lie above the cut of a step: at most 0 where it prunes.
+    """Return a reader of the scores minus the cut of a step: at most 0 where it prunes.
 
-    Without a cut, as in a row of which nothing goes, there is no margin.
+    Where there is no cut, as in a row in which nothing is pruned, there is no margin.
 
     Raises:
         RecipeError: the step does not rank this parameter.
@@ -76,54 +76,54 @@ def margins(resolution: Resolution, name: str, step: int) -> Measure:
     ranked = _ranked(resolution, name, step)
 
     def read(start: int, stop: int) -> tuple[Values, Flags]:
-        found = ranked(start, stop)
-        with np.errstate(invalid="ignore"):  # infinity less infinity
-            margin = np.subtract(found.scores, found.cuts, out=found.scores)
-        return margin, _where(found.ranked & found.cut)
+        block = ranked(start, stop)
+        with np.errstate(invalid="ignore"):  # infinity minus infinity
+            margin = np.subtract(block.scores, block.cuts, out=block.scores)
+        return margin, _flags_or_all(block.ranked & block.cut)
 
     return read
 
 
 def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: str) -> Measure:
-    """Return what reads how far the values in the file lie above those of another file.
+    """Return a reader of the values in the file minus those in another file.
 
     Args:
-        resolution: of the one file.
-        name: of the parameter, in both.
-        other: opens the other file, and keeps it open.
-        path: of the other file.
+        resolution: the resolution of the first file.
+        name: name of the parameter in both files.
+        other: opens the other file and keeps it open.
+        path: the other file.
 
     Raises:
-        RecipeError: the other file cannot be opened, or has no such parameter of that shape.
+        RecipeError: the other file cannot be opened, or has no parameter of that name and shape.
     """
     checkpoint = resolution.checkpoint
     info = checkpoint.tensors[name]
     origin = other.entries(path, info, "weights")
-    moved = WeightDelta(file_entries(checkpoint, info), origin)
-    return lambda start, stop: (moved.part(start, stop).numpy(), ALL)
+    delta = WeightDelta(file_entries(checkpoint, info), origin)
+    return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
 
 
 def ranking_steps(resolution: Resolution, name: str) -> tuple[int, ...]:
     """Return the numbers of the steps that rank a parameter by a score, in order."""
-    layers = resolution.layers.get(name, ())
+    applied_steps = resolution.layers.get(name, ())
     return tuple(
-        layer.step
-        for layer in layers
-        if 0 < layer.step <= len(resolution.outcomes)
-        and element_ranks_of(layer.predicate) is not None
+        applied.step
+        for applied in applied_steps
+        if 0 < applied.step <= len(resolution.outcomes)
+        and element_ranks_of(applied.predicate) is not None
     )
 
 
-def _where(flags: Flags) -> Flags:
+def _flags_or_all(flags: Flags) -> Flags:
     return ALL if flags.all() else flags
 
 
 def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
-    """Return what reads how entries stood in a step, those left out that were gone by then."""
-    layers = resolution.layers.get(name, ())
-    place = next((i for i, layer in enumerate(layers) if layer.step == step), None)
-    look = None if place is None else element_ranks_of(layers[place].predicate)
-    if place is None or look is None:
+    """Return a reader of the scores of a step, with elements pruned by earlier steps unranked."""
+    applied_steps = resolution.layers.get(name, ())
+    index = next((i for i, applied in enumerate(applied_steps) if applied.step == step), None)
+    step_ranks = None if index is None else element_ranks_of(applied_steps[index].predicate)
+    if index is None or step_ranks is None:
         raise RecipeError(
             tr(
                 "Step {number} has no score for {name}. Choose a step that ranks it.",
@@ -131,11 +131,11 @@ def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
                 name=name,
             )
         )
-    before, known = layers[:place], look
+    earlier_steps, ranks = applied_steps[:index], step_ranks
 
     def read(start: int, stop: int) -> ScoreBlock:
-        found = known(start, stop)
-        there = stack.kept(before, start, stop)
-        return replace(found, ranked=found.ranked & there)
+        block = ranks(start, stop)
+        remaining = stack.kept(earlier_steps, start, stop)
+        return replace(block, ranked=block.ranked & remaining)
 
-    return read if before else known
+    return read if earlier_steps else ranks

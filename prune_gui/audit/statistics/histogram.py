@@ -1,4 +1,4 @@
-"""How the weights of a parameter are distributed, and which of them each step prunes."""
+"""Histograms of the weights of a parameter, by the step that pruned them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from prune_gui.recipe.stack import AppliedStep
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many weights lie in each of some equal bins. The arrays are read-only.
+    """The number of weights in each of several bins of equal width. The arrays are read-only.
 
     Attributes:
-        edges: float64, ascending, one more than there are bins. A bin holds its lower edge, the
-            last one also its upper.
-        codes: what each row of `counts` is about: 0 kept, then steps, then 255, in the file.
-        counts: int64 (codes, bins).
-        nan: how many weights are not a number; they lie in no bin.
-        infinite: how many are infinite; likewise.
-        cuts: for steps that prune where abs(weight) is small: up to which value.
-        layers: what was pruned.
+        edges: float64 (bins + 1), ascending. A bin includes its lower edge, the last bin also its
+            upper edge.
+        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
+        counts: int64 (codes, bins), number of weights.
+        nan: number of NaN weights; they are in no bin.
+        infinite: number of infinite weights; they are in no bin.
+        cuts: for each step that prunes small absolute weights, the largest that it prunes.
+        layers: the applied steps that were counted.
     """
 
     edges: NDArray[np.float64]
@@ -48,14 +48,14 @@ class Histogram:
     layers: tuple[AppliedStep, ...] = field(default=(), repr=False)
 
     def kept_by(self, layers: tuple[AppliedStep, ...]) -> NDArray[np.int64] | None:
-        """Return how many weights of each bin some layers leave, if that is known.
+        """Return the number of weights in each bin that applied steps leave, if it is known.
 
-        It is of these very layers, and if one more came after them.
+        It is known for the steps of this histogram, and for those without the last one.
         """
         kept: NDArray[np.int64] = self.counts[0]
         if self.layers == layers:
             return kept
-        steps = {layer.step for layer in layers}
+        steps = {applied.step for applied in layers}
         if not self.layers or self.layers[:-1] != layers or self.layers[-1].step in steps:
             return None
         last: NDArray[np.int64] = self.counts[self.codes.index(self.layers[-1].step)]
@@ -63,44 +63,44 @@ class Histogram:
 
 
 def value_range(checkpoint: Checkpoint, name: str, monitor: Monitor) -> tuple[float, float]:
-    """Return the least and the greatest finite weight of a parameter; (0.0, 0.0) without any.
+    """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     read = values.reader(checkpoint, name)
 
-    def look(span: tuple[int, int]) -> NDArray[np.float64]:
+    def limits_of_span(span: tuple[int, int]) -> NDArray[np.float64]:
         monitor.advance(span[1] - span[0])
-        found = np.array([math.inf, -math.inf])
-        kernels.widen_range(read(*span), found)
-        return found
+        limits = np.array([math.inf, -math.inf])
+        kernels.widen_range(read(*span), limits)
+        return limits
 
     size = checkpoint.tensors[name].numel
     monitor.expect(size)
-    parts = list(run(look, chunks(size)))
+    parts = list(run(limits_of_span, chunks(size)))
     low = min((float(part[0]) for part in parts), default=math.inf)
     high = max((float(part[1]) for part in parts), default=-math.inf)
     return (low, high) if low <= high else (0.0, 0.0)
 
 
 def bin_edges(low: float, high: float, bins: int, *, symmetric: bool) -> NDArray[np.float64]:
-    """Return the edges of `bins` equal bins from `low` to `high`.
+    """Return the edges of `bins` bins of equal width from `low` to `high`.
 
     Args:
-        low: the least weight.
-        high: the greatest; if it is no greater, the bins are laid around it.
-        bins: how many.
-        symmetric: lay them from -m to m instead, where m is the larger absolute value.
+        low: the minimum weight.
+        high: the maximum weight; if it equals `low`, the bins are centred on it.
+        bins: number of bins.
+        symmetric: use the range from -m to m, where m is the larger absolute value.
     """
     if symmetric:
         high = max(abs(low), abs(high))
         low = -high
     if not low < high:
-        around = abs(high) / 2 or 0.5
+        margin = abs(high) / 2 or 0.5
         limit = float(np.finfo(np.float64).max)
-        low, high = max(low - around, -limit), min(high + around, limit)
-    # The difference of two large doubles may overflow; that of their halves cannot.
+        low, high = max(low - margin, -limit), min(high + margin, limit)
+    # The difference of two large float64 may overflow; that of their halves cannot.
     scale = 1.0 if math.isfinite(high - low) else 2.0
     edges: NDArray[np.float64] = scale * np.linspace(low / scale, high / scale, bins + 1)
     edges[-1] = high
@@ -116,51 +116,51 @@ def histogram(
 ) -> Histogram:
     """Count the weights of a parameter in each bin, by the step that pruned them.
 
-    If the last step alone is another than `before`, and prunes where the weight is small, only the
-    bins that hold its cut are counted.
+    If only the last step differs from that of `before`, and it prunes small absolute weights, only
+    a bin with its cut is counted again.
 
     Args:
-        resolution: what is pruned.
-        name: of the parameter.
-        edges: from `bin_edges`, around `value_range`.
-        monitor: told of the entries looked at.
-        before: of the same parameter.
+        resolution: the resolution.
+        name: name of the parameter.
+        edges: from `bin_edges`; they include `value_range`.
+        monitor: receives the number of elements processed.
+        before: an earlier histogram of the same parameter.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     if before is not None and np.array_equal(before.edges, edges):
-        moved = _moved(resolution, name, before, monitor)
-        if moved is not None:
-            return moved
-    slots = CodeIndex.of(resolution, name)
+        updated = _updated(resolution, name, before, monitor)
+        if updated is not None:
+            return updated
+    code_index = CodeIndex.of(resolution, name)
     count = _counter(resolution.checkpoint, name, edges)
-    shape = len(slots.codes), len(edges) + 1
+    shape = len(code_index.codes), len(edges) + 1
 
-    def look(span: tuple[int, int]) -> NDArray[np.int64]:
+    def count_span(span: tuple[int, int]) -> NDArray[np.int64]:
         monitor.advance(span[1] - span[0])
         counts = np.zeros(shape, np.int64)
-        count(span, resolution.pruned_by_within(name, *span), slots.lookup, counts)
+        count(span, resolution.pruned_by_within(name, *span), code_index.lookup, counts)
         return counts
 
     size = resolution.checkpoint.tensors[name].numel
     monitor.expect(size)
-    found = sum(run(look, chunks(size)), start=np.zeros(shape, np.int64))
-    counts, (nan, infinite) = found[:, :-2], found[:, -2:].sum(0)
+    total = sum(run(count_span, chunks(size)), start=np.zeros(shape, np.int64))
+    counts, (nan, infinite) = total[:, :-2], total[:, -2:].sum(0)
     counts.flags.writeable = False
     layers = resolution.layers.get(name, ())
     return Histogram(
-        edges, slots.codes, counts, int(nan), int(infinite), cuts(resolution, name), layers
+        edges, code_index.codes, counts, int(nan), int(infinite), cuts(resolution, name), layers
     )
 
 
-def _moved(
+def _updated(
     resolution: Resolution, name: str, before: Histogram, monitor: Monitor
 ) -> Histogram | None:
-    """Return the histogram after the last step's cut moved, if that is all that happened."""
+    """Return the histogram updated for a moved cut; None if more than the last cut changed."""
     layers = resolution.layers.get(name, ())
     own, kept = draft_cut(resolution, name), before.kept_by(layers[:-1])
-    if own is None or kept is None or layers[-1].step in {layer.step for layer in layers[:-1]}:
+    if own is None or kept is None or layers[-1].step in {step.step for step in layers[:-1]}:
         return None
     pruned = count_pruned(resolution, name, own, before.edges, kept, monitor)
     rows = dict(zip(before.codes, before.counts, strict=True))
@@ -172,7 +172,7 @@ def _moved(
 
 
 _Count = Callable[[tuple[int, int], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
-"""Adds a stretch of a parameter, given its codes and their slots, to counts; see `kernels`."""
+"""Takes a span of a parameter, its codes, the slots, and counts to add to; see `count_bins`."""
 
 
 def _counter(checkpoint: Checkpoint, name: str, edges: NDArray[np.float64]) -> _Count:
@@ -192,16 +192,16 @@ def _counter(checkpoint: Checkpoint, name: str, edges: NDArray[np.float64]) -> _
 
 
 def cuts(resolution: Resolution, name: str) -> dict[int, float]:
-    """Return up to which absolute value each step prunes a parameter, where that is what it does.
+    """Return the largest absolute weight that each step prunes, by step.
 
-    Steps that rank by something else than the weight itself, and cuts at infinity, are left out.
+    Steps that do not rank by the absolute weight, and infinite cuts, are omitted.
     """
-    found = {}
-    for layer in resolution.layers.get(name, ()):
-        predicate = layer.predicate
-        if layer.step == IN_FILE or not isinstance(predicate, ElementCut):
+    thresholds = {}
+    for applied in resolution.layers.get(name, ()):
+        predicate = applied.predicate
+        if applied.step == IN_FILE or not isinstance(predicate, ElementCut):
             continue
-        method = resolution.recipe.steps[layer.step - 1].method
+        method = resolution.recipe.steps[applied.step - 1].method
         if isinstance(method, ScoredMethod) and method.ranks_weights:
-            found[layer.step] = predicate.ranking.keys.value(predicate.cut().threshold)
-    return {step: value for step, value in found.items() if math.isfinite(value)}
+            thresholds[applied.step] = predicate.ranking.keys.value(predicate.cut().threshold)
+    return {step: value for step, value in thresholds.items() if math.isfinite(value)}

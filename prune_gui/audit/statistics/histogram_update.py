@@ -1,4 +1,4 @@
-"""A histogram after the cut of the last step moved: what is counted anew is one bin."""
+"""Updating a histogram after the cut of the last step moved: at most one bin is counted again."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 @dataclass(frozen=True, slots=True)
 class DraftCut:
-    """A cut through the absolute values of a parameter's own weights.
+    """A cut in the absolute weights of a parameter.
 
     Attributes:
-        keys: of the weights.
-        cut: where they are cut.
-        value: the absolute value there.
+        keys: the keys of the weights.
+        cut: the cut, in keys.
+        value: the absolute weight at the threshold of the cut.
     """
 
     keys: ScoreKeys
@@ -36,10 +36,10 @@ class DraftCut:
 
 
 def draft_cut(resolution: Resolution, name: str) -> DraftCut | None:
-    """Return the cut of the last step that is for a parameter, if it ranks the weights alone."""
-    layers, checkpoint = resolution.layers.get(name, ()), resolution.checkpoint
-    predicate = layers[-1].predicate if layers else None
-    if not isinstance(predicate, ElementCut) or layers[-1].step == IN_FILE:
+    """Return the cut of the last step of a parameter; None unless it ranks absolute weights."""
+    applied_steps, checkpoint = resolution.layers.get(name, ()), resolution.checkpoint
+    predicate = applied_steps[-1].predicate if applied_steps else None
+    if not isinstance(predicate, ElementCut) or applied_steps[-1].step == IN_FILE:
         return None
     keys = predicate.ranking.keys
     if not isinstance(keys, ScoreKeys) or keys.scores != file_entries(
@@ -58,45 +58,45 @@ def count_pruned(
     kept: NDArray[np.int64],
     monitor: Monitor,
 ) -> NDArray[np.int64]:
-    """Return how many weights of each bin the last step prunes.
+    """Return the number of weights in each bin that the last step prunes.
 
-    Between the bins that hold the cut and its negative it prunes all that is left, and beyond them
-    nothing. It is known how many it prunes, so of these two bins one is counted.
+    The step prunes all remaining weights in the bins between the cut and its negative, and none
+    beyond these two bins. The total that it prunes is known, so only one of the two is counted.
 
     Args:
-        resolution: what is pruned.
-        name: of the parameter.
-        own: its `draft_cut`.
-        edges: of the bins; no finite weight lies outside.
-        kept: how many weights of each bin the steps before leave.
-        monitor: told of the entries looked at.
+        resolution: the resolution.
+        name: name of the parameter.
+        own: the `draft_cut` of the parameter.
+        edges: edges of the bins; no finite weight is outside.
+        kept: number of weights in each bin that the earlier steps leave.
+        monitor: receives the number of elements processed.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
-    # A cut beyond all weights may pass for one in the last bin: what goes there is known as well.
-    places = np.searchsorted(edges[:-1], [-own.value, own.value], side="right") - 1
-    low, high = places.tolist()
+    # A cut above all weights is treated as one in the last bin: the count there is known, too.
+    cut_bins = np.searchsorted(edges[:-1], [-own.value, own.value], side="right") - 1
+    low, high = cut_bins.tolist()
     bins = np.arange(len(kept))
-    found: NDArray[np.int64] = np.where((low < bins) & (bins < high), kept, 0)
-    rest = own.cut.pruned - int(found.sum())
+    pruned: NDArray[np.int64] = np.where((low < bins) & (bins < high), kept, 0)
+    rest = own.cut.pruned - int(pruned.sum())
     if low in (-1, high):
-        found[high] = rest
+        pruned[high] = rest
     elif edges[high] > 0:
-        found[high] = _count_beyond(resolution, name, own, edges[high], monitor)
-        found[low] = rest - found[high]
-    else:  # then the other one lies below zero
-        found[low] = _count_beyond(resolution, name, own, edges[low + 1], monitor)
-        found[high] = rest - found[low]
-    return found
+        pruned[high] = _count_beyond(resolution, name, own, edges[high], monitor)
+        pruned[low] = rest - pruned[high]
+    else:  # the upper edge of bin `low` is below zero
+        pruned[low] = _count_beyond(resolution, name, own, edges[low + 1], monitor)
+        pruned[high] = rest - pruned[low]
+    return pruned
 
 
 def _count_beyond(
     resolution: Resolution, name: str, own: DraftCut, edge: float, monitor: Monitor
 ) -> int:
-    """Count what the last step prunes on the far side of an edge, as seen from zero.
+    """Return the number of weights farther from zero than an edge that the last step prunes.
 
-    The edge itself is a part of that if it lies above zero, as bins hold their lower edges.
+    The edge itself is included if it is positive, because bins include their lower edges.
     """
     before, keys, cut = stack.remaining_mask_of(resolution.layers[name][:-1]), own.keys, own.cut
     if edge > 0:
@@ -104,7 +104,7 @@ def _count_beyond(
     else:
         sign, first = keys.magnitude + 1, keys.first_key(math.nextafter(-edge, math.inf))
 
-    def look(span: tuple[int, int]) -> int:
+    def count(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])
         bits = keys.bits(*span)
         remaining_mask = None if before is None else before(*span)
@@ -118,4 +118,4 @@ def _count_beyond(
         )
 
     monitor.expect(keys.size)
-    return sum(run(look, chunk_spans(keys)))
+    return sum(run(count, chunk_spans(keys)))

@@ -1,4 +1,4 @@
-"""The rows of a table of all parameters, or of the modules they belong to."""
+"""The rows of a table of all parameters, or of the modules that contain them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from prune_gui.recipe.resolution import NEARLY_EMPTY
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Grouping:
-    """Which row each parameter belongs to.
+    """The row that each parameter belongs to.
 
     Attributes:
-        depth: of the modules that are rows; None if every parameter is a row of its own.
-        names: of the rows: dotted paths.
-        places: for each parameter, in file order, the place of its row.
-        first: for each row, the place of the first parameter in it.
+        depth: the depth of the modules that are rows; None if every parameter is a row.
+        names: the dotted path of each row.
+        places: for each parameter, in file order, the index of its row.
+        first: for each row, the index of its first parameter.
     """
 
     depth: int | None
@@ -37,24 +37,25 @@ class Grouping:
 
 @gc_paused()
 def grouping(infos: tuple[TensorInfo, ...], depth: int | None) -> Grouping:
-    """Return the rows of parameters, or of the modules at a depth.
+    """Return the grouping by parameter, or by the modules at a depth.
 
     Args:
         infos: the parameters, in file order.
-        depth: from 1; parameters that lie higher are rows of their own. Rows are in the order of
-            the tree then, in file order for None.
+        depth: depth of the modules, from 1, with the rows in the order of the module tree;
+            parameters above that depth are rows themselves. None: one row per parameter, in file
+            order.
     """
     if depth is None:
         every = np.arange(len(infos))
         return Grouping(None, tuple(info.name for info in infos), every, every)
-    place_of = {info.name: place for place, info in enumerate(infos)}
+    index_of = {info.name: index for index, info in enumerate(infos)}
     names, first = [], []
     places = np.zeros(len(infos), np.intp)
     for row, (name, tensors) in enumerate(_groups(module_tree(infos), depth)):
-        here = [place_of[tensor.name] for tensor in tensors]
-        places[here] = row
+        members = [index_of[tensor.name] for tensor in tensors]
+        places[members] = row
         names.append(name)
-        first.append(min(here))
+        first.append(min(members))
     return Grouping(depth, tuple(names), places, np.array(first, np.intp))
 
 
@@ -71,14 +72,15 @@ def _groups(root: ModuleNode, depth: int) -> Iterable[tuple[str, tuple[TensorInf
 
 
 def deepest(infos: Iterable[TensorInfo]) -> int:
-    """Return the greatest depth at which there are modules."""
+    """Return the maximum depth of the modules."""
     return max((info.name.count(".") for info in infos), default=0)
 
 
 def fitting(infos: Sequence[TensorInfo], most: int) -> int | None:
-    """Return the depth at which there are the most rows, but no more than `most`.
+    """Return the depth with the most rows, but at most `most`.
 
-    None, for one per parameter, if those are no more; or if at every depth there are more, or one.
+    None, for one row per parameter, if there are at most `most` parameters, or if every depth has
+    more rows than `most` or only one.
     """
     if len(infos) <= most:
         return None
@@ -91,27 +93,27 @@ def fitting(infos: Sequence[TensorInfo], most: int) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What is pruned of some parameters, or modules. The arrays have an element per row.
+    """Statistics of parameters or modules. The arrays have one element per row.
 
     Attributes:
-        grouping: what the rows are.
-        infos: the first parameter of each row; the only one where `size` is 1.
-        shapes: of those.
-        tied: boolean, whether those have other names too.
-        size: int64, how many parameters.
-        total: int64, entries.
-        codes: what each row of `counts` is about: steps that pruned something, then 255, in the
-            file; as in `Resolution.pruned_by`.
-        counts: int64 (codes, rows), how many entries.
-        energy: float64, the sum of the squares of all finite weights, NaN while not known. It is
-            infinite where that exceeds a float64.
-        kept: float64, likewise of those that are kept.
-        nan: int64, how many weights are not a number; 0 while not known, as all that follow.
-        infinite: int64, how many are infinite.
-        channels: int64, along dim 0 of the parameters that have more dimensions than one.
-        dead: int64, of those, how many keep nothing but zeros.
-        dead_in_file: int64, how many hold nothing else in the file.
-        nearly_empty: int64, how many parameters have next to nothing left.
+        grouping: the rows.
+        infos: the first parameter of each row; the only one if `size` is 1.
+        shapes: the shapes of `infos`.
+        tied: boolean, whether the parameter in `infos` has aliases.
+        size: int64, number of parameters.
+        total: int64, number of elements.
+        codes: the code of each row of `counts`: steps that pruned something, then 255 for "in the
+            file"; as in `Resolution.pruned_by`.
+        counts: int64 (codes, rows), number of elements.
+        energy: float64, sum of the squares of all finite weights; NaN while not computed, infinite
+            if it overflows float64.
+        kept: float64, in the same way for the kept weights.
+        nan: int64, number of NaN weights; 0 while not computed.
+        infinite: int64, number of infinite weights; 0 while not computed.
+        channels: int64, number of channels along dim 0 of the parameters with at least two dims.
+        dead: int64, number of channels that keep only zeros; 0 while not computed.
+        dead_in_file: int64, number of channels that are zero in the file; 0 while not computed.
+        nearly_empty: int64, number of parameters of which at least `NEARLY_EMPTY` is pruned.
     """
 
     grouping: Grouping
@@ -136,35 +138,35 @@ class Rows:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Dotted paths."""
+        """The dotted path of each row."""
         return self.grouping.names
 
     @cached_property
     def pruned(self) -> NDArray[np.int64]:
-        """How many entries of each row are pruned."""
+        """The number of pruned elements in each row."""
         pruned: NDArray[np.int64] = self.counts.sum(0)
         return pruned
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """Which share of each row is pruned."""
+        """The pruned share of each row, in [0, 1]."""
         return self.pruned / self.total
 
     @cached_property
     def kept_share(self) -> NDArray[np.float64]:
-        """Which share of the energy is kept; NaN if it is not known, zero or infinite."""
+        """The kept share of the energy; NaN if the energy is not computed, zero or infinite."""
         share = np.full(len(self), np.nan)
         np.divide(self.kept, self.energy, out=share, where=_can_divide(self.energy))
         return share
 
 
 def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
-    """Return a survey as rows."""
+    """Return statistics as rows."""
     resolution = statistics.resolution
     number = len(groups.names)
 
     def gather(values: NDArray[Any]) -> NDArray[Any]:
-        return _added(values, groups.places, number)
+        return _summed_by_row(values, groups.places, number)
 
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
     codes, by_step = _by_step(resolution, statistics.infos, pruned)
@@ -192,11 +194,11 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
 
 
 def measured_anew(rows: Rows, statistics: LayerStatistics) -> Rows:
-    """Return rows with what is known by now of the same parameters, of which as much is pruned."""
+    """Return rows updated with newly computed statistics of the same resolution."""
     measures, places = statistics.measures, rows.grouping.places
 
     def gather(values: NDArray[Any]) -> NDArray[Any]:
-        return _added(values, places, len(rows))
+        return _summed_by_row(values, places, len(rows))
 
     unknown = np.where(measures["weighed"], 0.0, np.nan)
     return replace(
@@ -213,28 +215,28 @@ def measured_anew(rows: Rows, statistics: LayerStatistics) -> Rows:
 def _by_step(
     resolution: Resolution, infos: tuple[TensorInfo, ...], pruned: NDArray[np.int64]
 ) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
-    """Return the codes that occur, and how many entries of each parameter have each."""
-    place_of = {info.name: place for place, info in enumerate(infos)}
-    codes, found = [], []
+    """Return the codes that occur, and for each the number of elements per parameter."""
+    index_of = {info.name: index for index, info in enumerate(infos)}
+    codes, counts_of_codes = [], []
     in_file = pruned.copy()
     for number, outcome in enumerate(resolution.outcomes, start=1):
         counts = np.zeros_like(pruned)
-        counts[[place_of[name] for name in outcome.pruned]] = list(outcome.pruned.values())
+        counts[[index_of[name] for name in outcome.pruned]] = list(outcome.pruned.values())
         in_file -= counts
         if counts.any():
             codes.append(number)
-            found.append(counts)
+            counts_of_codes.append(counts)
     if in_file.any():
         codes.append(IN_FILE)
-        found.append(in_file)
-    return tuple(codes), found
+        counts_of_codes.append(in_file)
+    return tuple(codes), counts_of_codes
 
 
-def _added(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
-    added = np.zeros(number, values.dtype)
-    np.add.at(added, places, values)
-    added.flags.writeable = False
-    return added
+def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
+    sums = np.zeros(number, values.dtype)
+    np.add.at(sums, places, values)
+    sums.flags.writeable = False
+    return sums
 
 
 def _can_divide(energy: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -1,7 +1,8 @@
-"""All parameters side by side: what is pruned of each, and how much of its energy that leaves.
+"""Statistics of all parameters: what is pruned in each, and the energy that remains.
 
-What needs no weight is known at once; the rest is read bit by bit, and kept across edits as far as
-they leave it alone.
+Statistics that need no weights are available at once. The others are computed incrementally, and
+reused after an edit for the parameters that it does not change. Energy is the sum of squared
+weights.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.radix_select import SMALL
 from prune_gui.recipe import Resolution, stack
 
-TOGETHER: Final = 1024
-"""How many are, at most: some milliseconds of work, so that Cancel is prompt."""
+MAX_BATCH: Final = 1024
+"""Maximum number of small parameters per call: a few milliseconds, so that Cancel is prompt."""
 
 MEASURES: Final = np.dtype(
     [
-        ("known", np.bool_),  # `energy`, `nan`, `infinite` and `dead_in_file`, which steps leave
-        ("weighed", np.bool_),  # and `kept` and `dead`, which are of the steps there are
+        # Whether `energy`, `nan`, `infinite` and `dead_in_file` are computed; independent of steps.
+        ("known", np.bool_),
+        # Whether `kept` and `dead` are computed, too, which depend on the steps.
+        ("weighed", np.bool_),
         ("energy", np.float64),
         ("kept", np.float64),
         ("nan", np.int64),
@@ -37,18 +40,18 @@ MEASURES: Final = np.dtype(
         ("dead_in_file", np.int64),
     ]
 )
-"""What is found out about a parameter by reading it; see `Rows`."""
+"""The statistics that need the weights of a parameter; see `Rows` for the fields."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LayerStatistics:
-    """What is known of every parameter that can be pruned. The arrays are read-only.
+    """The statistics of every prunable parameter. The arrays are read-only.
 
     Attributes:
-        resolution: what is pruned.
+        resolution: the resolution.
         infos: the parameters, in file order.
-        sizes: int64, the bytes of each.
-        measures: of `MEASURES`, one per parameter; zeros where nothing is known yet.
+        sizes: int64 (parameters,), the bytes of each.
+        measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
     """
 
     resolution: Resolution
@@ -63,24 +66,24 @@ class LayerStatistics:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every parameter is weighed."""
+        """Whether the statistics of every parameter are computed."""
         return bool(self.measures["weighed"].all())
 
     @property
     def progress(self) -> float:
-        """Which share of the bytes is read, in [0, 1]."""
+        """The share of bytes for which statistics are computed, in [0, 1]."""
         return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
 
 
 def empty_statistics(
     resolution: Resolution, before: LayerStatistics | None = None
 ) -> LayerStatistics:
-    """Return what is known of the parameters without reading any.
+    """Return the statistics of all parameters without reading weights.
 
     Args:
-        resolution: what is pruned.
-        before: an earlier survey. What it found out about the same file still holds, and what is
-            kept of a parameter does as long as the same is pruned of it.
+        resolution: the resolution.
+        before: earlier statistics. For the same open file, statistics of the weights are reused,
+            and those of the kept weights for parameters whose applied steps are equal.
     """
     if before is None or before.checkpoint is not resolution.checkpoint:
         infos = tuple(resolution.checkpoint.tensors[name] for name in resolution.counts)
@@ -89,14 +92,14 @@ def empty_statistics(
         sizes = np.array([info.nbytes for info in infos], np.int64)
         return LayerStatistics(resolution, infos, sizes, measures)
     measures = before.measures.copy()
-    for place, info in enumerate(before.infos):
+    for index, info in enumerate(before.infos):
         pruned_by = _predicates(resolution, info.name)
         if pruned_by == _predicates(before.resolution, info.name):
             continue
-        found = measures[place]
-        found["weighed"] = found["known"] and not pruned_by
-        if found["weighed"]:
-            found["kept"], found["dead"] = found["energy"], found["dead_in_file"]
+        row = measures[index]
+        row["weighed"] = row["known"] and not pruned_by
+        if row["weighed"]:
+            row["kept"], row["dead"] = row["energy"], row["dead_in_file"]
     measures.flags.writeable = False
     return replace(before, resolution=resolution, measures=measures)
 
@@ -104,112 +107,112 @@ def empty_statistics(
 def compute(
     statistics: LayerStatistics, wanted: Callable[[TensorInfo], bool], monitor: Monitor
 ) -> LayerStatistics:
-    """Read parameters that are not weighed yet, small ones first.
+    """Return statistics with parameters added that are not computed yet, smallest first.
 
     Args:
-        statistics: what is known.
-        wanted: asked about each before it is read; a no is the end.
-        monitor: told of the bytes read.
+        statistics: the statistics computed so far.
+        wanted: called before each parameter is read; False stops the computation.
+        monitor: receives the number of bytes read.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]
     measures = statistics.measures.copy()
     with monitor.plan(int(sizes.sum())):
-        some: list[int] = []
-        for place in waiting[np.argsort(sizes, stable=True)].tolist():
-            info = statistics.infos[place]
+        batch: list[int] = []
+        for index in waiting[np.argsort(sizes, stable=True)].tolist():
+            info = statistics.infos[index]
             if not wanted(info):
                 break
             if info.numel > SMALL:
-                measures[place] = _weigh_one(statistics.resolution, info, monitor)
+                measures[index] = _compute_one(statistics.resolution, info, monitor)
                 continue
-            some.append(place)
-            if len(some) == TOGETHER:
-                measures[some] = _weigh_small(statistics, some, monitor)
-                some.clear()
-        if some:
-            measures[some] = _weigh_small(statistics, some, monitor)
+            batch.append(index)
+            if len(batch) == MAX_BATCH:
+                measures[batch] = _compute_batch(statistics, batch, monitor)
+                batch.clear()
+        if batch:
+            measures[batch] = _compute_batch(statistics, batch, monitor)
     measures.flags.writeable = False
     return replace(statistics, measures=measures)
 
 
 def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
-    return [layer.predicate for layer in resolution.layers.get(name, ())]
+    return [applied.predicate for applied in resolution.layers.get(name, ())]
 
 
-def _weigh_small(
-    statistics: LayerStatistics, places: list[int], monitor: Monitor
+def _compute_batch(
+    statistics: LayerStatistics, indices: list[int], monitor: Monitor
 ) -> NDArray[np.void]:
-    """Return the `MEASURES` of parameters that are small enough to be read together."""
-    infos, resolution = [statistics.infos[place] for place in places], statistics.resolution
-    monitor.advance(int(statistics.sizes[places].sum()))
+    """Return the `MEASURES` of small parameters, computed in one call."""
+    infos, resolution = [statistics.infos[index] for index in indices], statistics.resolution
+    monitor.advance(int(statistics.sizes[indices].sum()))
     channels = np.array([channels_of(info) for info in infos])
     bounds = np.cumsum([0, *(info.numel for info in infos)])
-    sums, odd = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
-    dead = np.zeros_like(odd)
+    sums, non_finite = np.zeros((len(infos), 2)), np.zeros((len(infos), 2), np.int64)
+    dead = np.zeros_like(non_finite)
     kernels.add_squares_of_each(
         values.together(statistics.checkpoint, [info.name for info in infos]),
         _kept(resolution, infos, bounds),
         bounds,
         np.diff(bounds) // np.maximum(channels, 1),
         sums,
-        odd,
+        non_finite,
         dead,
     )
-    found = np.zeros(len(infos), MEASURES)
-    found["known"] = found["weighed"] = True
-    found["energy"], found["kept"] = sums.T
-    found["nan"], found["infinite"] = odd.T
-    found["dead"], found["dead_in_file"] = np.where(channels > 0, dead.T, 0)
-    return found
+    measures = np.zeros(len(infos), MEASURES)
+    measures["known"] = measures["weighed"] = True
+    measures["energy"], measures["kept"] = sums.T
+    measures["nan"], measures["infinite"] = non_finite.T
+    measures["dead"], measures["dead_in_file"] = np.where(channels > 0, dead.T, 0)
+    return measures
 
 
 def _kept(
     resolution: Resolution, infos: list[TensorInfo], bounds: NDArray[np.int64]
 ) -> NDArray[np.bool_] | None:
-    """Return what is kept of parameters, one after the other; None if everything is."""
-    layers = [resolution.layers.get(info.name, ()) for info in infos]
-    if not any(layers):
+    """Return the masks of parameters, concatenated; None if everything is kept."""
+    stacks = [resolution.layers.get(info.name, ()) for info in infos]
+    if not any(stacks):
         return None
-    return stack.kept_of_each(layers, bounds)
+    return stack.kept_of_each(stacks, bounds)
 
 
-_Part = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
-"""Of a stretch: its first channel, and the sums, odd values and channels of `add_squares`."""
+_ChunkSums = tuple[int, NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]
+"""The first channel of a chunk, and the sums, non-finite counts and channels of `add_squares`."""
 
 
-def _weigh_one(resolution: Resolution, info: TensorInfo, monitor: Monitor) -> tuple[object, ...]:
+def _compute_one(resolution: Resolution, info: TensorInfo, monitor: Monitor) -> tuple[object, ...]:
     """Return the `MEASURES` of one parameter."""
-    layers = resolution.layers.get(info.name, ())
+    applied_steps = resolution.layers.get(info.name, ())
     read = values.reader(resolution.checkpoint, info.name)
     channels = channels_of(info)
     inner = info.numel // max(channels, 1)
 
-    def look(span: tuple[int, int]) -> _Part:
+    def add_up(span: tuple[int, int]) -> _ChunkSums:
         start, stop = span
         monitor.advance((stop - start) * info.nbytes // info.numel)
         first = start // inner
-        sums, odd = np.zeros(2), np.zeros(2, np.int64)
-        remaining_mask = np.zeros((2, (stop - 1) // inner - first + 1), np.bool_)
-        kept = stack.kept(layers, start, stop) if layers else None
+        sums, non_finite = np.zeros(2), np.zeros(2, np.int64)
+        nonzero = np.zeros((2, (stop - 1) // inner - first + 1), np.bool_)
+        kept = stack.kept(applied_steps, start, stop) if applied_steps else None
         kernels.add_squares(
-            read(start, stop), kept, inner, start % inner, sums, odd, remaining_mask
+            read(start, stop), kept, inner, start % inner, sums, non_finite, nonzero
         )
-        return first, sums, odd, remaining_mask
+        return first, sums, non_finite, nonzero
 
-    sums, odd = np.zeros(2), np.zeros(2, np.int64)
-    remaining_mask = np.zeros((2, max(channels, 1)), np.bool_)
-    for first, more, more_odd, more_alive in run(look, chunks(info.numel)):
+    sums, non_finite = np.zeros(2), np.zeros(2, np.int64)
+    nonzero = np.zeros((2, max(channels, 1)), np.bool_)
+    for first, more, more_non_finite, more_nonzero in run(add_up, chunks(info.numel)):
         sums += more
-        odd += more_odd
-        remaining_mask[:, first : first + more_alive.shape[1]] |= more_alive
-    dead_in_file, dead = (~remaining_mask).sum(1) if channels else (0, 0)
-    return True, True, *sums, *odd, dead, dead_in_file
+        non_finite += more_non_finite
+        nonzero[:, first : first + more_nonzero.shape[1]] |= more_nonzero
+    dead_in_file, dead = (~nonzero).sum(1) if channels else (0, 0)
+    return True, True, *sums, *non_finite, dead, dead_in_file
 
 
 def channels_of(info: TensorInfo) -> int:
-    """Return how many channels a parameter has along dim 0; 0 if it is a vector or a number."""
+    """Return the number of channels of a parameter along dim 0; 0 if it is 0-d or 1-d."""
     return info.shape[0] if len(info.shape) > 1 else 0

@@ -1,4 +1,4 @@
-"""n:m patterns: in every group of m neighbours, at most n entries are other than zero."""
+"""n:m patterns: at most n of every m consecutive elements are nonzero."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from prune_gui.recipe import Resolution
 from prune_gui.recipe.pruned_by_codes import KEPT
 
 GROUPS: Final[tuple[int, ...]] = (4, 8)
-"""Lengths of groups of consecutive entries; chunks hold whole groups."""
+"""Lengths of groups of consecutive elements; chunks consist of whole groups."""
 PATTERNS: Final = {"1:4": (4, 3), "2:4": (4, 2), "4:8": (8, 4)}
-"""The entries of a group, and how many of them are zero at least."""
+"""The length of a group, and the minimum number of zeros in it."""
 
 
 def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
     """Return the patterns that a tensor of a shape can follow.
 
-    Groups lie along the input channels: dim 1 and those after it, flattened, which has to divide
-    into groups.
+    Groups are along the input channels: the flattened dims from 1 on, whose size must be a multiple
+    of the group length.
     """
     length = math.prod(shape[1:]) if len(shape) > 1 else 0
     return tuple(name for name, (m, _) in PATTERNS.items() if length and length % m == 0)
 
 
 def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the patterns that are followed.
+    """Return the patterns that a tensor follows.
 
     Args:
-        patterns: that are possible.
-        fewest: zeros of that group that has the fewest, for each length in `GROUPS`.
+        patterns: the possible patterns.
+        fewest: for each length in `GROUPS`, the minimum number of zeros in a group.
     """
     zeros = dict(zip(GROUPS, fewest, strict=True))
     return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
 
 
 def followed_by(resolution: Resolution, name: str, monitor: Monitor) -> tuple[str, ...]:
-    """Return the patterns that the mask of a parameter follows; pruned entries are its zeros.
+    """Return the patterns that the mask of a parameter follows; pruned elements are its zeros.
 
-    Entries are looked at only if enough of them are pruned, and until no pattern is left.
+    The mask is computed only if enough elements are pruned, and until no pattern is possible.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor was cancelled.
     """
     pruned, total = resolution.counts[name]
     wanted = [
@@ -58,27 +58,27 @@ def followed_by(resolution: Resolution, name: str, monitor: Monitor) -> tuple[st
     if not wanted:
         return ()
 
-    def look(span: tuple[int, int]) -> tuple[int, ...]:
+    def fewest_in_span(span: tuple[int, int]) -> tuple[int, ...]:
         monitor.advance(span[1] - span[0])
         return fewest_in_groups(resolution.pruned_by_within(name, *span) != KEPT)
 
     monitor.expect(total)
     fewest = GROUPS
-    for found in run(look, chunks(total)):
-        fewest = tuple(map(min, fewest, found))
+    for fewest_here in run(fewest_in_span, chunks(total)):
+        fewest = tuple(map(min, fewest, fewest_here))
         if not followed(wanted, fewest):
             break
     return followed(wanted, fewest)
 
 
 def fewest_in_groups(zero: NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return how many are True in the group that has the fewest, for each length in `GROUPS`.
+    """Return, for each length in `GROUPS`, the minimum number of True in a group.
 
     Args:
-        zero: of consecutive entries; those after the last whole group do not count.
+        zero: flags of consecutive elements; those after the last whole group do not count.
     """
-    found = []
+    fewest = []
     for length in GROUPS:
         whole = zero[: len(zero) // length * length].view(f"u{length}")
-        found.append(int(np.bitwise_count(whole).min(initial=length)))
-    return tuple(found)
+        fewest.append(int(np.bitwise_count(whole).min(initial=length)))
+    return tuple(fewest)

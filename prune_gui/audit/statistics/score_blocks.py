@@ -1,4 +1,4 @@
-"""By what a step ranked entries, and where it cut: `Predicate.standing` for many at once."""
+"""The scores and cuts of a span of elements in one step: `Predicate.element_rank`, vectorized."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Flags = NDArray[np.bool_]
 Numbers = NDArray[np.float64]
 
 ALL: Flags = np.ones(0, np.bool_)
-"""In the place of an array of flags: all are set."""
+"""An empty array in place of flags: all are True."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreBlock:
-    """How a stretch of entries stood when a step ranked them.
+    """The scores of a span of elements in a step. Each array has one value per element.
 
     Attributes:
-        scores: that they were ranked by; an array of its own, to be written to.
-        cuts: the score of the last unit that goes; of any number where none goes.
-        ranked: whether an entry was ranked, as far as the step itself decides.
-        cut: whether anything goes where it was ranked.
+        scores: float64, the score; a new array, which the caller may overwrite.
+        cuts: float64, the score of the last pruned unit; arbitrary where `cut` is False.
+        ranked: whether the step ranked the element; ignores what earlier steps pruned.
+        cut: whether the step prunes anything in the group in which it ranked the element.
     """
 
     scores: Numbers
@@ -48,12 +48,12 @@ class ScoreBlock:
 
 
 ElementRanks = Callable[[int, int], ScoreBlock]
-"""For flat indices [start, stop)."""
+"""From start and stop to the scores of the flat indices [start, stop)."""
 
 
 @singledispatch
 def element_ranks_of(_: Predicate) -> ElementRanks | None:
-    """Return what tells how entries stood in a step; None if it did not rank them by a number."""
+    """Return a reader of the scores of a step; None if it does not rank by a number."""
     return None
 
 
@@ -68,7 +68,7 @@ def _(predicate: ElementCut) -> ElementRanks | None:
         cut, size = predicate.cut(), stop - start
         value = keys.value(cut.threshold) if cut.pruned else 0.0
         scores = numbers(keys.bits(start, stop))
-        return ScoreBlock(scores, *_alike(size, value, goes=cut.pruned > 0))
+        return ScoreBlock(scores, *_uniform(size, value, prunes=cut.pruned > 0))
 
     return read
 
@@ -108,19 +108,19 @@ def _(predicate: NMCut) -> ElementRanks | None:
     def read(start: int, stop: int) -> ScoreBlock:
         begin, end = groups.around(start)[0], groups.around(stop - 1)[1]
         scores = numbers(keys.bits(begin, end))
-        left = (
+        remaining_scores = (
             scores
             if remaining_mask is None
             else np.where(remaining_mask(begin, end), scores, -np.inf)
         )
         cuts, grouped = np.zeros(end - begin), np.zeros(end - begin, np.bool_)
-        for part, members in _whole_groups(groups, begin, end):
-            ordered = np.sort(left[part].reshape(members), axis=1)
-            cuts[part] = np.broadcast_to(ordered[:, predicate.going - 1, None], members).reshape(-1)
+        for part, shape in _whole_groups(groups, begin, end):
+            ordered = np.sort(remaining_scores[part].reshape(shape), axis=1)
+            cuts[part] = np.broadcast_to(ordered[:, predicate.going - 1, None], shape).reshape(-1)
             grouped[part] = True
-        here = slice(start - begin, stop - begin)
-        goes = grouped & (cuts > -np.inf if predicate.going else False)
-        return ScoreBlock(scores[here], cuts[here], grouped[here], goes[here])
+        span = slice(start - begin, stop - begin)
+        prunes = grouped & (cuts > -np.inf if predicate.going else False)
+        return ScoreBlock(scores[span], cuts[span], grouped[span], prunes[span])
 
     return read
 
@@ -150,27 +150,33 @@ def _(predicate: BlockCut) -> ElementRanks:
     return read
 
 
-def _alike(size: int, cut: float, *, goes: bool) -> tuple[Numbers, Flags, Flags]:
-    """Return what all entries of a stretch have in common, in arrays that take no memory."""
+def _uniform(size: int, cut: float, *, prunes: bool) -> tuple[Numbers, Flags, Flags]:
+    """Return cuts, ranked and cut of a `ScoreBlock` with equal values, as broadcast arrays."""
     return (
         np.broadcast_to(np.float64(cut), size),
         np.broadcast_to(np.True_, size),
-        np.broadcast_to(np.bool_(goes), size),
+        np.broadcast_to(np.bool_(prunes), size),
     )
 
 
 def _of_units(chosen: PrunedChannels, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
-    """Return how entries stood by the units that they are in."""
+    """Return the scores of elements, given the unit that each belongs to.
+
+    Args:
+        chosen: the ranked units.
+        units: the unit of each element.
+        inside: whether an element belongs to a unit.
+    """
     size = units.size
     if chosen.ranks is None or not chosen.ranks.size:
         return ScoreBlock(np.zeros(size), np.zeros(size), np.zeros(size, np.bool_), inside)
-    ranks, going = chosen.ranks.astype(np.float64), chosen.ranks[chosen.pruned]
-    cut = float(going.max()) if going.size else 0.0
-    return ScoreBlock(ranks[units], np.full(size, cut), inside, np.full(size, going.size > 0))
+    ranks, pruned = chosen.ranks.astype(np.float64), chosen.ranks[chosen.pruned]
+    cut = float(pruned.max()) if pruned.size else 0.0
+    return ScoreBlock(ranks[units], np.full(size, cut), inside, np.full(size, pruned.size > 0))
 
 
 def _numbers(keys: KeySource) -> Callable[[Bits], Numbers] | None:
-    """Return what turns raw bits into the numbers that their keys stand for."""
+    """Return a function from raw bits to the scores that they represent; None if unknown."""
     if isinstance(keys, ScoreKeys):
         return partial(_absolute, keys)
     if isinstance(keys, RandomKeys):
@@ -179,22 +185,22 @@ def _numbers(keys: KeySource) -> Callable[[Bits], Numbers] | None:
 
 
 def _absolute(keys: ScoreKeys, bits: Bits) -> Numbers:
-    with np.errstate(invalid="ignore"):  # some NaN are said to be invalid, and stay NaN
-        found: Numbers = np.abs(of_bits(bits, keys.dtype), dtype=np.float64)
-    return found
+    with np.errstate(invalid="ignore"):  # numpy warns about some NaN, which stay NaN
+        absolute: Numbers = np.abs(of_bits(bits, keys.dtype), dtype=np.float64)
+    return absolute
 
 
 def _whole_groups(groups: Groups, begin: int, end: int) -> list[tuple[slice, tuple[int, int, int]]]:
-    """Return the parts of [begin, end) that are whole groups, and as what to shape each.
+    """Return the parts of [begin, end) that consist of whole groups, and the shape of each.
 
-    Members of a group lie along the middle dimension of that shape.
+    The members of a group are along the middle dimension of the shape.
     """
-    found = []
+    parts = []
     for slab in range(begin // groups.slab, -(-end // groups.slab)):
         first = max(begin, slab * groups.slab)
         whole = slab * groups.slab + groups.slab // groups.block * groups.block
         last = min(end, whole)
         if last > first:
             shape = ((last - first) // groups.block, groups.m, groups.inner)
-            found.append((slice(first - begin, last - begin), shape))
-    return found
+            parts.append((slice(first - begin, last - begin), shape))
+    return parts

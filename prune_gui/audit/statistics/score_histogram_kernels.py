@@ -1,4 +1,4 @@
-"""The compiled loop behind a spectrum of scores."""
+"""The compiled loop that computes a score histogram."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def count_groups(
     counts: NDArray[np.uint32],
     energy: NDArray[np.float64],
 ) -> None:
-    """Count entries by the leading bits of their keys, and add up the squares of those still there.
+    """Count elements by the leading bits of their keys, and sum the squared remaining weights.
 
     Args:
-        bits: of the keys.
-        magnitude: which of the bits make a key.
-        shift: how many of its last bits do not count.
-        codes: which step pruned each entry.
-        slots: a row of the counts for each code; 0 is of those still there.
-        weights: whose squares are added; those that are not finite are left out.
+        bits: raw bits of the scores.
+        magnitude: bit mask of a key.
+        shift: number of trailing bits of a key that are ignored.
+        codes: the step that pruned each element.
+        slots: uint8 (256,), the slot of each code; slot 0 counts remaining elements.
+        weights: the weights; non-finite ones add nothing to `energy`.
         counts: (slots, groups).
         energy: (groups,).
     """
@@ -49,14 +49,14 @@ def count_groups(
 
 
 def warm_up() -> None:
-    """Compile the loop, or load it from the cache, for the types that it meets most."""
+    """Compile the loop, or load it from the cache, for the most frequent dtypes."""
     codes, slots = np.zeros(1, np.uint8), np.zeros(256, np.uint8)
     counts, energy = np.zeros((1, 1), np.uint32), np.zeros(1)
-    for kind, weights in (
+    for uint, weights in (
         (np.uint32, np.float32),
         (np.uint16, np.float32),
         (np.uint64, np.float64),
     ):
         count_groups(
-            np.zeros(1, kind), kind(0), kind(0), codes, slots, np.zeros(1, weights), counts, energy
+            np.zeros(1, uint), uint(0), uint(0), codes, slots, np.zeros(1, weights), counts, energy
         )

@@ -1,4 +1,4 @@
-"""What a step ranked the entries of a parameter by."""
+"""The scores by which a step ranked the elements of a parameter."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from prune_gui.recipe.auxiliary_files import file_entries
 from prune_gui.recipe.stack import AppliedStep
 
 Kind = Literal["weights", "scores", "lamp", "random"]
-"""Absolute weights; absolute scores of another source; LAMP scores; draws between 0 and 1."""
+"""Absolute weights; absolute scores from elsewhere; LAMP scores; random numbers in [0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The scores of one parameter, and which of them go.
+    """The scores of one parameter, and how the steps prune by them.
 
     Attributes:
-        kind: of the scores.
-        keys: one per entry, in the order of the scores; of absolute weights where `kind` is LAMP.
-        layers: what pruned entries, in order; without that of `lowest`.
-        lowest: (step, k) if a step prunes the k lowest of those that `layers` leave.
-        cut: up to which key that step prunes; None without such a step.
+        kind: the kind of the scores.
+        keys: one key per element, ordered as the scores; of absolute weights if `kind` is LAMP.
+        layers: the applied steps, in order, without the step of `lowest`.
+        lowest: (step, k) if a step prunes the k lowest elements that `layers` leave.
+        cut: the largest key that the step prunes; None if it has no single cut.
     """
 
     kind: Kind
@@ -37,20 +37,20 @@ class Scored:
 
 
 def scored_steps(resolution: Resolution, name: str) -> dict[int, Kind]:
-    """Return which steps ranked single entries of a parameter, and by what."""
-    found: dict[int, Kind] = {}
-    for layer in resolution.layers.get(name, ()):
-        if isinstance(layer.predicate, ElementCut | RowCut | NMCut) and layer.step <= len(
+    """Return the steps that ranked single elements of a parameter, and the kind of score."""
+    kinds: dict[int, Kind] = {}
+    for applied in resolution.layers.get(name, ()):
+        if isinstance(applied.predicate, ElementCut | RowCut | NMCut) and applied.step <= len(
             resolution.recipe.steps
         ):
-            found[layer.step] = _kind(resolution, layer)
-    return found
+            kinds[applied.step] = _kind(resolution, applied)
+    return kinds
 
 
 def scores_of(resolution: Resolution, name: str, step: int) -> Scored | None:
-    """Return the scores of a step, and what all steps prune by them; None if it has none."""
-    layers = resolution.layers.get(name, ())
-    own = next((layer for layer in layers if layer.step == step), None)
+    """Return the scores of a step with what all steps prune; None if the step has no scores."""
+    applied_steps = resolution.layers.get(name, ())
+    own = next((applied for applied in applied_steps if applied.step == step), None)
     if own is None or not isinstance(own.predicate, ElementCut | RowCut | NMCut):
         return None
     kind, keys = _kind(resolution, own), own.predicate.ranking.keys
@@ -58,29 +58,29 @@ def scores_of(resolution: Resolution, name: str, step: int) -> Scored | None:
 
 
 def found_by(resolution: Resolution, name: str, step: int) -> Scored | None:
-    """Return the scores of a step and what was pruned before it; None if it has none."""
-    layers = resolution.layers.get(name, ())
-    place = next((i for i, layer in enumerate(layers) if layer.step == step), None)
-    whole = scores_of(resolution, name, step)
-    if place is None or whole is None:
+    """Return the scores of a step with what earlier steps prune; None if it has no scores."""
+    applied_steps = resolution.layers.get(name, ())
+    index = next((i for i, applied in enumerate(applied_steps) if applied.step == step), None)
+    scored = scores_of(resolution, name, step)
+    if index is None or scored is None:
         return None
-    return Scored(whole.kind, whole.keys, layers[:place])
+    return Scored(scored.kind, scored.keys, applied_steps[:index])
 
 
 def weights_of(resolution: Resolution, name: str) -> Scored:
-    """Return the absolute weights of a parameter as scores, and what all steps prune by them."""
-    entries = file_entries(resolution.checkpoint, resolution.checkpoint.tensors[name])
-    layers = resolution.layers.get(name, ())
-    last = layers[-1] if layers else None
+    """Return the absolute weights of a parameter as scores, with what all steps prune."""
+    weights = file_entries(resolution.checkpoint, resolution.checkpoint.tensors[name])
+    applied_steps = resolution.layers.get(name, ())
+    last = applied_steps[-1] if applied_steps else None
     if last is not None and isinstance(last.predicate, ElementCut):
         keys = last.predicate.ranking.keys
-        if isinstance(keys, ScoreKeys) and keys.scores == entries:
+        if isinstance(keys, ScoreKeys) and keys.scores == weights:
             return _scored(resolution, name, "weights", keys, last)
-    return Scored("weights", ScoreKeys.of(entries), layers)
+    return Scored("weights", ScoreKeys.of(weights), applied_steps)
 
 
-def _kind(resolution: Resolution, layer: AppliedStep) -> Kind:
-    method = resolution.recipe.steps[layer.step - 1].method
+def _kind(resolution: Resolution, applied: AppliedStep) -> Kind:
+    method = resolution.recipe.steps[applied.step - 1].method
     if not isinstance(method, ScoredMethod):
         return "random"
     if not method.ranks_weights:
@@ -91,18 +91,19 @@ def _kind(resolution: Resolution, layer: AppliedStep) -> Kind:
 def _scored(
     resolution: Resolution, name: str, kind: Kind, keys: KeySource, own: AppliedStep
 ) -> Scored:
-    """Return scores, and what becomes of them when `own` is a layer that ranks by them.
+    """Return the scores by which the applied step `own` ranks.
 
-    If it is the last layer and prunes the lowest, that follows from how many it prunes, and a
-    spectrum outlives a change of its cut. Else all layers are to be counted entry by entry.
+    If `own` is the last step and prunes the lowest scores, its effect follows from the number that
+    it prunes (`lowest`), so that a score histogram stays valid when the cut moves. Otherwise every
+    step is counted by element.
     """
-    layers = resolution.layers[name]
-    if layers[-1] is not own or not isinstance(own.predicate, ElementCut):
-        return Scored(kind, keys, layers, cut=_cut(own))
+    applied_steps = resolution.layers[name]
+    if applied_steps[-1] is not own or not isinstance(own.predicate, ElementCut):
+        return Scored(kind, keys, applied_steps, cut=_cut(own))
     if own.step > len(resolution.recipe.steps):  # pruned in the file
-        return Scored(kind, keys, layers)
+        return Scored(kind, keys, applied_steps)
     k = resolution.outcomes[own.step - 1].pruned[name]
-    return Scored(kind, keys, layers[:-1], (own.step, k), _cut(own))
+    return Scored(kind, keys, applied_steps[:-1], (own.step, k), _cut(own))
 
 
 def _cut(own: AppliedStep) -> int | None:

@@ -1,4 +1,4 @@
-"""The weights of a parameter as plain numbers, any stretch of them."""
+"""Reading the weights of a parameter as float32 or float64, in spans of flat indices."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from prune_gui.pruning.selection.scores import wide_dtype
 
 Values = NDArray[np.floating[Any]]
 Reader = Callable[[int, int], Values]
-"""From flat indices [start, stop) to the values there."""
+"""From start and stop to the values of the flat indices [start, stop)."""
 
 
 def reader(checkpoint: Checkpoint, name: str) -> Reader:
-    """Return what reads the flat (row-major) entries [start, stop) of a parameter.
+    """Return a reader of the flat (row-major) indices [start, stop) of a parameter.
 
-    They come as float64 if the parameter is that, else as float32, which holds every narrower type
-    exactly.
+    The values are float64 if the parameter is; otherwise float32, which represents every narrower
+    dtype exactly.
     """
     flat = checkpoint.view(name).detach().reshape(-1)
 
@@ -33,18 +33,18 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
 
 
 def together(checkpoint: Checkpoint, names: Iterable[str]) -> Values:
-    """Return all entries of some parameters, one parameter after the other, as `reader` does."""
-    return np.concatenate([_widened(part.detach()) for part in checkpoint.views(names)])
+    """Return the values of several parameters, concatenated, with the dtypes of `reader`."""
+    return np.concatenate([_widened(view.detach()) for view in checkpoint.views(names)])
 
 
 def bits_reader(checkpoint: Checkpoint, name: str) -> Callable[[int, int], Bits]:
-    """Return what reads the flat entries [start, stop) of a parameter as raw bits."""
+    """Return a reader of the flat indices [start, stop) of a parameter as raw bits."""
     flat = checkpoint.view(name).detach().reshape(-1)
     return lambda start, stop: raw_bits(flat[start:stop])
 
 
 def of_bits(bits: Bits, dtype: torch.dtype) -> Values:
-    """Return the numbers that raw bits stand for in a type of their width."""
+    """Return the numbers that raw bits represent in a dtype of the same width."""
     signed = np.uint8 if bits.itemsize == 1 else f"i{bits.itemsize}"
     return _widened(torch.from_numpy(bits.view(signed)).view(dtype))
 

@@ -1,7 +1,7 @@
-"""The header of a safetensors file, checked completely before anything in it is believed.
+"""The header of a safetensors file, checked completely before any of it is used.
 
 The format (https://huggingface.co/docs/safetensors): eight bytes with the length N of the header as
-an unsigned little-endian integer, N bytes of JSON, and the data of all tensors without holes.
+an unsigned little-endian integer, N bytes of JSON, and the data of all tensors without gaps.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
 METADATA_KEY: Final = "__metadata__"
 SIZE_LIMIT: Final = 1 << 63
-"""Sizes, and products of sizes in bits, stay below this, which torch counts up to."""
-FIELDS: Final = {"dtype", "shape", "data_offsets"}
-MAX_MESSAGE: Final = 400
+"""Sizes, and sizes of tensors in bits, stay below this: torch counts in signed 64-bit integers."""
+TENSOR_FIELDS: Final = {"dtype", "shape", "data_offsets"}
+MAX_MESSAGE_CHARS: Final = 400
 MAX_OTHER_BRACKETS: Final = 1 << 19
 ESCAPE: Final = re.compile(r"\\.")
 KEY_END: Final = re.compile(r'"[ \t\n\r]*:')
-ENTRY_END: Final = re.compile(r'\},[ \t\n\r]*(?=")')
-PIECE: Final = 1 << 18
-"""Characters read at once, at least."""
+OBJECT_END: Final = re.compile(r'\},[ \t\n\r]*(?=")')
+PARSE_CHUNK_CHARS: Final = 1 << 18
+"""The minimum number of characters that are parsed at once."""
 
 DTYPES: Final = {
     "F64": "float64",
@@ -61,11 +61,11 @@ CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 
 class Header(NamedTuple):
-    """What a header says.
+    """The content of a header.
 
     Attributes:
-        tensors: in the order of the header.
-        spans: the bytes of the file that each tensor takes, as (start, stop).
+        tensors: the tensors by key, in the order of the header.
+        spans: the bytes of each tensor in the file, as (start, stop).
         metadata: the strings under `__metadata__`.
     """
 
@@ -85,14 +85,14 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
         entries, text, data_start = _parse(file, size)
         header.metadata.update(_metadata(entries.pop(METADATA_KEY, None)))
         if "\\" in text:
-            for written in (*entries, *header.metadata, *header.metadata.values()):
-                _check_text(written)
+            for text_value in (*entries, *header.metadata, *header.metadata.values()):
+                _check_text(text_value)
         may_have_bools = "true" in text or "false" in text
-        kinds: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
+        known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
         for key, entry in entries.items():
             if may_have_bools:
-                kinds.clear()  # in which True would be found as 1
-            header.tensors[key], start, stop = _tensor(key, entry, kinds)
+                known_tensors.clear()  # a shape with True would match one with 1
+            header.tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
             header.spans[key] = data_start + start, data_start + stop
         _check_cover(header.spans, data_start, size)
     except _HeaderError as problem:
@@ -101,7 +101,7 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
                 "{name} is not a valid safetensors file: {problem}. "
                 "Get the file again, or save it again with safetensors.",
                 name=name,
-                problem=one_line(str(problem), MAX_MESSAGE),
+                problem=one_line(str(problem), MAX_MESSAGE_CHARS),
             )
         ) from None
     return header
@@ -110,9 +110,9 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
 def header_bytes(
     tensors: Iterable[tuple[str, str, tuple[int, ...]]], metadata: Mapping[str, str]
 ) -> bytes:
-    """Return length and header for tensors (key, dtype, shape) whose data follow in this order.
+    """Return length and header for tensors (key, dtype, shape), whose data follow in this order.
 
-    The header is padded with spaces, so that the data start at a multiple of eight.
+    The header is padded with spaces, so that the data starts at a multiple of 8 bytes.
     """
     header: dict[str, object] = {METADATA_KEY: dict(metadata)} if metadata else {}
     position = 0
@@ -126,11 +126,11 @@ def header_bytes(
 
 
 class _HeaderError(Exception):
-    """What is wrong with a header, as the end of a sentence."""
+    """A fault of a header; the message is the end of a sentence."""
 
 
 def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
-    """Return the header as an object and as text, and where the data start."""
+    """Return the header as an object and as text, and the position of the data in bytes."""
     if size < LENGTH_BYTES:
         raise _HeaderError(tr("it is too short"))
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -153,19 +153,20 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
         )
     try:
         text = file.read(length).decode("utf-8")
-        # Lists and objects take much more memory than text. Strings of metadata may hold brackets.
+        # Parsed lists and objects take far more memory than text. Metadata may contain brackets.
         if text.count("[") + text.count("{") > 3 * text.count('"dtype"') + MAX_OTHER_BRACKETS:
             raise _HeaderError(tr("its header nests too much for a header"))
         rules: dict[str, Any] = {
-            "parse_int": _not_minus_zero if "-0" in text else None,  # costs time on long headers
-            "parse_float": _refuse_constant,
-            "parse_constant": _refuse_constant,
+            # A hook in Python is slow on long headers.
+            "parse_int": _parse_size if "-0" in text else None,
+            "parse_float": _refuse_number,
+            "parse_constant": _refuse_number,
         }
         header = decode(text, rules)
         if isinstance(header, dict) and _number_of_keys(text) != len(header) + sum(
             len(entry) for entry in header.values() if isinstance(entry, dict)
         ):
-            json.loads(text, object_pairs_hook=_without_duplicates, **rules)  # says which
+            json.loads(text, object_pairs_hook=_refuse_duplicates, **rules)  # names the key
     except UnicodeDecodeError:
         raise _HeaderError(tr("its header is not UTF-8 text")) from None
     except (ValueError, RecursionError):
@@ -176,48 +177,48 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
 
 
 def decode(text: str, rules: Mapping[str, Any]) -> object:
-    """Do as `json.loads`, but read a long object of objects piece by piece.
+    """Parse JSON as `json.loads` does, but a long object of objects in chunks.
 
-    Whatever else runs has to wait while JSON is read, for a tenth of a second and more. A piece
-    ends where an inner object seems to end and a key to follow. If that lies in a string, or
-    deeper, the piece is no JSON, and all is read at once.
+    The JSON parser holds the GIL, for 0.1 s or more on a long header. A chunk ends where an inner
+    object appears to end and a key to follow. If this place is in a string or in a deeper object,
+    the chunk is not valid JSON, and the whole text is parsed at once.
     """
-    found: dict[str, object] = {}
+    header: dict[str, object] = {}
     start, opening = 0, ""
     try:
-        while end := ENTRY_END.search(text, start + PIECE):
-            found |= json.loads(f"{opening}{text[start : end.start() + 1]}}}", **rules)
+        while end := OBJECT_END.search(text, start + PARSE_CHUNK_CHARS):
+            header |= json.loads(f"{opening}{text[start : end.start() + 1]}}}", **rules)
             start, opening = end.end(), "{"
         rest = json.loads(opening + text[start:], **rules)
     except ValueError:
         return json.loads(text, **rules)
-    return found | rest if start else rest
+    return header | rest if start else rest
 
 
 def _number_of_keys(text: str) -> int:
-    """Count the keys of all objects in a text of JSON: what is in quotes and before a colon."""
+    """Return the number of keys of all objects in a JSON text: quoted strings before a colon."""
     if "\\" in text:
-        text = ESCAPE.sub("", text)  # then a quote is never part of a string
+        text = ESCAPE.sub("", text)  # now every quote delimits a string
     quoted = text.count('":')
     return quoted if quoted == text.count(":") else len(KEY_END.findall(text))
 
 
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique = dict(pairs)
     if len(unique) < len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise _HeaderError(tr("{key!r} appears more than once", key=twice))
+        ((duplicate, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise _HeaderError(tr("{key!r} appears more than once", key=duplicate))
     return unique
 
 
-def _not_minus_zero(digits: str) -> int:
-    """Read a number; refuse the one that is not unsigned and does not show it as an int."""
+def _parse_size(digits: str) -> int:
+    """Parse a whole number; refuse "-0", whose sign `int` drops."""
     if digits == "-0":
         raise _HeaderError(tr("{number} is no size", number=digits))
     return int(digits)
 
 
-def _refuse_constant(constant: str) -> NoReturn:
+def _refuse_number(constant: str) -> NoReturn:
     raise _HeaderError(tr("{number} is no size", number=constant))
 
 
@@ -240,17 +241,17 @@ def _check_text(text: str) -> None:
         raise _HeaderError(tr("{text!r} is not valid text", text=text[:80])) from None
 
 
-def _tensor(
-    key: str, entry: object, kinds: dict[tuple[object, ...], tuple[RawTensor, int]]
+def _checked_tensor(
+    key: str, entry: object, known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]]
 ) -> tuple[RawTensor, int, int]:
     """Return a tensor and its data offsets, if they agree with each other.
 
     Args:
-        key: its name.
-        entry: what the header says of it.
-        kinds: those seen before, by dtype and shape: most tensors are of few of them.
+        key: the key of the tensor.
+        entry: the value of the key in the header.
+        known_tensors: a cache of (tensor, bytes) by dtype and shape, of which there are few.
     """
-    if not isinstance(entry, dict) or entry.keys() != FIELDS:
+    if not isinstance(entry, dict) or entry.keys() != TENSOR_FIELDS:
         raise _HeaderError(
             tr("{key!r} does not have exactly a dtype, a shape and data offsets", key=key)
         )
@@ -261,16 +262,16 @@ def _tensor(
         )
     start, stop = offsets
     try:
-        kind, nbytes = kinds[code, *shape]
+        tensor, nbytes = known_tensors[code, *shape]
         if stop - start == nbytes and start >= 0:
-            return kind, start, stop
+            return tensor, start, stop
     except (KeyError, TypeError):
         pass
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         raise _HeaderError(tr("{key!r} has the unknown dtype {dtype}", key=key, dtype=short(code)))
     bits = ENTRY_BITS[dtype]
-    if not (_are_sizes(shape + offsets) and _is_within_reach(shape, bits)):
+    if not (_are_sizes(shape + offsets) and _is_countable(shape, bits)):
         raise _HeaderError(
             tr(
                 "{key!r} has the impossible shape {shape} or data offsets {offsets}",
@@ -289,23 +290,23 @@ def _tensor(
                 nbytes=stop - start,
             )
         )
-    kind = RawTensor(tuple(shape), dtype)
-    kinds[code, *shape] = kind, stop - start
-    return kind, start, stop
+    tensor = RawTensor(tuple(shape), dtype)
+    known_tensors[code, *shape] = tensor, stop - start
+    return tensor, start, stop
 
 
 def _are_sizes(values: list[int]) -> bool:
-    """Tell whether what JSON gave as sizes are such; `True` and `1.0` are not."""
+    """Return whether parsed JSON values are sizes; `True` and `1.0` are not."""
     return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < SIZE_LIMIT
 
 
-def _is_within_reach(shape: list[int], bits: int) -> bool:
-    """Tell whether torch can count the entries, and the strides of a tensor without any."""
+def _is_countable(shape: list[int], bits: int) -> bool:
+    """Return whether torch can count the elements, and the strides of a tensor without elements."""
     return len(shape) <= MAX_DIMS and math.prod(filter(None, shape)) * bits < SIZE_LIMIT
 
 
 def _check_cover(spans: Mapping[str, tuple[int, int]], data_start: int, size: int) -> None:
-    """Check that the tensors follow each other, without overlap or hole, to the end of the file."""
+    """Check that the tensors fill the file up to its end, without overlap or gap."""
     position = data_start
     ordered = sorted(spans.items(), key=lambda named: named[1])
     for key, (start, stop) in ordered:

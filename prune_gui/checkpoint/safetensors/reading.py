@@ -1,4 +1,4 @@
-"""Reading safetensors files: the header at once, values mapped when asked for."""
+"""Reading safetensors files: the header at opening, values memory-mapped on demand."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ if TYPE_CHECKING:
     import torch
 
 
-VIEWED: Final = 2
-"""How many spans stay mapped: to map one anew takes longer than to look at all of it again."""
-SMALL: Final = 1 << 18
-"""Bytes of a tensor up to which it is viewed through a span of the file that holds many."""
-WINDOW: Final = 1 << 24
-"""Bytes from the start of such a span to that of the next; a multiple of every page size."""
+MAX_CACHED_MAPPINGS: Final = 2
+"""Spans that stay mapped, because mapping a span takes longer than reading its cached pages."""
+SMALL_TENSOR_BYTES: Final = 1 << 18
+"""Tensors up to this size share a mapping with the tensors near them."""
+WINDOW_BYTES: Final = 1 << 24
+"""Distance between the starts of two shared mappings; a multiple of every page size."""
 
 
-Pages = Callable[[int, int, int], "torch.Tensor"]
-"""From the start and the stop of a part of the file, and an alignment, to its bytes."""
+ReadBytes = Callable[[int, int, int], "torch.Tensor"]
+"""A function of start, stop and alignment in bytes that returns this span of the file as uint8."""
 
 
 class SafetensorsCheckpoint(FileCheckpoint):
     """A safetensors file.
 
-    Each tensor read is a copy-on-write mapping of its own part of the file: nothing is loaded
-    before it is looked at, a write never reaches the file, and the pages go when the tensor goes.
-    What was viewed last stays mapped. The file stays open, so that it can be read on even
-    after another one took its place.
+    `read_key` maps the span of a tensor copy-on-write: the system loads pages when they are first
+    accessed, a write never reaches the file, and the mapping ends with the tensor. `view_key` keeps
+    the last mappings. The file stays open, so that it is readable after another file replaces it.
     """
 
     format: Literal["safetensors"] = "safetensors"
@@ -43,7 +42,7 @@ class SafetensorsCheckpoint(FileCheckpoint):
     def __init__(self, source: Source) -> None:
         """Read and check the header."""
         self.source = source
-        self._view = lru_cache(VIEWED)(self._aligned)
+        self._cached_bytes = lru_cache(MAX_CACHED_MAPPINGS)(self._aligned_bytes)
         name = source.path.name
         source.file.seek(0)
         tensors, self._spans, metadata = read_header(source.file, source.size, name)
@@ -51,38 +50,42 @@ class SafetensorsCheckpoint(FileCheckpoint):
         super().__init__(source.path, tensors, metadata, remarks)
 
     def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor; entries of 4 or 6 bits, which torch cannot address, as flat uint8."""
-        return self._tensor(key, self._aligned)
+        """Return a tensor; elements of 4 or 6 bits, which torch does not have, as flat uint8."""
+        return self._tensor(key, self._aligned_bytes)
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return what `read_key` does, perhaps the pages that another view has."""
-        return self._tensor(key, self._window)
+        """Return the tensor that `read_key` returns, possibly in memory of another view."""
+        return self._tensor(key, self._viewed_bytes)
 
-    def _window(self, start: int, stop: int, alignment: int) -> torch.Tensor:
-        """Return what `_aligned` does; of a small span, a part of what others near it share."""
-        if stop - start > SMALL:
-            return self._view(start, stop, alignment)
-        first = start - start % WINDOW
-        pages = self._view(first, min(first + WINDOW + SMALL, self.source.size), 1)
-        flat = pages[start - first : stop - first]
+    def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
+        """Return the bytes of a span; those of a small span are part of a shared mapping."""
+        if stop - start > SMALL_TENSOR_BYTES:
+            return self._cached_bytes(start, stop, alignment)
+        first = start - start % WINDOW_BYTES
+        last = min(first + WINDOW_BYTES + SMALL_TENSOR_BYTES, self.source.size)
+        flat = self._cached_bytes(first, last, 1)[start - first : stop - first]
         return flat.clone() if start % alignment else flat
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return flat tensors; those that touch each other in the file come as one."""
+        """Return flat tensors; those that are adjacent in the file are returned as one."""
         self.source.check()
-        runs: list[tuple[str, int, int]] = []
+        spans: list[tuple[str, int, int]] = []
         for key in keys:
             start, stop = self._span(key)
-            if runs and runs[-1][2] == start and self.raw[runs[-1][0]].dtype == self.raw[key].dtype:
-                runs[-1] = (*runs[-1][:2], stop)
+            if (
+                spans
+                and spans[-1][2] == start
+                and self.raw[spans[-1][0]].dtype == self.raw[key].dtype
+            ):
+                spans[-1] = (*spans[-1][:2], stop)
             else:
-                runs.append((key, start, stop))
-        return [self._flat(*run, self._window) for run in runs]
+                spans.append((key, start, stop))
+        return [self._flat(*span, self._viewed_bytes) for span in spans]
 
-    def _tensor(self, key: str, pages: Pages) -> torch.Tensor:
+    def _tensor(self, key: str, read_bytes: ReadBytes) -> torch.Tensor:
         start, stop = self._span(key)
         self.source.check()
-        flat, raw = self._flat(key, start, stop, pages), self.raw[key]
+        flat, raw = self._flat(key, start, stop, read_bytes), self.raw[key]
         return flat if raw.dtype in PACKED_DTYPES else flat.reshape(raw.shape)
 
     def _span(self, key: str) -> tuple[int, int]:
@@ -91,8 +94,8 @@ class SafetensorsCheckpoint(FileCheckpoint):
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         return span
 
-    def _flat(self, key: str, start: int, stop: int, pages: Pages) -> torch.Tensor:
-        """Return a part of the file as entries of the type of a tensor."""
+    def _flat(self, key: str, start: int, stop: int, read_bytes: ReadBytes) -> torch.Tensor:
+        """Return a span of the file as a flat tensor with the dtype of the tensor at `key`."""
         import torch
 
         raw = self.raw[key]
@@ -109,15 +112,16 @@ class SafetensorsCheckpoint(FileCheckpoint):
                     key=key,
                 )
             )
-        flat = pages(start, stop, dtype.itemsize)
+        flat = read_bytes(start, stop, dtype.itemsize)
         return flat if packed else flat.view(dtype)
 
-    def _aligned(self, start: int, stop: int, alignment: int) -> torch.Tensor:
-        """Return a span of the file as a flat uint8 tensor: its pages, or a copy to be aligned."""
+    def _aligned_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
+        """Return a span of the file as flat uint8: its mapping, or a copy if that is unaligned."""
         flat = self.source.pages(start, stop)
-        return flat.clone() if start % alignment else flat  # compiled loops may rely on it
+        # Compiled loops may rely on the alignment.
+        return flat.clone() if start % alignment else flat
 
     def close(self) -> None:
-        """Close the file; tensors that were read keep their pages."""
+        """Close the file; tensors that were read stay valid."""
         super().close()
-        self._view.cache_clear()
+        self._cached_bytes.cache_clear()

@@ -1,4 +1,4 @@
-"""Writing safetensors files as a stream: never more than a chunk in memory."""
+"""Writing safetensors files as a stream, with only a few chunks in memory."""
 
 from __future__ import annotations
 
@@ -25,45 +25,45 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 BATCH_BYTES: Final = 1 << 20
-"""Of pieces that are handed from the thread that makes them to the one that writes them."""
+"""The size of batches of chunks that the producing thread passes to the writing thread."""
 
 
 def write_safetensors(
-    path: Path, placed: Sequence[KeyedWriter], metadata: Mapping[str, str], monitor: Monitor
+    path: Path, writers: Sequence[KeyedWriter], metadata: Mapping[str, str], monitor: Monitor
 ) -> dict[str, int]:
-    """Fill the file at `path`, data in the order of the header, and return a CRC-32 by key.
+    """Write the file at `path`, data in the order of the header, and return the CRC-32 by key.
 
-    If the metadata has a place for the checksums (see `with_checksums`), the header is written
-    again in the end, when they are known; its length is the same.
+    If the metadata reserves room for the checksums (see `with_checksums`), the header is rewritten
+    at the end, when they are known; its length stays the same.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
-        Cancelled: the monitor says so.
+        Cancelled: the user cancels.
     """
-    header = header_of(placed, metadata)
-    monitor.expect(sum(item.entry.nbytes for item in placed))
-    checksums = {item.key: 0 for item in placed}
-    with path.open("wb") as file, closing(prefetch(_batches(placed))) as prepared:
+    header = header_of(writers, metadata)
+    monitor.expect(sum(writer.tensor.nbytes for writer in writers))
+    checksums = {writer.key: 0 for writer in writers}
+    with path.open("wb") as file, closing(prefetch(_batches(writers))) as prepared:
         file.write(header)
-        for key, piece in chain.from_iterable(prepared):
-            file.write(piece)
-            checksums[key] = zlib.crc32(piece, checksums[key])
-            monitor.advance(len(piece))
+        for key, chunk in chain.from_iterable(prepared):
+            file.write(chunk)
+            checksums[key] = zlib.crc32(chunk, checksums[key])
+            monitor.advance(len(chunk))
         if CHECKSUMS in metadata:
             file.seek(0)
-            file.write(header_of(placed, metadata, checksums))
+            file.write(header_of(writers, metadata, checksums))
         flush(file)
     return checksums
 
 
-def _batches(placed: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:
-    """Yield pieces and whose they are, small ones together: to hand over each takes longer."""
+def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:
+    """Yield batches of (key, chunk), because passing small chunks between threads is slow."""
     batch: list[tuple[str, memoryview]] = []
     nbytes = 0
-    for item in placed:
-        for piece in item.entry.octets():
-            batch.append((item.key, piece))
-            nbytes += len(piece)
+    for writer in writers:
+        for chunk in writer.tensor.octets():
+            batch.append((writer.key, chunk))
+            nbytes += len(chunk)
             if nbytes >= BATCH_BYTES:
                 yield batch
                 batch, nbytes = [], 0
@@ -71,26 +71,26 @@ def _batches(placed: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryvi
 
 
 def header_of(
-    placed: Sequence[KeyedWriter],
+    writers: Sequence[KeyedWriter],
     metadata: Mapping[str, str],
     checksums: Mapping[str, int] | None = None,
 ) -> bytes:
-    """Return everything of a file that comes before its data; see `with_checksums`.
+    """Return the bytes of a file before its data; see `with_checksums`.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
     """
-    for item in placed:
-        if item.entry.dtype not in CODES:
+    for writer in writers:
+        if writer.tensor.dtype not in CODES:
             raise CheckpointError(
                 tr(
                     "{key!r} has the dtype {dtype}, which safetensors cannot store. "
                     "Save as .pt instead.",
-                    key=item.key,
-                    dtype=item.entry.dtype,
+                    key=writer.key,
+                    dtype=writer.tensor.dtype,
                 )
             )
-        if item.key == METADATA_KEY:
+        if writer.key == METADATA_KEY:
             raise CheckpointError(
                 tr(
                     "safetensors cannot store a tensor named {key!r}. Save as .pt instead.",
@@ -98,8 +98,8 @@ def header_of(
                 )
             )
     header = header_bytes(
-        ((item.key, item.entry.dtype, item.entry.shape) for item in placed),
-        with_checksums(metadata, (item.key for item in placed), checksums),
+        ((writer.key, writer.tensor.dtype, writer.tensor.shape) for writer in writers),
+        with_checksums(metadata, (writer.key for writer in writers), checksums),
     )
     if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""The index of a checkpoint in several files: which of them, the shards, holds which tensor.
+"""The index of a sharded checkpoint, which maps each tensor to the file that holds it.
 
 The format is that of Hugging Face: {"metadata": {"total_size": bytes, ...}, "weight_map": {key:
 file name, ...}} in a file such as `model.safetensors.index.json`.
@@ -26,33 +26,33 @@ from prune_gui.regular_files import read_regular
 
 Item = TypeVar("Item")
 
-NAME: Final = re.compile(r".+(\.safetensors|\.bin)\.index(\.[^.]+)?\.json", re.IGNORECASE)
-"""What an index is called; some have a variant in their names, as in `.index.fp16.json`."""
+INDEX_NAME: Final = re.compile(r".+(\.safetensors|\.bin)\.index(\.[^.]+)?\.json", re.IGNORECASE)
+"""The name of an index; it may contain a variant, as in `.index.fp16.json`."""
 MAX_INDEX_BYTES: Final = 32_000_000
-"""A third of a million tensors with long names."""
+"""Room for about 330,000 tensors with long names."""
 MAX_BRACKETS: Final = 1_000_000
-"""In names, too. Each pair may be a list or dictionary, which takes many times its text."""
-MAX_NEIGHBOURS: Final = 16
-"""Indexes that are read to find the one which lists a file."""
-MAX_NAME: Final = 255
-"""Characters in the name of a file; no file system takes more."""
-NAMED_AT_MOST: Final = 8
-"""Names in one sentence."""
+"""Each bracket may start a list or dictionary, which takes far more memory than its text."""
+MAX_INDEXES_READ: Final = 16
+"""Indexes that are read to find the one that lists a file."""
+MAX_NAME_CHARS: Final = 255
+"""Limit for the name of a file; common file systems allow no more."""
+MAX_LISTED: Final = 8
+"""Names in one sentence; the others are counted."""
 
 
 def is_index(path: Path) -> bool:
-    """Tell an index by its name."""
-    return NAME.fullmatch(path.name) is not None
+    """Return whether the name of a file is that of an index."""
+    return INDEX_NAME.fullmatch(path.name) is not None
 
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """An index whose names are safe to look for in its folder.
+    """An index whose shard names are plain file names.
 
     Attributes:
-        path: its file.
-        weight_map: by key, the name of the shard with that tensor.
-        metadata: what else it says.
+        path: the file of the index.
+        weight_map: the name of the shard by the key of the tensor.
+        metadata: the metadata of the index.
     """
 
     path: Path
@@ -61,25 +61,25 @@ class ShardIndex:
 
     @property
     def suffix(self) -> str:
-        """Of every shard."""
+        """The suffix of every shard."""
         return _suffix(self.path)
 
     @property
     def format(self) -> Format:
-        """How every shard is stored."""
+        """The format of every shard."""
         return SUFFIXES[self.suffix]
 
     @cached_property
     def shards(self) -> tuple[str, ...]:
-        """The names of the shards in order."""
+        """The names of the shards, sorted."""
         return tuple(sorted(set(self.weight_map.values())))
 
     def locate(self, shard: str) -> Path:
         """Return the path of a shard.
 
         Raises:
-            CheckpointError: it is missing, no file, or a link to somewhere else.
-            OSError: it cannot be looked for.
+            CheckpointError: the shard is missing, not a file, or a link out of its folder.
+            OSError: the path cannot be examined.
         """
         path = self.path.parent / shard
         try:
@@ -94,7 +94,7 @@ class ShardIndex:
                     folder=self.path.parent,
                 )
             ) from None
-        if real.parent not in _homes(self.path.parent):
+        if real.parent not in _allowed_folders(self.path.parent):
             raise CheckpointError(
                 tr(
                     "{index} lists {shard}, which is a link to a file elsewhere, and is not "
@@ -115,13 +115,14 @@ class ShardIndex:
 
 
 def read_index(path: Path) -> ShardIndex:
-    """Read and check an index; the shards are not looked at.
+    """Read and check an index without its shards.
 
     Raises:
-        CheckpointError: it breaks a rule of the format, or lists what is no file of its folder.
+        CheckpointError: the index breaks a rule of the format, or lists a path that is not the name
+            of a file in its folder.
     """
     try:
-        return _parsed(path, _read(path))
+        return _parse(path, _read_text(path))
     except _IndexError as problem:
         raise CheckpointError(
             tr(
@@ -142,49 +143,49 @@ def read_index(path: Path) -> ShardIndex:
 
 
 def index_bytes(weight_map: Mapping[str, str], metadata: Mapping[str, object]) -> bytes:
-    """Return the text of an index, formatted as Hugging Face does."""
+    """Return the content of an index, formatted as Hugging Face does."""
     index = {"metadata": dict(metadata), "weight_map": dict(weight_map)}
     return f"{json.dumps(index, indent=2, sort_keys=True)}\n".encode()
 
 
 def listed(
-    things: Sequence[Item], told: Callable[[Item], str] = str, most: int = NAMED_AT_MOST
+    values: Sequence[Item], format_item: Callable[[Item], str] = str, limit: int = MAX_LISTED
 ) -> str:
-    """Return the first few of some things, each as it is told, as a list for a sentence."""
-    first, more = items(map(told, things[:most])), len(things) - most
-    return tr("{names} and {more:,} more", names=first, more=more) if more > 0 else first
+    """Return the first few values as a list for a sentence, with the number of the others."""
+    names, omitted = items(map(format_item, values[:limit])), len(values) - limit
+    return tr("{names} and {more:,} more", names=names, more=omitted) if omitted > 0 else names
 
 
 def index_with(path: Path) -> ShardIndex | None:
-    """Return the index in the folder of a file that lists it as a shard, if there is one.
+    """Return the index that lists a file as a shard, from the folder of the file, or None.
 
-    Other indexes are not parsed, and only the first few are read.
+    Indexes that do not contain the name are not parsed, and only the first few are read.
     """
     suffix = path.suffix.lower()
     with suppress(OSError):
         indexes = sorted(
             other for other in path.parent.iterdir() if is_index(other) and _suffix(other) == suffix
         )
-        for other in indexes[:MAX_NEIGHBOURS]:
+        for other in indexes[:MAX_INDEXES_READ]:
             with suppress(OSError, _IndexError):
-                text = _read(other)
+                text = _read_text(other)
                 if _mentions(text, path.name):
-                    index = _parsed(other, text)
+                    index = _parse(other, text)
                     if path.name in index.shards:
                         return index
     return None
 
 
 class _IndexError(Exception):
-    """What is wrong with an index, as the end of a sentence."""
+    """A fault of an index; the message is the end of a sentence."""
 
 
-def _read(path: Path) -> bytes:
-    """Return the text of an index.
+def _read_text(path: Path) -> bytes:
+    """Return the content of an index.
 
     Raises:
-        _IndexError: it is too large, or not a regular file.
-        OSError: it cannot be read.
+        _IndexError: the file is too large or not a regular file.
+        OSError: the file cannot be read.
     """
     try:
         return read_regular(path, MAX_INDEX_BYTES)
@@ -195,20 +196,20 @@ def _read(path: Path) -> bytes:
 
 
 def _mentions(text: bytes, name: str) -> bool:
-    """Whether a JSON text may hold a string, in one of the usual spellings."""
+    """Return whether a JSON text may contain a name, plain or with escapes."""
     return os.fsencode(name) in text or json.dumps(name)[1:-1].encode() in text
 
 
-def _parsed(path: Path, text: bytes) -> ShardIndex:
+def _parse(path: Path, text: bytes) -> ShardIndex:
     """Parse and check an index.
 
     Raises:
-        _IndexError: it breaks a rule of the format.
+        _IndexError: the index breaks a rule of the format.
     """
     if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
         raise _IndexError(tr("it holds too many lists"))
     try:
-        index = json.loads(text, object_pairs_hook=_without_duplicates)
+        index = json.loads(text, object_pairs_hook=_refuse_duplicates)
     except (ValueError, RecursionError):
         raise _IndexError(tr("it is not JSON")) from None
     match index:
@@ -216,13 +217,13 @@ def _parsed(path: Path, text: bytes) -> ShardIndex:
             pass
         case _:
             raise _IndexError(tr("it has no weight_map with the file name of each tensor"))
-    for name in set(map(_text, weight_map.values())):
+    for name in set(map(_checked_text, weight_map.values())):
         _check_name(name, _suffix(path))
     metadata = index.get("metadata")
     return ShardIndex(path, weight_map, metadata if isinstance(metadata, dict) else {})
 
 
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     unique: dict[str, object] = {}
     for key, value in pairs:
         if key in unique:
@@ -231,32 +232,32 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return unique
 
 
-def _text(name: object) -> str:
+def _checked_text(name: object) -> str:
     if not isinstance(name, str):
         raise _IndexError(tr("{name} is no file name", name=short(name)))
     return name
 
 
 def _check_name(name: str, suffix: str) -> None:
-    """Refuse whatever is more than the name of a file of one kind, on any system."""
-    plain = PureWindowsPath(name).name == name and name.isprintable()
-    if not plain or len(name) > MAX_NAME:
+    """Refuse anything but a plain file name with the suffix, by the rules of any system."""
+    is_plain = PureWindowsPath(name).name == name and name.isprintable()
+    if not is_plain or len(name) > MAX_NAME_CHARS:
         raise _IndexError(tr("{name} is not the name of a file in its folder", name=short(name)))
     if not name.lower().endswith(suffix):
         raise _IndexError(tr("{name} is not a {suffix} file", name=short(name), suffix=suffix))
 
 
 def _suffix(path: Path) -> str:
-    named = NAME.fullmatch(path.name)
-    assert named is not None
-    return named[1].lower()
+    match = INDEX_NAME.fullmatch(path.name)
+    assert match is not None
+    return match[1].lower()
 
 
-def _homes(folder: Path) -> set[Path]:
-    """Return where the shards of a folder may really lie: in it.
+def _allowed_folders(folder: Path) -> set[Path]:
+    """Return the folders that may contain the shards after resolving links: `folder`, and caches.
 
-    The cache of Hugging Face keeps them in `blobs`, and links in `snapshots/<revision>`.
+    The cache of Hugging Face has files in `blobs`, and links to them in `snapshots/<revision>`.
     """
     caches = [parent.parent for parent in folder.absolute().parents if parent.name == "snapshots"]
-    homes = (folder, *(cache / "blobs" for cache in caches))
-    return {Path(os.path.realpath(home)) for home in homes}
+    folders = (folder, *(cache / "blobs" for cache in caches))
+    return {Path(os.path.realpath(home)) for home in folders}

@@ -1,4 +1,4 @@
-"""Reading checkpoints in several files as one."""
+"""Reading a sharded checkpoint as one checkpoint."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from prune_gui.monitor import Monitor
 if TYPE_CHECKING:
     import torch
 
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 
-OPEN_AT_MOST: Final = 32
-"""Shards that are open at once; of more, those used last."""
+MAX_OPEN_SHARDS: Final = 32
+"""Shards that are open at once: the most recently used ones."""
 
 
 class ShardedCheckpoint(Checkpoint):
-    """Shards and the index that says which tensor is in which of them.
+    """A checkpoint in several files, the shards, with an index.
 
-    Tensors come in the order of the shards' names and of each shard. The index has to agree with
-    the shards; what it does not list is left out.
+    Tensors are in the order of the names of the shards, and within a shard in file order. The index
+    has to agree with the shards; tensors that it does not list are ignored.
 
     Attributes:
-        index: as it was when opened.
+        index: the index as read at opening.
     """
 
     def __init__(self, path: Path, open_file: Callable[[Path], FileCheckpoint]) -> None:
-        """Open all shards once, for their headers; `open_file` opens one."""
+        """Open all shards once to read their headers; `open_file` opens one."""
         self.index = read_index(path)
         self.format = self.index.format
         self._open_file = open_file
@@ -52,7 +52,7 @@ class ShardedCheckpoint(Checkpoint):
         self._lock = threading.Lock()
         self._closed = False
         try:
-            contents = _Contents(self.index)
+            contents = _MergedShards(self.index)
             for number, shard in enumerate(self.index.shards):
                 contents.add(number, shard, self._shard(shard))
             super().__init__(path, contents.raw, contents.metadata)
@@ -64,22 +64,22 @@ class ShardedCheckpoint(Checkpoint):
         self.warnings = tuple(dict.fromkeys((*self.warnings, *remarks)))
 
     def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor as its shard gives it."""
+        """Return a tensor with `read_key` of its shard."""
         return self._from_shard(key, lambda shard: shard.read_key(key))
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return a tensor as its shard shows it."""
+        """Return a tensor with `view_key` of its shard."""
         return self._from_shard(key, lambda shard: shard.view_key(key))
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return flat tensors as their shards show them; see `Checkpoint.view_keys`."""
-        found: list[torch.Tensor] = []
-        for _, some in groupby(keys, self.index.weight_map.get):
-            together = list(some)
-            found += self._from_shard(together[0], partial(_views, keys=together))
-        return found
+        """Return flat tensors with `view_keys` of their shards; see `Checkpoint.view_keys`."""
+        tensors: list[torch.Tensor] = []
+        for _, group in groupby(keys, self.index.weight_map.get):
+            shard_keys = list(group)
+            tensors += self._from_shard(shard_keys[0], partial(_views, keys=shard_keys))
+        return tensors
 
-    def _from_shard(self, key: str, read: Callable[[Checkpoint], Read]) -> Read:
+    def _from_shard(self, key: str, read: Callable[[Checkpoint], Result]) -> Result:
         shard = self.index.weight_map.get(key)
         if shard is None:
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
@@ -89,10 +89,10 @@ class ShardedCheckpoint(Checkpoint):
             return read(self._shard(shard))
 
     def open_shard(self, shard: str) -> FileCheckpoint:
-        """Open a shard by itself; whoever asks closes it.
+        """Open a shard; the caller closes it.
 
         Raises:
-            CheckpointError: it cannot be opened, or is not the file that it was.
+            CheckpointError: the shard cannot be opened, or was changed since it was opened first.
         """
         name = self.index.path.name
         try:
@@ -132,7 +132,7 @@ class ShardedCheckpoint(Checkpoint):
         return opened
 
     def check(self) -> None:
-        """Check the shards that are open; others are compared when they are opened again."""
+        """Check the open shards; the others are checked when they are opened again."""
         with self._lock:
             for shard in self._open.values():
                 shard.check()
@@ -147,11 +147,11 @@ class ShardedCheckpoint(Checkpoint):
         return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
 
     def _shard(self, shard: str) -> FileCheckpoint:
-        """Return a shard, open until others are used instead."""
+        """Return an open shard from the LRU cache, opening it if necessary."""
         opened = self._open.get(shard)
         if opened is None:
             opened = self._open[shard] = self.open_shard(shard)
-            if len(self._open) > OPEN_AT_MOST:
+            if len(self._open) > MAX_OPEN_SHARDS:
                 _, unused = self._open.popitem(last=False)
                 unused.close()
         self._open.move_to_end(shard)
@@ -169,14 +169,14 @@ def _views(shard: Checkpoint, keys: Sequence[str]) -> list[torch.Tensor]:
     return shard.view_keys(keys)
 
 
-class _Contents:
-    """What the shards hold, gathered from one after the other and compared with the index."""
+class _MergedShards:
+    """The tensors of all shards, which are added one by one and compared with the index."""
 
     def __init__(self, index: ShardIndex) -> None:
         self._index = index
-        self._promised: dict[str, list[str]] = {}
+        self._listed_keys: dict[str, list[str]] = {}
         for key, shard in index.weight_map.items():
-            self._promised.setdefault(shard, []).append(key)
+            self._listed_keys.setdefault(shard, []).append(key)
         self._shard_of: dict[str, str] = {}
         self._unlisted: list[tuple[str, str]] = []
         self._warnings: list[str] = []
@@ -184,12 +184,12 @@ class _Contents:
         self.metadata: dict[str, str] = {}
 
     def add(self, number: int, shard: str, opened: Checkpoint) -> None:
-        """Take in the next shard.
+        """Add the next shard.
 
         Raises:
-            CheckpointError: it lacks a tensor that the index lists, or has one of another shard.
+            CheckpointError: a tensor that the index lists is missing, or is also in another shard.
         """
-        for key in self._promised[shard]:
+        for key in self._listed_keys[shard]:
             if key not in opened.raw:
                 raise CheckpointError(
                     tr(
@@ -213,7 +213,7 @@ class _Contents:
                     )
                 )
             if self._index.weight_map.get(key) == shard:
-                # Addresses in memory mean nothing from one shard to the next.
+                # Views contain memory addresses, which are not comparable between shards.
                 view: Hashable = tensor.view and (number, tensor.view)
                 self.raw[key] = tensor._replace(view=view)
             else:
@@ -222,45 +222,47 @@ class _Contents:
         self._warnings += opened.warnings
 
     def remarks(self) -> Iterator[str]:
-        """Yield what a person should know."""
+        """Yield remarks for the user."""
         yield from self._warnings
         index = self._index
         if self._unlisted:
             yield tr(
                 "{index} does not list, and so leaves out: {tensors}.",
                 index=index.path.name,
-                tensors=listed(self._unlisted, _place),
+                tensors=listed(self._unlisted, _key_in_shard),
             )
-        if strays := _strays(index):
+        if unlisted_files := _unlisted_files(index):
             yield tr(
                 "{index} does not list, and so leaves out the files {files}.",
                 index=index.path.name,
-                files=listed(strays),
+                files=listed(unlisted_files),
             )
         claimed = index.metadata.get("total_size")
         sizes = {
             tensor.view or key: size_in_bytes(tensor.shape, tensor.dtype)
             for key, tensor in self.raw.items()
         }
-        once = sum(sizes.values())
-        each = sum(size_in_bytes(tensor.shape, tensor.dtype) for tensor in self.raw.values())
-        if isinstance(claimed, int | float) and claimed not in (once, each):
+        distinct_nbytes = sum(sizes.values())
+        total_nbytes = sum(
+            size_in_bytes(tensor.shape, tensor.dtype) for tensor in self.raw.values()
+        )
+        if isinstance(claimed, int | float) and claimed not in (distinct_nbytes, total_nbytes):
             yield tr(
                 "{index} gives a total size of {claimed} bytes; it is {size}.",
                 index=index.path.name,
                 claimed=short(claimed),
-                size=once,
+                size=distinct_nbytes,
             )
 
 
-def _place(found: tuple[str, str]) -> str:
-    """Return where a tensor is, given its key and its shard."""
-    key, shard = found
+def _key_in_shard(location: tuple[str, str]) -> str:
+    """Return words for the location (key, shard) of a tensor."""
+    key, shard = location
     return tr("{key!r} in {shard}", key=key[:200], shard=shard)
 
 
-def _strays(index: ShardIndex) -> list[str]:
-    """Return files of the folder that are named like shards and are none."""
-    shapes = {re.sub(r"\d+", "0", shard) for shard in index.shards}
+def _unlisted_files(index: ShardIndex) -> list[str]:
+    """Return the files of the folder that are named like shards but not listed in the index."""
+    patterns = {re.sub(r"\d+", "0", shard) for shard in index.shards}
     others = {path.name for path in index.path.parent.iterdir()}.difference(index.shards)
-    return sorted(name for name in others if re.sub(r"\d+", "0", name) in shapes)
+    return sorted(name for name in others if re.sub(r"\d+", "0", name) in patterns)

@@ -1,4 +1,4 @@
-"""Writing a checkpoint as shards and an index: all of it, verified, or nothing."""
+"""Writing a checkpoint as shards and an index, atomically and with verification."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.checkpoint.write.atomic import rehearse
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, home, place
+from prune_gui.checkpoint.write.entries import (
+    KeyedWriter,
+    TensorWriter,
+    keyed_writers,
+    lookup_source,
+)
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     check_nothing_special,
@@ -29,21 +34,21 @@ from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
-NAMES: Final[Mapping[Format, tuple[str, str]]] = {
+SHARD_NAMES: Final[Mapping[Format, tuple[str, str]]] = {
     "safetensors": ("model", ".safetensors"),
     "torch": ("pytorch_model", ".bin"),
 }
-"""How Hugging Face calls shards and their index, by their format."""
+"""Stem and suffix of shards and their index by format, as Hugging Face names them."""
 
 
 def is_folder(out: str | os.PathLike[str]) -> bool:
-    """Tell whether what a user calls the output is a folder rather than a single file.
+    """Return whether the output path is a folder for shards rather than a single file.
 
-    It is if there is such a folder, if the name ends in a slash, or if it does not end in a suffix
-    of checkpoints: there may be dots in the names of models.
+    It is a folder if it exists as one, if it ends in a slash, or if it has no suffix of a
+    checkpoint file. Names of models may contain dots.
     """
     path = Path(out)
-    with suppress(OSError):  # writing will say what is wrong
+    with suppress(OSError):  # writing reports the error
         if path.is_dir():
             return True
     return os.fspath(out).endswith((os.sep, "/")) or path.suffix.lower() not in SUFFIXES
@@ -51,7 +56,7 @@ def is_folder(out: str | os.PathLike[str]) -> bool:
 
 def write_shards(
     out: Path,
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     *,
     source: Checkpoint,
     like: Checkpoint | None,
@@ -63,46 +68,45 @@ def write_shards(
 ) -> None:
     """Write a folder of shards with their index, in the format of `source`.
 
-    All is written beside `out`, flushed, opened again and compared with what was meant, and only
-    then takes the place of `out`: until then, and after any error, `out` is as it was. Of an old
-    folder that is replaced, files that are no weights stay.
+    The folder is written beside `out`, flushed, opened again and compared with the input, and only
+    then replaces `out`. Until then, and after any error, `out` is unchanged. Files of an old folder
+    that do not contain weights are kept.
 
     Args:
         out: the folder to write.
-        entries: as for `write_checkpoint`.
-        source: the checkpoint that the entries come from.
-        like: `source` if the new shards keep its order and surroundings; None writes just the
-            entries.
-        metadata: to write into every shard, after the metadata that is there already; see
-            `with_checksums`.
-        shard_size: begin a new shard when the next tensor would make one larger than so many bytes;
-            None keeps the shards of `source`, which then has some.
-        beside: what other files to write into the folder, by name.
-        overwrite: whether an `out` with something in it may be replaced, be it that of `source`.
-        monitor: counts bytes: those written, and those read back.
+        tensors: as for `write_checkpoint`.
+        source: the checkpoint that the tensors come from.
+        like: `source` if the new shards keep its order and, in torch files, all objects around the
+            state dict; None writes just the tensors.
+        metadata: the metadata to add to that of every shard; see `with_checksums`.
+        shard_size: the limit for a shard in bytes; a larger tensor gets its own shard. None keeps
+            the shards of `source`, which has to be sharded.
+        beside: the contents of other files to write into the folder, by name.
+        overwrite: whether an `out` that is not empty may be replaced, including that of `source`.
+        monitor: counts the bytes that are written and those that are read back.
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
-        Cancelled: the monitor says so.
+        Cancelled: the user cancels.
     """
     check_shards(out, source, like, shard_size)
-    nbytes = sum(entry.nbytes for entry in entries)
+    nbytes = sum(tensor.nbytes for tensor in tensors)
     with (
         replacing_folder(
             out,
             nbytes=nbytes,
             overwrite=overwrite,
-            staying=partial(_staying, but=beside),
+            kept_files=partial(_kept_files, also_replaced=beside),
         ) as folder,
-        closing(shards_of(entries, source, like, metadata, shard_size)) as shards,
+        closing(shards_of(tensors, source, like, metadata, shard_size)) as shards,
     ):
-        index = Index(source, like, shard_size)
+        index = IndexBuilder(source, like, shard_size)
         for shard in shards:
             write_file(
                 folder / shard.name,
                 out / shard.name,
                 source.format,
-                shard.placed,
+                shard.writers,
                 shard.like,
                 shard.metadata,
                 monitor,
@@ -117,7 +121,7 @@ def write_shards(
 def check_shards(
     out: Path, source: Checkpoint, like: Checkpoint | None, shard_size: int | None
 ) -> None:
-    """Check that shards can hold all that is in `like`; see `write_shards`.
+    """Check that the shards can hold the special tensors of `like`; see `write_shards`.
 
     Raises:
         CheckpointError: they cannot.
@@ -127,28 +131,28 @@ def check_shards(
 
 
 def index_name(source: Checkpoint, shard_size: int | None) -> str:
-    """Return what the index of shards is called; see `write_shards`."""
+    """Return the name of the index of shards; see `write_shards`."""
     if shard_size is None:
         return source.path.name
-    stem, suffix = NAMES[source.format]
+    stem, suffix = SHARD_NAMES[source.format]
     return f"{stem}{suffix}.index.json"
 
 
 def check_shards_target(
     out: Path,
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     *,
     beside: Iterable[str] = (),
     overwrite: bool = False,
 ) -> int:
-    """Check whether `write_shards` can write to `out`, and return about how many bytes it would.
+    """Check that `write_shards` can write to `out`, and return the approximate bytes to write.
 
     Raises:
-        CheckpointError: it may not or cannot.
+        CheckpointError: `out` may not or cannot be written.
     """
-    nbytes = sum(entry.nbytes for entry in entries)
-    staying = partial(_staying, but=tuple(beside))
-    rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, staying=staying))
+    nbytes = sum(tensor.nbytes for tensor in tensors)
+    kept_files = partial(_kept_files, also_replaced=tuple(beside))
+    rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept_files))
     return nbytes
 
 
@@ -156,133 +160,135 @@ class Shard(NamedTuple):
     """One file to write.
 
     Attributes:
-        name: of the file.
-        placed: the tensors in it.
-        like: the shard whose surroundings it keeps, if any.
-        metadata: all of it.
-        kept: the bytes of special tensors that a torch file keeps by itself, by key.
+        name: the name of the file.
+        writers: the tensors to write.
+        like: the old shard whose order, ties and other objects the new one keeps, or None.
+        metadata: all of the metadata.
+        special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
     """
 
     name: str
-    placed: Sequence[KeyedWriter]
+    writers: Sequence[KeyedWriter]
     like: Checkpoint | None
     metadata: Mapping[str, str]
-    kept: Mapping[str, int]
+    special_nbytes: Mapping[str, int]
 
 
-class Index:
-    """The index of shards, as it grows with each of them.
+class IndexBuilder:
+    """The index of the new shards, which are added one by one.
 
-    Its arguments are those of `write_shards`.
+    The arguments are those of `write_shards`.
 
     Attributes:
-        name: of its file.
+        name: the name of the file of the index.
     """
 
     def __init__(self, source: Checkpoint, like: Checkpoint | None, shard_size: int | None) -> None:
         self.name = index_name(source, shard_size)
-        before = like if shard_size is None else None
-        self._said = before.index.metadata if isinstance(before, ShardedCheckpoint) else {}
+        old = like if shard_size is None else None
+        self._old_metadata = old.index.metadata if isinstance(old, ShardedCheckpoint) else {}
         self._shard_of: dict[str, str] = {}
         self._sizes: dict[str, int] = {}  # tied tensors count once
 
     def add(self, shard: Shard) -> None:
-        """Take in the next shard."""
-        keys = (item.key for item in shard.placed)
-        self._shard_of |= dict.fromkeys([*keys, *shard.kept], shard.name)
-        self._sizes |= {item.entry.name: item.entry.nbytes for item in shard.placed}
-        self._sizes |= shard.kept
+        """Add the next shard."""
+        keys = (writer.key for writer in shard.writers)
+        self._shard_of |= dict.fromkeys([*keys, *shard.special_nbytes], shard.name)
+        self._sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in shard.writers}
+        self._sizes |= shard.special_nbytes
 
     def octets(self) -> bytes:
-        """Return what its file holds."""
+        """Return the content of the file."""
         total = sum(self._sizes.values())
-        return index_bytes(self._shard_of, {**self._said, "total_size": total})
+        return index_bytes(self._shard_of, {**self._old_metadata, "total_size": total})
 
 
 def shards_of(
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     source: Checkpoint,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int | None,
 ) -> Generator[Shard]:
-    """Yield the shards to write; see `write_shards`. One of `source` is open till the next.
+    """Yield the shards to write; see `write_shards`.
+
+    A shard of `source` stays open until the next one is requested.
 
     Raises:
-        CheckpointError: a shard of `source` cannot be opened any more.
+        CheckpointError: a shard of `source` can no longer be opened.
     """
     if shard_size is not None:
-        return _split(entries, source, like, metadata, shard_size)
+        return _split_shards(tensors, source, like, metadata, shard_size)
     assert isinstance(source, ShardedCheckpoint)
-    return _as_before(entries, source, like, metadata)
+    return _same_shards(tensors, source, like, metadata)
 
 
-def _as_before(
-    entries: Iterable[TensorWriter],
+def _same_shards(
+    tensors: Iterable[TensorWriter],
     source: ShardedCheckpoint,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> Generator[Shard]:
-    """Yield shards with the names of the old ones, and in each what was in it."""
+    """Yield shards with the names and the tensors of the old ones."""
     shard_of = source.index.weight_map
     groups: dict[str, list[TensorWriter]] = {}
-    for entry in entries:
-        groups.setdefault(home(entry.name, shard_of, otherwise=""), []).append(entry)
+    for tensor in tensors:
+        groups.setdefault(lookup_source(tensor.name, shard_of, default=""), []).append(tensor)
     for name in source.index.shards:
         if like is None and name not in groups:
             continue
         with source.open_shard(name) as old:
             model = old if like else None
-            # What the index does not list may be tied to what it does.
-            placed = [
-                item
-                for item in place(groups.get(name, []), model)
-                if home(item.key, shard_of, otherwise="") == name
+            # A tensor that the index does not list may be tied to one that it lists.
+            writers = [
+                writer
+                for writer in keyed_writers(groups.get(name, []), model)
+                if lookup_source(writer.key, shard_of, default="") == name
             ]
-            kept = {
-                key: size_in_bytes(tensor.shape, tensor.dtype)
-                for key, tensor in (model.raw.items() if model else ())
-                if tensor.special is not None and shard_of.get(key) == name
+            special_nbytes = {
+                key: size_in_bytes(raw.shape, raw.dtype)
+                for key, raw in (model.raw.items() if model else ())
+                if raw.special is not None and shard_of.get(key) == name
             }
-            yield Shard(name, placed, model, {**old.metadata, **metadata}, kept)
+            yield Shard(name, writers, model, {**old.metadata, **metadata}, special_nbytes)
 
 
-def _split(
-    entries: Sequence[TensorWriter],
+def _split_shards(
+    tensors: Sequence[TensorWriter],
     source: Checkpoint,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int,
 ) -> Generator[Shard]:
-    """Yield shards of no more than a size, or of a single tensor; tied tensors stay together."""
-    placed = place(entries, like)
+    """Yield shards of at most `shard_size` bytes, or of a single tensor; ties stay in one shard."""
+    writers = keyed_writers(tensors, like)
     shards: list[list[KeyedWriter]] = []
     shard_of: dict[str, list[KeyedWriter]] = {}
     size = 0
-    for item in placed:
-        name, nbytes = item.entry.name, item.entry.nbytes
+    for writer in writers:
+        name, nbytes = writer.tensor.name, writer.tensor.nbytes
         if name not in shard_of:
             if not shards or size + nbytes > shard_size:
                 shards.append([])
                 size = 0
             shard_of[name] = shards[-1]
             size += nbytes
-        shard_of[name].append(item)
-    stem, suffix = NAMES[source.format]
+        shard_of[name].append(writer)
+    stem, suffix = SHARD_NAMES[source.format]
     for number, shard in enumerate(shards, start=1):
         name = f"{stem}-{number:05}-of-{len(shards):05}{suffix}"
         yield Shard(name, shard, None, {**source.metadata, **metadata}, {})
 
 
-def _staying(folder: Path, *, but: Iterable[str]) -> list[str]:
-    """Return which files of a folder stay when the shards in it are replaced: no weights.
+def _kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
+    """Return the names of the files of a folder to keep when its shards are replaced.
 
-    Those named in `but` are replaced, too.
+    Shards, indexes and the files named in `also_replaced` are not kept.
 
     Raises:
-        CheckpointError: it holds what nobody meant to replace.
+        CheckpointError: the folder holds other weights, links or folders.
     """
-    replaced: set[str] = set(but)
+    replaced: set[str] = set(also_replaced)
     for path in filter(is_index, folder.iterdir()):
         replaced |= {path.name, *read_index(path).shards}
     for path in folder.iterdir():

@@ -1,1 +1,1 @@
-"""The formats of `torch.save`, zip and legacy. No pickle is ever run."""
+"""The formats of `torch.save`, zip and legacy. Pickles are parsed, never executed."""

@@ -1,7 +1,7 @@
-"""The zip archive that torch.load reads, written as a stream.
+"""Writing the zip archive that torch.load reads, as a stream.
 
-Records are stored uncompressed, and their values begin at multiples of 64 bytes, as those of
-torch.save do: then torch.load(mmap=True) gives tensors that are aligned for any instruction.
+Records are stored uncompressed, and their values start at multiples of 64 bytes, as in torch.save.
+torch.load(mmap=True) then returns tensors that are aligned for any SIMD instruction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from prune_gui.checkpoint.byte_chunks import PIECE_BYTES
-from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER
+from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
+from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.monitor import Monitor
 
@@ -22,21 +22,21 @@ FOLDER: Final = "archive"
 """The folder inside the zip file; torch.save uses this name when it writes to an open file."""
 ALIGNMENT: Final = 64
 PADDING_TAG: Final = b"FB"
-"""How torch.save marks what it fills up with, which readers skip; two bytes of length follow."""
-LARGEST_PLAIN: Final = (1 << 31) - 1
-ZIP64_BYTES: Final = 20
-"""Bytes of a record that a plain header can tell; and how much longer is one that tells more."""
-MOST_PLAIN: Final = (1 << 16) - 1
-DIRECTORY_HEADER: Final = 46
+"""Id of the extra field that torch.save uses as padding; two bytes of length follow."""
+MAX_PLAIN_BYTES: Final = (1 << 31) - 1
+ZIP64_EXTRA_BYTES: Final = 20
+"""The limit for records without ZIP64 fields, and the bytes that these add to a local header."""
+MAX_PLAIN_RECORDS: Final = (1 << 16) - 1
+DIRECTORY_HEADER_BYTES: Final = 46
 END_BYTES: Final = 22
 ZIP64_END_BYTES: Final = 76
-"""Records that a plain directory can count, and the sizes of its parts (PKWARE's APPNOTE, 4.3)."""
+"""Records that a directory without ZIP64 can count, and the sizes of its headers (APPNOTE 4.3)."""
 
 
 class TorchArchive:
-    """An archive that is being written, record by record. A context manager.
+    """An archive that is written record by record. A context manager.
 
-    On leaving, its directory is written, and all is flushed to the disk.
+    On exit, the directory is written, and the file is flushed to the disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,15 +47,15 @@ class TorchArchive:
         """Write a small record."""
         self.stream(name, len(octets), [memoryview(octets)])
 
-    def stream(self, name: str, nbytes: int, pieces: Iterable[memoryview]) -> int:
-        """Write a record of so many bytes, and return its CRC-32."""
-        # A ZipInfo has no date of today: the same input gives the same bytes on any day.
+    def stream(self, name: str, nbytes: int, chunks: Iterable[memoryview]) -> int:
+        """Write a record of `nbytes` bytes, and return its CRC-32."""
+        # A plain ZipInfo has a constant date, so that the same input gives the same bytes.
         record = zipfile.ZipInfo(f"{FOLDER}/{name}")
         _, padding = _header(self._file.tell(), name, nbytes)
         record.extra = PADDING_TAG + padding.to_bytes(2, "little") + b"Z" * padding
-        with self._archive.open(record, "w", force_zip64=nbytes > LARGEST_PLAIN) as file:
-            for piece in pieces:
-                file.write(piece)
+        with self._archive.open(record, "w", force_zip64=nbytes > MAX_PLAIN_BYTES) as file:
+            for chunk in chunks:
+                file.write(chunk)
         return record.CRC
 
     def __enter__(self) -> Self:
@@ -74,39 +74,41 @@ class TorchArchive:
 
 
 def archive_nbytes(records: Iterable[tuple[str, int]]) -> int:
-    """Return how large an archive of records of these names and numbers of bytes will be."""
+    """Return the bytes of an archive with these records, given as (name, bytes)."""
     end, directory, count = 0, 0, 0
     for name, nbytes in records:
         header, padding = _header(end, name, nbytes)
-        far, large = end > LARGEST_PLAIN, nbytes > LARGEST_PLAIN
-        told_at_length = 4 * (far or large) + 8 * far + 16 * large
-        names = len(FOLDER) + 1 + len(name)
-        directory += DIRECTORY_HEADER + names + told_at_length + len(PADDING_TAG) + 2 + padding
+        far, large = end > MAX_PLAIN_BYTES, nbytes > MAX_PLAIN_BYTES
+        zip64_nbytes = 4 * (far or large) + 8 * far + 16 * large
+        name_nbytes = len(FOLDER) + 1 + len(name)
+        directory += (
+            DIRECTORY_HEADER_BYTES + name_nbytes + zip64_nbytes + len(PADDING_TAG) + 2 + padding
+        )
         end += header + padding + nbytes
         count += 1
-    large = max(end, directory) > LARGEST_PLAIN or count > MOST_PLAIN
+    large = max(end, directory) > MAX_PLAIN_BYTES or count > MAX_PLAIN_RECORDS
     return end + directory + END_BYTES + large * ZIP64_END_BYTES
 
 
-def _header(at: int, name: str, nbytes: int) -> tuple[int, int]:
-    """Return the length of the header of a record that begins at `at`, and what to fill up."""
-    large = nbytes > LARGEST_PLAIN
-    names = len(FOLDER) + 1 + len(name)
-    header = LOCAL_HEADER + names + large * ZIP64_BYTES + len(PADDING_TAG) + 2
-    return header, -(at + header) % ALIGNMENT
+def _header(offset: int, name: str, nbytes: int) -> tuple[int, int]:
+    """Return the bytes of the local header of a record at `offset`, and those of its padding."""
+    large = nbytes > MAX_PLAIN_BYTES
+    name_nbytes = len(FOLDER) + 1 + len(name)
+    header = LOCAL_HEADER_BYTES + name_nbytes + large * ZIP64_EXTRA_BYTES + len(PADDING_TAG) + 2
+    return header, -(offset + header) % ALIGNMENT
 
 
 def damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None = None) -> str | None:
-    """Return the name of the first record of an archive that disagrees with its checksum, if any.
+    """Return the name of the first record of an archive that does not match its CRC-32, or None.
 
     Args:
-        path: of the archive.
-        monitor: counts the bytes that were read.
-        names: of the records to look at, as `TorchArchive` was given them; None looks at all.
+        path: the path of the archive.
+        monitor: counts the bytes that are read.
+        names: the names of the records to check, as passed to `TorchArchive`; None checks all.
 
     Raises:
         OSError: the file cannot be read.
-        Cancelled: the monitor says so.
+        Cancelled: the user cancels.
     """
     with zipfile.ZipFile(path) as archive:
         records = archive.infolist()
@@ -116,8 +118,8 @@ def damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None = N
         for record in records:
             try:
                 with archive.open(record) as file:
-                    while piece := file.read(PIECE_BYTES):
-                        monitor.advance(len(piece))
+                    while chunk := file.read(CHUNK_BYTES):
+                        monitor.advance(len(chunk))
             except (zipfile.BadZipFile, zlib.error, EOFError):
                 return record.filename.partition("/")[2]
     return None

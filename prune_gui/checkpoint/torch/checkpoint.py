@@ -1,4 +1,4 @@
-"""Reading what torch.save wrote, without ever running code from it."""
+"""Checkpoints that torch.save wrote, read without running code from them."""
 
 from __future__ import annotations
 
@@ -26,36 +26,35 @@ from prune_gui.checkpoint.torch.state_dict_search import (
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import later, tr, trn
 
-NAMED_AT_MOST: Final = 5
-REPEATED: Final = later("repeated view")
+MAX_LISTED: Final = 5
+REPEATED_VIEW: Final = later("repeated view")
 
 
 class TorchCheckpoint(FileCheckpoint):
     """A file that torch.save wrote, zip or legacy.
 
-    Records of an archive that are stored uncompressed are mapped privately, so that nothing is
-    loaded before it is looked at and no write reaches the file; everything else is loaded into
-    memory at once.
+    Uncompressed records of an archive are mapped copy-on-write: pages are loaded on first access,
+    and no write reaches the file. Everything else is loaded into memory at opening.
 
     Attributes:
-        nest: everything in the file, with the state dict at `root`.
+        content: the object that torch.load would return, with the state dict at `root`.
         state: the state dict.
     """
 
     format: Literal["torch"] = "torch"
 
     def __init__(self, source: Source, state: str | None = None) -> None:
-        """Open the state dict of that name (see `candidates`), or the largest."""
+        """Open the state dict with the name `state` (see `candidates`), or the largest one."""
         self.source = source
         opened = read_torch_file(source)
         path = source.path
-        self.nest = opened.nest
+        self.content = opened.content
         self._nbytes = opened.nbytes
-        found = state_dicts(self.nest)
-        if not found:
-            raise CheckpointError(_no_state_dict(path, self.nest))
-        self.root = opened.root if opened.root in found else largest(found)
-        names = {name_of(root): root for root in reversed(found)}
+        states = state_dicts(self.content)
+        if not states:
+            raise CheckpointError(_no_state_dict(path, self.content))
+        self.root = opened.root if opened.root in states else largest(states)
+        names = {name_of(root): root for root in reversed(states)}
         if state is not None:
             if state not in names:
                 raise CheckpointError(
@@ -63,20 +62,20 @@ class TorchCheckpoint(FileCheckpoint):
                         "{file} has no state dict {name!r}. Choose one of {names}.",
                         file=path.name,
                         name=state,
-                        names=listed(list(found), _named, NAMED_AT_MOST),
+                        names=listed(list(states), _quoted_name, MAX_LISTED),
                     )
                 )
             self.root = names[state]
-        self.state = found[self.root]
-        raw = _raw(path, dict(tensors_of(self.state)))
+        self.state = states[self.root]
+        raw = _raw_tensors(path, dict(tensors_of(self.state)))
         super().__init__(
-            path, raw, opened.metadata, (*opened.warnings, *_remarks(self.root, found))
+            path, raw, opened.metadata, (*opened.warnings, *_remarks(self.root, states))
         )
-        self.candidates = tuple(map(name_of, found))
+        self.candidates = tuple(map(name_of, states))
         self.state_dict = name_of(self.root)
 
     def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor, dense or special as the file has it, without gradient."""
+        """Return a tensor, dense or special as in the file, detached from its gradient."""
         self.source.check()
         tensor = self.state.get(key)
         if not isinstance(tensor, torch.Tensor):
@@ -84,7 +83,7 @@ class TorchCheckpoint(FileCheckpoint):
         return tensor.detach().resolve_conj().resolve_neg()
 
     def nbytes_beside(self) -> int:
-        """Return the bytes of optimizer states, special tensors and the like, as they are kept."""
+        """Return the bytes of all other storages: optimizer states, special tensors and so on."""
         dense = {
             tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
             for key, tensor in tensors_of(self.state)
@@ -93,13 +92,13 @@ class TorchCheckpoint(FileCheckpoint):
         return max(0, self._nbytes - sum(dense.values()))
 
     def close(self) -> None:
-        """Let go of all tensors; those that were read stay valid."""
+        """Close the file and release all tensors; those that were read stay valid."""
         super().close()
-        self.nest = self.state = {}
+        self.content = self.state = {}
 
 
-def _no_state_dict(path: Path, nest: object) -> str:
-    if isinstance(nest, torch.Tensor):
+def _no_state_dict(path: Path, content: object) -> str:
+    if isinstance(content, torch.Tensor):
         return tr(
             "{name} holds a single tensor without a name. Save it in a dictionary: `{code}`.",
             name=path.name,
@@ -112,18 +111,18 @@ def _no_state_dict(path: Path, nest: object) -> str:
     )
 
 
-def _remarks(root: Root, found: Mapping[Root, State]) -> Iterator[str]:
-    others = [other for other in found if other != root]
+def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:
+    others = [other for other in states if other != root]
     if others:
         yield tr(
             "This is the state dict {name}. Tensors beside it are kept as they are, not shown: in "
             "{others}. Choose one of them by its name: --state, or File > State dict.",
-            name=_named(root),
-            others=listed(others, _named, NAMED_AT_MOST),
+            name=_quoted_name(root),
+            others=listed(others, _quoted_name, MAX_LISTED),
         )
     nameless = sum(
         isinstance(value, torch.Tensor) and not isinstance(key, str)
-        for key, value in found[root].items()
+        for key, value in states[root].items()
     )
     if nameless:
         yield trn(
@@ -133,13 +132,13 @@ def _remarks(root: Root, found: Mapping[Root, State]) -> Iterator[str]:
         )
 
 
-def _named(root: Root) -> str:
+def _quoted_name(root: Root) -> str:
     name = one_line(name_of(root), 80)
     return repr(name) if root else tr("{name!r} (the top level)", name=name)
 
 
-def _raw(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, RawTensor]:
-    found: dict[str, RawTensor] = {}
+def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, RawTensor]:
+    states: dict[str, RawTensor] = {}
     views: dict[Hashable, str] = {}
     for key, tensor in tensors.items():
         dtype = str(tensor.dtype).removeprefix("torch.")
@@ -163,18 +162,18 @@ def _raw(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, RawTensor
             )
         special = _special(tensor)
         view = _view(tensor) if special is None else None
-        if tensor.layout == torch.strided and special in (None, REPEATED) and tensor.numel():
+        if tensor.layout == torch.strided and special in (None, REPEATED_VIEW) and tensor.numel():
             views.setdefault(view or key, key)
-        found[key] = RawTensor(tuple(tensor.shape), dtype, view, special)
+        states[key] = RawTensor(tuple(tensor.shape), dtype, view, special)
     owners = overlapping({key: tensors[key] for key in views.values()})
     if owners:
-        for key, raw in found.items():
-            found[key] = raw._replace(shares=owners.get(views.get(raw.view or key, key)))
-    return found
+        for key, raw in states.items():
+            states[key] = raw._replace(shares=owners.get(views.get(raw.view or key, key)))
+    return states
 
 
 def _is_text(key: str) -> bool:
-    """Tell whether a name can be written: lone surrogates cannot."""
+    """Return whether a name can be encoded as UTF-8; lone surrogates cannot."""
     try:
         key.encode()
     except UnicodeEncodeError:
@@ -183,7 +182,7 @@ def _is_text(key: str) -> bool:
 
 
 def _special(tensor: torch.Tensor) -> str | None:
-    """Return why the values are not plain dense entries; see `TensorInfo.special`."""
+    """Return why a tensor is not plain and dense; see `TensorInfo.special`."""
     if tensor.is_quantized:
         return later("quantized")
     if tensor.is_nested or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
@@ -193,12 +192,12 @@ def _special(tensor: torch.Tensor) -> str | None:
     if tensor.is_meta:
         return later("without values")
     if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
-        return REPEATED
+        return REPEATED_VIEW
     return None
 
 
 def _view(tensor: torch.Tensor) -> Hashable:
-    """Return what only another tensor with the same entries in the same memory has too."""
+    """Return a value that is equal only for tensors with the same elements in the same memory."""
     if tensor.numel() == 0:
         return None
     return (

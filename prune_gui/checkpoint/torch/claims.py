@@ -1,4 +1,4 @@
-"""What a torch pickle claims about tensors, compared with the storages that they are views of."""
+"""Checks of what a torch pickle claims about tensors against the storages that they view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import torch
 import torch._utils
 
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ENTRIES
+from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ELEMENTS
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.language import later
 
@@ -33,12 +33,12 @@ STORAGE_DTYPES: Final = {
     "QUInt8Storage": torch.quint8,
     "UntypedStorage": torch.uint8,
 }
-"""The dtypes of the storage types that torch names in its files."""
-TYPES: Final = re.compile(
+"""The dtypes of the storage classes that torch names in its files."""
+TORCH_TYPES: Final = re.compile(
     r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_(tensor|channel)_\w+"
     rf"|{'|'.join(ENTRY_BITS)}|u?int[1-7]|bits\w+)"
 )
-"""Classes, dtypes and schemes of torch that are named, and called by nothing that torch writes."""
+"""Classes, dtypes and schemes that torch files name but never call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,9 @@ class Storage:
     """A block of memory that a pickle refers to.
 
     Attributes:
-        values: its bytes.
-        dtype: of its elements; newer dtypes lie in storages of bytes.
-        kind: the class of storages that the file names.
+        values: the bytes.
+        dtype: the dtype of the elements; newer dtypes are in storages of bytes.
+        kind: the storage class that the file names.
     """
 
     values: torch.UntypedStorage
@@ -57,19 +57,19 @@ class Storage:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all elements."""
+        """The total bytes of all elements."""
         return self.values.nbytes()
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Return how many entries of a storage a strided view spans."""
+    """Return the number of storage elements that a strided view spans."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
 
 
-def attribute(path: str) -> object:
-    """Return a class, dtype, layout or scheme of torch; None if this version has none there."""
+def torch_attribute(path: str) -> object:
+    """Return a class, dtype, layout or scheme of torch; None if this version does not have it."""
     value: object = torch
     for name in path.split(".")[1:]:
         value = getattr(value, name, None)
@@ -87,14 +87,14 @@ def checked_view(
     """Return the number of elements of a strided view of a storage.
 
     Args:
-        storage: what is viewed.
-        offset: of the first element, in elements.
-        shape: of the view.
-        strides: of the view, in elements.
-        dtype: of the view; None for that of the storage.
+        storage: the storage.
+        offset: the offset of the first element, in elements.
+        shape: the shape of the view.
+        strides: the strides of the view, in elements.
+        dtype: the dtype of the view; None for that of the storage.
 
     Raises:
-        FalseClaimError: the view has no possible shape, or reaches beyond the storage.
+        FalseClaimError: the shape is impossible, or the view extends beyond the storage.
     """
     if len(shape) != len(strides):
         raise FalseClaimError(later("it claims a tensor of an impossible shape"))
@@ -114,42 +114,46 @@ def checked_view(
 def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
     """Return the number of elements of a tensor.
 
+    Args:
+        others: the offset and strides.
+        shape: the shape.
+
     Raises:
-        FalseClaimError: its shape, or one of the other sizes, is none.
+        FalseClaimError: a number is not a valid size, or the tensor is too large.
     """
     if len(shape) <= MAX_DIMS and are_sizes((*others, *shape)):
         sizes = cast("tuple[int, ...]", shape)
-        if math.prod(filter(None, sizes)) <= MAX_ENTRIES:
+        if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:
             return math.prod(sizes)
     raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
 
 def are_sizes(values: tuple[object, ...]) -> bool:
-    """Tell whether all values are whole numbers that sizes and offsets can have."""
+    """Return whether all values are whole numbers in the range of sizes and offsets."""
     return all(type(value) is int and 0 <= value < 1 << 62 for value in values)
 
 
 def check_hooks(hooks: object) -> None:
-    """Check that no functions are to be called with gradients; torch writes an empty dictionary.
+    """Check that a tensor has no backward hooks; torch writes an empty dictionary.
 
     Raises:
-        FalseClaimError: there are some.
+        FalseClaimError: it has some.
     """
     if hooks:
         raise FalseClaimError(later("it attaches something to a tensor"))
 
 
-def set_bits(tensor: torch.Tensor, bits: object, numel: int, storage: Storage) -> None:
-    """Mark a tensor as the conjugate or the negative of its values, as {"conj": True} says.
+def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Storage) -> None:
+    """Set the conjugate and negative bits of a tensor, given as {"conj": True, "neg": True}.
 
     Raises:
-        FalseClaimError: torch does not write such marks.
+        FalseClaimError: torch does not write such bits.
     """
     if not bits:
         return
     if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
         raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-    if numel * tensor.itemsize > storage.nbytes:  # whoever reads the values gets a copy of them
+    if numel * tensor.itemsize > storage.nbytes:  # reading the values would copy them
         raise FalseClaimError(later("it repeats the entries of a conjugate or negative tensor"))
     set_metadata: Any = torch._utils.set_tensor_metadata
     set_metadata(tensor, bits)

@@ -1,4 +1,4 @@
-"""Which tensors of a torch file share memory without being the same view of it."""
+"""Finding tensors of a torch file that share memory without being the same view."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import torch
 from prune_gui.checkpoint.torch.claims import extent
 
 MAX_COMPARISONS: Final = 1 << 19
-"""Between views that lie interleaved; what is left after them is taken to overlap."""
-MAX_WORK: Final = 10_000
-"""Of one comparison; see `numpy.shares_memory`."""
+"""The limit for pairs of views whose spans overlap; beyond it, views are assumed to overlap."""
+MAX_EXACT_WORK: Final = 10_000
+"""The limit for one comparison; see `max_work` of `numpy.shares_memory`."""
 
 
 class Span(NamedTuple):
-    """The bytes from the first to the last entry of a tensor."""
+    """The memory addresses from the first to the last element of a tensor."""
 
     start: int
     stop: int
@@ -25,27 +25,27 @@ class Span(NamedTuple):
 
 
 def overlapping(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
-    """Return for each tensor that shares entries with another one the name of that one.
+    """Return, for each tensor that shares elements with another one, the name of the other.
 
     Args:
-        tensors: strided, with values, and no two of them the same view.
+        tensors: strided tensors with values; no two of them are the same view.
     """
-    found: dict[str, str] = {}
-    left = MAX_COMPARISONS
+    partners: dict[str, str] = {}
+    comparisons_left = MAX_COMPARISONS
     for cluster in _clusters(sorted(map(_span, tensors, tensors.values()))):
         for i, one in enumerate(cluster):
-            left -= i
-            if left <= 0:
-                found[one.name] = cluster[0].name
+            comparisons_left -= i
+            if comparisons_left <= 0:
+                partners[one.name] = cluster[0].name
                 continue
             for other in cluster[:i]:
-                known = one.name in found and other.name in found
-                if other.stop <= one.start or known:
+                both_found = one.name in partners and other.name in partners
+                if other.stop <= one.start or both_found:
                     continue
-                if _share(tensors[one.name], tensors[other.name]):
-                    found.setdefault(one.name, other.name)
-                    found.setdefault(other.name, one.name)
-    return found
+                if _share_elements(tensors[one.name], tensors[other.name]):
+                    partners.setdefault(one.name, other.name)
+                    partners.setdefault(other.name, one.name)
+    return partners
 
 
 def _span(name: str, tensor: torch.Tensor) -> Span:
@@ -54,7 +54,7 @@ def _span(name: str, tensor: torch.Tensor) -> Span:
 
 
 def _clusters(spans: Iterable[Span]) -> Iterator[list[Span]]:
-    """Yield the spans, in order of their starts, that reach into each other."""
+    """Yield groups of overlapping spans; `spans` is sorted by start."""
     cluster: list[Span] = []
     stop = 0
     for span in spans:
@@ -66,19 +66,19 @@ def _clusters(spans: Iterable[Span]) -> Iterator[list[Span]]:
     yield cluster
 
 
-def _share(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Tell whether two tensors whose spans overlap have an entry in common."""
+def _share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two tensors whose spans overlap have an element in common."""
     if one.is_contiguous() and other.is_contiguous():
         return True
     try:
-        # numpy's stub knows two special values only.
-        return np.shares_memory(_array(one), _array(other), MAX_WORK)  # type: ignore[arg-type]
+        # numpy's stub allows only two special values.
+        return np.shares_memory(_as_array(one), _as_array(other), MAX_EXACT_WORK)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 
 
-class _Memory:
-    """What numpy needs to know of a tensor; of any dtype, as the entries are not looked at."""
+class _MemoryLayout:
+    """The memory layout of a tensor of any dtype for numpy, which does not read the elements."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.__array_interface__: dict[str, Any] = {
@@ -90,5 +90,5 @@ class _Memory:
         }
 
 
-def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    return np.asarray(_Memory(tensor))
+def _as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    return np.asarray(_MemoryLayout(tensor))

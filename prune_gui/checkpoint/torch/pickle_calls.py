@@ -1,9 +1,7 @@
-"""Calls of plain types in a pickle, carried out on checked arguments.
+"""Calls of plain types in a pickle, performed on checked arguments.
 
-Each function takes the machine, which counts what is copied, and the arguments of the call.
-
-Raises:
-    FalseClaimError: torch.save does not write such a call.
+Each function takes the machine, which counts copied bytes, and the arguments of the call. It raises
+FalseClaimError if torch.save does not write such a call.
 """
 
 from __future__ import annotations
@@ -13,49 +11,49 @@ from typing import cast
 
 import torch
 
-from prune_gui.checkpoint.torch.claims import are_sizes, attribute
+from prune_gui.checkpoint.torch.claims import are_sizes, torch_attribute
 from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, FalseClaimError, Machine
 from prune_gui.language import later
 
 
 def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
-    """Return an OrderedDict of a dictionary, or of pairs."""
-    made: OrderedDict[object, object] = OrderedDict()
+    """Return an OrderedDict from a dictionary or a list of pairs."""
+    result: OrderedDict[object, object] = OrderedDict()
     match arguments:
         case ():
             pass
         case (dict() as items,):
             machine.count_copied(items)
-            made.update(items)
+            result.update(items)
         case (list() as pairs,):  # as Python 2 wrote them
             machine.count_copied(pairs)
             for pair in pairs:
                 match pair:
                     case [key, value]:
                         machine.check_key(key)
-                        made[key] = value
+                        result[key] = value
                     case _:
                         raise FalseClaimError(DAMAGED)
         case _:
             raise FalseClaimError(DAMAGED)
-    return made
+    return result
 
 
 def counter(machine: Machine, arguments: tuple[object, ...]) -> Counter[object]:
-    """Return a Counter of a dictionary."""
+    """Return a Counter from a dictionary."""
     match arguments:
         case ():
             return Counter()
         case (dict() as counts,):
             machine.count_copied(counts)
-            made: Counter[object] = Counter()
-            dict.update(made, counts)
-            return made
+            result: Counter[object] = Counter()
+            dict.update(result, counts)
+            return result
     raise FalseClaimError(DAMAGED)
 
 
 def set_of(machine: Machine, arguments: tuple[object, ...]) -> set[object]:
-    """Return a set of the members of a list or tuple."""
+    """Return a set from a list or tuple."""
     match arguments:
         case ():
             return set()
@@ -68,7 +66,7 @@ def set_of(machine: Machine, arguments: tuple[object, ...]) -> set[object]:
 
 
 def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
-    """Return the shape of a tensor."""
+    """Return a torch.Size from a tuple."""
     match arguments:
         case ():
             return torch.Size()
@@ -79,7 +77,7 @@ def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
 
 
 def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
-    """Let text stand for bytes, as protocol 2 has it; other codecs could make it grow."""
+    """Return bytes from Latin-1 text, as protocol 2 writes them; other codecs could expand it."""
     match arguments:
         case (str() as text, "latin1" | "latin-1"):
             machine.count_copied(text)
@@ -88,18 +86,18 @@ def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
 
 
 def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:
-    """Return a bytearray of bytes, or of the text that stands for them."""
+    """Return a bytearray from bytes or from Latin-1 text."""
     match arguments:
         case ():
             return bytearray()
-        case (bytes() as given,):
-            machine.count_copied(given)
-            return bytearray(given)
+        case (bytes() as raw,):
+            machine.count_copied(raw)
+            return bytearray(raw)
     return bytearray(octets(machine, arguments))
 
 
 def complex_number(machine: Machine, arguments: tuple[object, ...]) -> complex:
-    """Return a complex number of its parts."""
+    """Return a complex number from its real and imaginary part."""
     match arguments:
         case (int() | float() as real, int() | float() as imaginary):
             return complex(real, imaginary)
@@ -107,7 +105,7 @@ def complex_number(machine: Machine, arguments: tuple[object, ...]) -> complex:
 
 
 def device(machine: Machine, arguments: tuple[object, ...]) -> torch.device:
-    """Return a device; no tensor is ever put there."""
+    """Return a device, which is never used."""
     match arguments:
         case (str() as kind,) | (str() as kind, int()):
             return torch.device(kind, *cast("tuple[int, ...]", arguments[1:]))
@@ -115,8 +113,8 @@ def device(machine: Machine, arguments: tuple[object, ...]) -> torch.device:
 
 
 def layout(machine: Machine, arguments: tuple[object, ...]) -> torch.layout:
-    """Return the layout of a sparse tensor, by its name."""
+    """Return the layout of a sparse tensor by its name."""
     match arguments:
-        case (str() as name,) if isinstance(found := attribute(name), torch.layout):
+        case (str() as name,) if isinstance(found := torch_attribute(name), torch.layout):
             return found
     raise FalseClaimError(DAMAGED)

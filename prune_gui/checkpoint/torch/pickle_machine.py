@@ -1,8 +1,7 @@
-"""The stack machine of Python's pickle, run without importing or calling anything.
+"""The stack machine of Python's pickle, without imports and calls.
 
-Plain values are built as they are (numbers, text, bytes, tuples, lists, dictionaries); what names,
-calls and references come to is for a subclass to say. Bounded in memory and time, whatever the
-pickle says.
+Builds plain values (numbers, text, bytes, tuples, lists, dictionaries). A subclass defines the
+results of names, calls and persistent references. Memory and time are bounded for any pickle.
 """
 
 from __future__ import annotations
@@ -19,25 +18,26 @@ from prune_gui.language import later
 
 MAX_STRING_BYTES: Final = 1 << 28
 MAX_OPCODES: Final = 1 << 24
-"""A checkpoint takes about 30 for each tensor."""
+"""A checkpoint has about 30 opcodes per tensor."""
 MAX_TUPLE_DEPTH: Final = 32
 MAX_TUPLE_ITEMS: Final = 1 << 20
-"""Of tuples in tuples that are keys, and items in all of these. Python hashes a key by recursion
-into all of them, however often they are shared."""
+"""Limits for tuples as keys: nesting, and total items. Python hashes a tuple recursively, shared
+inner tuples once per reference."""
 MAX_COPIED_BYTES: Final = 1 << 28
 ITEM_BYTES: Final = 256
-"""What calls of the pickle may copy in all, and about what an item of a container takes."""
+"""The total bytes that calls of a pickle may copy, and the approximate bytes per container item."""
 
 MAX_INT_KEY: Final = 1 << 60
-MAX_ODD_KEYS: Final = 1 << 14
-"""Of keys that are neither text nor whole numbers below that, whose hashes may collide at will."""
+MAX_UNSAFE_KEYS: Final = 1 << 14
+"""The limit for keys that are neither text nor integers below MAX_INT_KEY. A file can choose such
+keys so that their hashes collide."""
 
 
 class FalseClaimError(Exception):
-    """What is wrong with a pickle.
+    """A fault of a torch file.
 
     Attributes:
-        claim: that, as the end of a sentence; for `tr`, as many of these are never shown.
+        claim: the fault as the end of a sentence, to be translated with `tr` when it is shown.
     """
 
     def __init__(self, claim: str) -> None:
@@ -53,17 +53,17 @@ class Global:
 
 
 class Opaque:
-    """A value that nothing depends on."""
+    """A value whose content is not needed."""
 
 
 @dataclass(eq=False, slots=True)
-class Made(Opaque):
-    """What the code of a class would make.
+class ForeignObject(Opaque):
+    """A placeholder for the result of foreign code.
 
     Attributes:
-        path: of the class or function.
-        state: what it would be given to restore its attributes from.
-        items: what it would be given as a container.
+        path: the dotted path of the class or function.
+        state: the state from which its attributes would be restored.
+        items: the items that would be set on it.
     """
 
     path: str
@@ -74,8 +74,8 @@ class Made(Opaque):
 OPAQUE: Final = Opaque()
 DAMAGED: Final = later("its pickle is damaged")
 
-# What torch's restricted unpickler knows; the others belong to protocols that it does not read.
-READ_BY_TORCH: Final = frozenset(
+# The opcodes that torch's restricted unpickler supports; the others belong to other protocols.
+TORCH_OPCODES: Final = frozenset(
     [
         *("APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPERSID"),
         *("BINPUT", "BINUNICODE", "BUILD", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "GLOBAL"),
@@ -87,91 +87,92 @@ READ_BY_TORCH: Final = frozenset(
 
 
 class Machine(ABC):
-    """Reads one pickle. What names, calls and references come to is for a subclass to say.
+    """Reads one pickle. A subclass defines the results of names, calls and references.
 
     Attributes:
-        protocol: that the pickle says it is of.
-        unread: the first of its opcodes that torch's restricted unpickler does not know, if any.
+        protocol: the protocol that the pickle declares.
+        unsupported_opcode: the first opcode that torch's restricted unpickler does not support, or
+            None.
     """
 
     def __init__(self) -> None:
         self.protocol = 0
-        self.unread: str | None = None
+        self.unsupported_opcode: str | None = None
         self._stack: list[object] = []
-        self._below: list[list[object]] = []  # the stacks under each mark
+        self._outer_stacks: list[list[object]] = []  # the stack below each mark
         self._memo: dict[int, object] = {}
-        self._odd_keys = 0
+        self._unsafe_keys = 0
         self._key_items = 0
         self._copied_bytes = 0
 
     def run(self, file: BinaryIO) -> object:
-        """Read one pickle up to its end, and return what it holds.
+        """Read one pickle up to its end, and return its value.
 
         Raises:
-            FalseClaimError: it is damaged, or asks for more than is sensible.
+            FalseClaimError: the pickle is damaged, or exceeds a limit.
         """
-        steps = self._STEPS
+        handlers = self._HANDLERS
         try:
             with warnings.catch_warnings():
-                # Of odd escapes in damaged names.
+                # Invalid escapes in damaged names cause warnings.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 reader = cast("IO[bytes]", _BoundedReader(file))
                 for count, (opcode, argument, _) in enumerate(pickletools.genops(reader)):
                     if count == MAX_OPCODES:
                         raise FalseClaimError(later("its pickle has too many parts"))
                     name = opcode.name
-                    if name not in READ_BY_TORCH:
-                        self.unread = self.unread or name
-                    step = steps.get(name)
-                    if step is None:
-                        self._follow_description(opcode, argument)
+                    if name not in TORCH_OPCODES:
+                        self.unsupported_opcode = self.unsupported_opcode or name
+                    handler = handlers.get(name)
+                    if handler is None:
+                        self._apply_stack_effect(opcode, argument)
                     else:
-                        step(self, argument)
+                        handler(self, argument)
                 return self._stack.pop()
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise FalseClaimError(DAMAGED) from error
 
     @abstractmethod
-    def name(self, path: str) -> object:
-        """Return what a name stands for."""
+    def find_class(self, path: str) -> object:
+        """Return the object for a dotted name."""
 
     @abstractmethod
     def call(self, function: object, arguments: object) -> object:
-        """Return what a call would."""
+        """Return the result of a call."""
 
     @abstractmethod
     def build(self, value: object, state: object) -> object:
-        """Return what `value` becomes when its attributes are restored from `state`."""
+        """Return `value` with its attributes restored from `state`."""
 
     @abstractmethod
-    def fetch(self, claim: object) -> object:
-        """Return what lies beside the pickle under `claim`."""
+    def persistent_load(self, persistent_id: object) -> object:
+        """Return the object outside of the pickle that the persistent id refers to."""
 
     def check_key(self, key: object) -> None:
         """Check a key of a dictionary, or a member of a set, before Python hashes it.
 
         Raises:
-            FalseClaimError: hashing it could take forever, or it is one of many that may be made to
-                have the same hash.
+            FalseClaimError: hashing the key could take too long, or there are too many keys whose
+                hashes may collide.
         """
         if isinstance(key, str) or (isinstance(key, int) and abs(key) < MAX_INT_KEY):
             return
-        self._odd_keys += 1
-        if self._odd_keys > MAX_ODD_KEYS:
+        self._unsafe_keys += 1
+        if self._unsafe_keys > MAX_UNSAFE_KEYS:
             raise FalseClaimError(later("its pickle has too many odd keys"))
-        waiting = [(key, 1)] if isinstance(key, tuple) else []
-        while waiting:
-            nested, depth = waiting.pop()
+        pending = [(key, 1)] if isinstance(key, tuple) else []
+        while pending:
+            nested, depth = pending.pop()
             self._key_items += len(nested)
             if depth > MAX_TUPLE_DEPTH or self._key_items > MAX_TUPLE_ITEMS:
                 raise FalseClaimError(later("its pickle nests tuples too deeply"))
-            waiting += [(item, depth + 1) for item in nested if isinstance(item, tuple)]
+            pending += [(item, depth + 1) for item in nested if isinstance(item, tuple)]
 
     def count_copied(self, value: Sized) -> None:
-        """Count a container or text that a call copies.
+        """Add the bytes of a container or text that a call copies.
 
         Raises:
-            FalseClaimError: calls have copied more than is sensible.
+            FalseClaimError: calls have copied more than MAX_COPIED_BYTES.
         """
         text = isinstance(value, str | bytes)
         self._copied_bytes += len(value) * (1 if text else ITEM_BYTES)
@@ -179,17 +180,17 @@ class Machine(ABC):
             raise FalseClaimError(later("its pickle copies the same values too often"))
 
     def _mark(self, _: object) -> None:
-        self._below.append(self._stack)
+        self._outer_stacks.append(self._stack)
         self._stack = []
 
     def _to_mark(self) -> list[object]:
-        """Take everything above the last mark, and the mark."""
+        """Pop the values above the last mark, and the mark."""
         values = self._stack
-        self._stack = self._below.pop()
+        self._stack = self._outer_stacks.pop()
         return values
 
     def _pop(self, count: int) -> list[object]:
-        """Take the topmost `count` values off the stack."""
+        """Pop the topmost `count` values."""
         if len(self._stack) < count:
             raise FalseClaimError(DAMAGED)
         values = self._stack[len(self._stack) - count :]
@@ -206,14 +207,14 @@ class Machine(ABC):
         self._stack.append(value)
 
     def _push_python_2_text(self, text: Any) -> None:  # noqa: ANN401 - as `pickletools` gives it
-        """Push a text of Python 2, which torch takes for UTF-8 and `pickletools` for Latin-1."""
+        """Push a Python 2 string, which torch decodes as UTF-8 and `pickletools` as Latin-1."""
         self._push(text.encode("latin-1").decode("utf-8"))
 
     def _push_name(self, path: str) -> None:
         module, _, name = path.partition(" ")
         if (module, name) in NAME_MAPPING:  # of Python 2
             module, name = NAME_MAPPING[module, name]
-        self._push(self.name(f"{IMPORT_MAPPING.get(module, module)}.{name}"))
+        self._push(self.find_class(f"{IMPORT_MAPPING.get(module, module)}.{name}"))
 
     def _name_from_stack(self, _: object) -> None:
         match self._pop(2):
@@ -222,12 +223,12 @@ class Machine(ABC):
             case _:
                 raise FalseClaimError(DAMAGED)
 
-    def _put(self, place: Any) -> None:  # noqa: ANN401 - an int, as the table of opcodes has it
-        self._memo[place] = self._stack[-1]
+    def _put(self, memo_index: Any) -> None:  # noqa: ANN401 - an int, as the table of opcodes has it
+        self._memo[memo_index] = self._stack[-1]
 
     def _set_items(self, pairs: list[object]) -> None:
         target = self._stack[-1]
-        items = target.items if isinstance(target, Made) else target
+        items = target.items if isinstance(target, ForeignObject) else target
         if not isinstance(items, dict):
             if isinstance(items, Opaque):
                 return
@@ -261,15 +262,15 @@ class Machine(ABC):
         function, *arguments = self._to_mark()
         self._push(self.call(function, tuple(arguments)))
 
-    def _built(self, _: object) -> None:
+    def _build(self, _: object) -> None:
         value, state = self._pop(2)
         self._push(self.build(value, state))
 
-    def _see_protocol(self, protocol: Any) -> None:  # noqa: ANN401 - an int
+    def _set_protocol(self, protocol: Any) -> None:  # noqa: ANN401 - an int
         self.protocol = protocol
 
-    def _follow_description(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
-        """Do what the table of opcodes says about the stack; keep plain numbers, text and bytes."""
+    def _apply_stack_effect(self, opcode: pickletools.OpcodeInfo, argument: object) -> None:
+        """Apply the stack effect from the table of opcodes; keep plain numbers, text and bytes."""
         before, after = opcode.stack_before, opcode.stack_after
         if pickletools.markobject in before:
             self._to_mark()
@@ -278,8 +279,8 @@ class Machine(ABC):
         value = argument if isinstance(argument, int | float | str | bytes) else OPAQUE
         self._stack.extend([value] * len(after))
 
-    _STEPS: ClassVar[dict[str, Callable[[Machine, Any], None]]] = {
-        "PROTO": _see_protocol,
+    _HANDLERS: ClassVar[dict[str, Callable[[Machine, Any], None]]] = {
+        "PROTO": _set_protocol,
         "STOP": lambda self, _: None,
         "MARK": _mark,
         "POP": _drop,
@@ -304,26 +305,29 @@ class Machine(ABC):
         **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _put),
         "MEMOIZE": lambda self, _: self._put(len(self._memo)),
         **dict.fromkeys(
-            ("GET", "BINGET", "LONG_BINGET"), lambda self, place: self._push(self._memo[place])
+            ("GET", "BINGET", "LONG_BINGET"),
+            lambda self, memo_index: self._push(self._memo[memo_index]),
         ),
         "GLOBAL": _push_name,
         "STACK_GLOBAL": _name_from_stack,
         **dict.fromkeys(
             ("EXT1", "EXT2", "EXT4"),
-            lambda self, code: self._push(self.name(later("extension number {code}", code=code))),
+            lambda self, code: self._push(
+                self.find_class(later("extension number {code}", code=code))
+            ),
         ),
         **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
         "NEWOBJ_EX": lambda self, _: self._call(3),
         "INST": _instance,
         "OBJ": _object,
-        "BUILD": _built,
-        "PERSID": lambda self, claim: self._push(self.fetch(claim)),
-        "BINPERSID": lambda self, _: self._push(self.fetch(self._pop(1)[0])),
+        "BUILD": _build,
+        "PERSID": lambda self, name: self._push(self.persistent_load(name)),
+        "BINPERSID": lambda self, _: self._push(self.persistent_load(self._pop(1)[0])),
     }
 
 
 class _BoundedReader:
-    """The file as `pickletools` reads it, which would ask for any length that an opcode names."""
+    """A file for `pickletools`, which would read any length that an opcode claims."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

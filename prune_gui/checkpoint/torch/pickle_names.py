@@ -1,4 +1,4 @@
-"""Which names in a pickle are known to be harmless when it is loaded, and which to do harm."""
+"""Names in pickles that are known to be harmless or dangerous when the pickle is loaded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HARMLESS: Final = frozenset(
         ),
     ]
 )
-"""Functions and classes that do no more than make a value."""
+"""Functions and classes that only create a value."""
 
 RUNS_PROGRAMS: Final = frozenset(
     [
@@ -66,23 +66,23 @@ USES_NETWORK: Final = frozenset(
         *("urllib2", "urllib3", "wget", "xmlrpc"),
     ]
 )
-MODULES: Final = RUNS_PROGRAMS | RUNS_CODE | USES_FILES | USES_NETWORK
-"""Packages of which nothing is called without one of these effects, or might be."""
-WITHIN: Final = frozenset(
+DANGEROUS_PACKAGES: Final = RUNS_PROGRAMS | RUNS_CODE | USES_FILES | USES_NETWORK
+"""Packages whose functions have, or may have, one of these effects."""
+DANGEROUS_WHEN_IMPORTED: Final = frozenset(
     [
         *("builtins", "ctypes", "importlib", "nt", "os", "pickle", "posix", "pty", "runpy"),
         *("shutil", "socket", "subprocess", "sys", "tempfile", "urllib", "webbrowser"),
     ]
 )
-"""Modules that other modules import: "logging.os.system" is "os.system"."""
-OF_TORCH: Final = frozenset(
+"""Modules that are reachable through modules that import them: "logging.os.system"."""
+DANGEROUS_IN_TORCH: Final = frozenset(
     [
         *("_C", "_dynamo", "_inductor", "classes", "compiler", "distributed", "fx", "hub", "jit"),
         *("multiprocessing", "ops", "package", "serialization", "utils"),
     ]
 )
 """Parts of torch that run code, or read and write files."""
-FUNCTIONS: Final = frozenset(
+DANGEROUS_NAMES: Final = frozenset(
     [
         *("Popen", "Process", "SummaryWriter", "TarFile", "ZipFile"),
         *("_import_dotted_name", "breakpoint", "compile", "delattr", "eval"),
@@ -92,53 +92,55 @@ FUNCTIONS: Final = frozenset(
         *("spawn", "system", "urlopen", "vars"),
     ]
 )
-"""Names that say as much in whichever module they are."""
+"""Names that indicate danger in any module."""
 
-NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
-CLASS: Final = re.compile(r"_*[A-Z]\w*", re.ASCII)
-SPECIAL: Final = re.compile(r"__\w+__")
+DOTTED_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+CLASS_NAME: Final = re.compile(r"_*[A-Z]\w*", re.ASCII)
+SPECIAL_NAME: Final = re.compile(r"__\w+__")
 
 
 def is_dangerous(path: str) -> bool:
-    """Tell whether a function or class may run programs or code, or use files or the network.
+    """Return whether a function or class may run programs or code, or use files or the network.
 
     Args:
-        path: dotted, with the names of Python 3.
+        path: the dotted path, with the names of Python 3.
     """
     if path in HARMLESS:
         return False
     root, *inner = parts = path.split(".")
     return (
-        root in MODULES
-        or not WITHIN.isdisjoint(inner)
-        or parts[-1] in FUNCTIONS
-        or (root == "torch" and inner[:1] != [] and inner[0] in OF_TORCH)
-        or any(SPECIAL.fullmatch(part) for part in inner)
+        root in DANGEROUS_PACKAGES
+        or not DANGEROUS_WHEN_IMPORTED.isdisjoint(inner)
+        or parts[-1] in DANGEROUS_NAMES
+        or (root == "torch" and inner[:1] != [] and inner[0] in DANGEROUS_IN_TORCH)
+        or any(SPECIAL_NAME.fullmatch(part) for part in inner)
     )
 
 
 def is_harmless(path: str) -> bool:
-    """Tell whether a name is of what only makes a value, or looks like a class of somebody's model.
+    """Return whether a name only creates a value, or looks like the class of a model.
 
     Args:
-        path: dotted, with the names of Python 3.
+        path: the dotted path, with the names of Python 3.
     """
     if path in HARMLESS:
         return True
-    if is_dangerous(path) or not NAME.fullmatch(path):
+    if is_dangerous(path) or not DOTTED_NAME.fullmatch(path):
         return False
     root, *_, last = path.split(".")
     if root == "torch":
-        return _is_part_of_a_model(path)
-    return root != "numpy" and root not in sys.stdlib_module_names and bool(CLASS.fullmatch(last))
-
-
-def _is_part_of_a_model(path: str) -> bool:
-    """Tell whether a name of torch is of a module, a parameter, an optimizer or a schedule."""
-    module, _, name = path.rpartition(".")
-    found = getattr(sys.modules.get(module), name, None)
+        return _is_model_class(path)
     return (
-        isinstance(found, type)
-        and issubclass(found, Module | Parameter | Optimizer | LRScheduler)
-        and f"{found.__module__}.{found.__qualname__}" == path
+        root != "numpy" and root not in sys.stdlib_module_names and bool(CLASS_NAME.fullmatch(last))
+    )
+
+
+def _is_model_class(path: str) -> bool:
+    """Return whether a name in torch is a module, parameter, optimizer or LR scheduler class."""
+    module, _, name = path.rpartition(".")
+    value = getattr(sys.modules.get(module), name, None)
+    return (
+        isinstance(value, type)
+        and issubclass(value, Module | Parameter | Optimizer | LRScheduler)
+        and f"{value.__module__}.{value.__qualname__}" == path
     )

@@ -1,8 +1,8 @@
-"""Pickling what torch.load reads, with the values left for later.
+"""Pickling objects for torch.load without the values of their tensors.
 
-torch.save pickles everything but the storages, which it numbers and writes behind the pickle, all
-of them from memory. Here the pickle is the same, and a tensor that has no values yet can stand in
-it for one whose values are written by somebody else.
+torch.save pickles everything but the storages, which it numbers and writes after the pickle from
+memory. This module writes the same pickle, but a tensor may be a placeholder on the device "meta",
+a blank, whose values the caller writes.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from prune_gui.language import tr
 
 Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
-AS_USUAL: Final = cast("Reduced", NotImplemented)
+DEFAULT_REDUCTION: Final = cast("Reduced", NotImplemented)
 PROTOCOL: Final = 2
-"""Of pickle: the one that torch's restricted unpickler reads."""
+"""The pickle protocol that torch's restricted unpickler reads."""
 
 
-def pickled(nest: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[UntypedStorage]]:
-    """Return the pickle of a nest, and the storages that it refers to by their number.
+def pickled(content: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[UntypedStorage]]:
+    """Return the pickle of an object, and the storages that it refers to by number.
 
     Args:
-        nest: what to pickle.
-        blanks: tensors on the device "meta" which are to be read as tensors with values. Their
+        content: the object to pickle.
+        blanks: tensors on the device "meta" that torch.load will read as tensors with values. Their
             storages are among those returned.
 
     Raises:
-        CheckpointError: the nest is too deep.
+        CheckpointError: the object is nested too deeply.
     """
     file = io.BytesIO()
     pickler = _Pickler(file, blanks)
     try:
-        pickler.dump(nest)
+        pickler.dump(content)
     except RecursionError as error:
         raise CheckpointError(
             tr("The dictionaries are nested too deeply for torch.save.")
@@ -48,15 +48,15 @@ def pickled(nest: object, blanks: Iterable[torch.Tensor]) -> tuple[bytes, list[U
 
 
 def identity(storage: UntypedStorage) -> int:
-    """Return what all views of a storage that is alive have in common, and no other has."""
+    """Return a number that identifies a storage as long as it exists."""
     return int(storage._cdata)
 
 
 class _Pickler(pickle.Pickler):
-    """Writes what torch.save does.
+    """Writes the pickle that torch.save writes.
 
     Attributes:
-        storages: those met so far, in the order of their numbers.
+        storages: the storages so far, by number.
     """
 
     def __init__(self, file: io.BytesIO, blanks: Iterable[torch.Tensor]) -> None:
@@ -66,31 +66,31 @@ class _Pickler(pickle.Pickler):
         self._blanks = {identity(blank.untyped_storage()) for blank in blanks}
 
     def reducer_override(self, value: object) -> Reduced:
-        """Describe a blank as torch describes a tensor of its dtype that has values."""
+        """Reduce a blank as torch reduces a tensor with values and the same dtype."""
         if type(value) is not torch.Tensor or not value.is_meta:
-            return AS_USUAL
+            return DEFAULT_REDUCTION
         storage: Any = value.untyped_storage()
         if identity(storage) not in self._blanks:
-            return AS_USUAL
+            return DEFAULT_REDUCTION
         model: Any = torch.empty(0, dtype=torch.uint8).view(value.dtype)
-        rebuild, (of_model, _, _, _, *rest) = model.__reduce_ex__(PROTOCOL)
-        if isinstance(of_model, TypedStorage):
+        rebuild, (model_storage, _, _, _, *rest) = model.__reduce_ex__(PROTOCOL)
+        if isinstance(model_storage, TypedStorage):
             typed: Any = TypedStorage
             storage = typed(wrap_storage=storage, dtype=value.dtype, _internal=True)
         return rebuild, (storage, 0, tuple(value.shape), value.stride(), *rest)
 
     def persistent_id(self, value: object) -> tuple[object, ...] | None:
-        """Refer to a storage by its number, as torch does."""
+        """Return the reference to a storage by number, as torch writes it."""
         if isinstance(value, TypedStorage):
             typed: Any = value
-            storage, entries = typed._untyped_storage, typed._size()
+            storage, numel = typed._untyped_storage, typed._size()
             kind = getattr(torch, typed._pickle_storage_type())
         elif isinstance(value, UntypedStorage):
-            storage, entries, kind = value, value.nbytes(), UntypedStorage
+            storage, numel, kind = value, value.nbytes(), UntypedStorage
         else:
             return None
         number = self._numbers.get(identity(storage))
         if number is None:
             number = self._numbers[identity(storage)] = str(len(self.storages))
             self.storages.append(storage)
-        return "storage", kind, number, "cpu", entries
+        return "storage", kind, number, "cpu", numel

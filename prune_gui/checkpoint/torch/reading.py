@@ -1,4 +1,4 @@
-"""Reading what torch.save wrote, zip or legacy, without ever running code from it."""
+"""Reading files of torch.save, zip or legacy, without running code from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.torch.conversion import lines_of, needs_code
+from prune_gui.checkpoint.torch.conversion import code_needed_error, conversion_lines
 from prune_gui.checkpoint.torch.pickle_machine import OPAQUE, FalseClaimError
 from prune_gui.checkpoint.torch.storages import FileStorages, LegacyStorages, ZipStorages
 from prune_gui.checkpoint.torch.unpickling import Unpickled, unpickle
@@ -31,24 +31,24 @@ MAX_PICKLE_BYTES: Final = 1 << 29
 MAX_METADATA_BYTES: Final = 1 << 26
 LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
 LEGACY_PROTOCOL: Final = 1001
-"""The numbers that each legacy torch file starts with, one pickle each."""
+"""The first two numbers of a legacy torch file, one pickle each."""
 LEGACY_PICKLES: Final = 5
-"""These two, the system, the saved object, and the keys of the storages behind it."""
+"""These two, the system information, the saved object, and the keys of the storages after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchFile:
-    """What a torch file holds.
+    """The content of a torch file.
 
     Attributes:
-        nest: what torch.load returns; every tensor on the CPU.
-        nbytes: of all storages.
-        root: the path of the state dict, if we wrote the file; else None.
-        metadata: what we wrote with it.
-        warnings: what a person should know.
+        content: the object that torch.load would return, with all tensors on the CPU.
+        nbytes: the bytes of all storages.
+        root: the path of the state dict if this program wrote the file; else None.
+        metadata: the metadata if this program wrote the file.
+        warnings: remarks for the user.
     """
 
-    nest: object
+    content: object
     nbytes: int
     root: tuple[str, ...] | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
@@ -56,10 +56,10 @@ class TorchFile:
 
 
 def read_torch_file(source: Source) -> TorchFile:
-    """Read a torch file, or refuse it or any other pickle.
+    """Read a torch file; refuse other pickles.
 
     Raises:
-        CheckpointError: it is no torch checkpoint, it needs code, or it claims more than it holds.
+        CheckpointError: the file is not a torch checkpoint, needs code, or makes a false claim.
     """
     name = source.path.name
     try:
@@ -96,7 +96,7 @@ def _read_zip(source: Source) -> TorchFile:
                 "If you trust it, save its weights:",
                 name=path.name,
             ),
-            lines_of(path, "torch.jit"),
+            conversion_lines(path, "torch.jit"),
         )
     if PICKLE_RECORD not in layout.records:
         raise CheckpointError(
@@ -115,11 +115,11 @@ def _read_zip(source: Source) -> TorchFile:
     _check_code(source, opened)
     _finish(opened, storages)
     root, metadata, warnings = _own_record(layout)
-    return TorchFile(opened.root, storages.nbytes, root, metadata, warnings)
+    return TorchFile(opened.value, storages.nbytes, root, metadata, warnings)
 
 
 def _byte_order(layout: TorchLayout) -> str:
-    """Return "little" or "big"; torch takes archives that do not say it for little-endian."""
+    """Return "little" or "big"; archives without a record of it are little-endian, as in torch."""
     record = layout.records.get(BYTE_ORDER)
     if record is None:
         return "little"
@@ -131,7 +131,7 @@ def _byte_order(layout: TorchLayout) -> str:
 
 def _check_code(source: Source, opened: Unpickled, *, plain: bool = False) -> None:
     if plain or opened.foreign or not opened.readable:
-        raise needs_code(source.path, opened, plain=plain)
+        raise code_needed_error(source.path, opened, plain=plain)
 
 
 def _finish(opened: Unpickled, storages: FileStorages) -> None:
@@ -142,7 +142,7 @@ def _finish(opened: Unpickled, storages: FileStorages) -> None:
 def _own_record(
     layout: TorchLayout,
 ) -> tuple[tuple[str, ...] | None, dict[str, str], tuple[str, ...]]:
-    """Return root and metadata that we wrote, or a warning if they cannot be understood."""
+    """Return the root and metadata that this program wrote, or a warning if they are invalid."""
     record = layout.records.get(METADATA_RECORD)
     if record is None:
         return None, {}, ()
@@ -163,16 +163,16 @@ def _read_legacy(source: Source) -> TorchFile:
     source.file.seek(0)
     storages = LegacyStorages(source)
     magic = unpickle(source.file, storages)
-    if magic.root != LEGACY_MAGIC:
+    if magic.value != LEGACY_MAGIC:
         _check_code(source, magic, plain=True)
     pickles = magic, *(unpickle(source.file, storages) for _ in range(LEGACY_PICKLES - 1))
-    # torch.load runs all of them, so that the names of all count; one may not be read to its end.
+    # torch.load executes all pickles, so the names of all count; one may not be read to its end.
     names = tuple(name for each in pickles for name in each.foreign)
-    for each in sorted(pickles, key=lambda each: (not each.foreign, each.root is not OPAQUE)):
+    for each in sorted(pickles, key=lambda each: (not each.foreign, each.value is not OPAQUE)):
         _check_code(source, replace(each, foreign=names))
     _, protocol, _, opened, keys = pickles
-    if protocol.root != LEGACY_PROTOCOL:
+    if protocol.value != LEGACY_PROTOCOL:
         raise FalseClaimError(later("it is of a version that nobody reads"))
-    storages.order = keys.root if isinstance(keys.root, list) else []
+    storages.order = keys.value if isinstance(keys.value, list) else []
     _finish(opened, storages)
-    return TorchFile(opened.root, storages.nbytes)
+    return TorchFile(opened.value, storages.nbytes)

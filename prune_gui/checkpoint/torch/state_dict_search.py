@@ -1,4 +1,4 @@
-"""Finding the state dict inside what torch.load returns, and putting another one in its place."""
+"""Finding and replacing the state dict inside the object that torch.load returns."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ State = Mapping[str, object]
 Root = tuple[str, ...]
 
 OPTIMIZER_KEYS: Final = frozenset({"state", "param_groups"})
-DEEPEST: Final = 16
-"""Dictionaries in dictionaries that are looked into."""
-TOP: Final = "."
-"""The name of the state dict that is the whole file."""
+MAX_DEPTH: Final = 16
+"""The limit for the nesting of dictionaries that are searched."""
+TOP_LEVEL_NAME: Final = "."
+"""The name of the state dict at the top level of the file."""
 
 
-def state_dicts(nest: object) -> dict[Root, State]:
-    """Return every mapping from names to tensors in a nest of dictionaries, by its path.
+def state_dicts(content: object) -> dict[Root, State]:
+    """Return every dictionary with a tensor under a text key in nested dictionaries, by its path.
 
-    Other values may lie among the tensors. The inside of an optimizer's state is left out. Walks
-    level by level, and each dictionary once, so that neither depth nor cycles matter.
+    The dictionaries may also contain other values. Optimizer states are not searched. Visits level
+    by level, each dictionary once, so that depth and cycles are harmless.
     """
-    found: dict[Root, State] = {}
-    waiting: list[tuple[Root, object]] = [((), nest)]
+    states: dict[Root, State] = {}
+    queue: list[tuple[Root, object]] = [((), content)]
     seen: set[int] = set()
-    for root, value in waiting:  # grows while it is walked
+    for root, value in queue:  # the loop appends to the queue
         if not isinstance(value, dict) or id(value) in seen or value.keys() >= OPTIMIZER_KEYS:
             continue
         seen.add(id(value))
         members = [(key, member) for key, member in value.items() if isinstance(key, str)]
         if any(isinstance(member, torch.Tensor) for _, member in members):
-            found[root] = value
-        if len(root) < DEEPEST:
-            waiting.extend(
+            states[root] = value
+        if len(root) < MAX_DEPTH:
+            queue.extend(
                 ((*root, key), member) for key, member in members if isinstance(member, dict)
             )
-    return found
+    return states
 
 
 def name_of(root: Root) -> str:
-    """Return what a person calls a state dict by."""
-    return ".".join(root) or TOP
+    """Return the name of a state dict for the user."""
+    return ".".join(root) or TOP_LEVEL_NAME
 
 
-def largest(found: Mapping[Root, State]) -> Root:
-    """Return the path of the state dict with most tensors; of equals, the one nearest the top."""
+def largest(states: Mapping[Root, State]) -> Root:
+    """Return the path of the state dict with the most tensors; ties: most elements, then first."""
 
     def size(root: Root) -> tuple[int, int]:
-        shapes = [tensor.numel() for _, tensor in tensors_of(found[root])]
-        return len(shapes), sum(shapes)
+        numels = [tensor.numel() for _, tensor in tensors_of(states[root])]
+        return len(numels), sum(numels)
 
-    return max(found, key=size)
+    return max(states, key=size)
 
 
 def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:
@@ -63,18 +63,18 @@ def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:
             yield key, value
 
 
-def with_state(nest: object, root: Root, state: State) -> object:
-    """Return a nest like `nest` with `state` at `root`.
+def with_state(content: object, root: Root, state: State) -> object:
+    """Return a copy of `content` with `state` at `root`.
 
-    Dictionaries beside the path are shared. Those on it keep their type and attributes, such as the
-    `_metadata` that `Module.state_dict` leaves on its OrderedDict.
+    Dictionaries outside of the path are shared. Those on the path keep their type and attributes,
+    such as the `_metadata` that `Module.state_dict` sets on its OrderedDict.
     """
-    path = [nest]
+    path = [content]
     for key in root:
         path.append(_dictionary(path[-1])[key])
-    replaced = _like(path.pop(), state)
+    replaced = _copy_with(path.pop(), state)
     for key, outer in zip(reversed(root), reversed(path), strict=True):
-        replaced = _like(outer, {**_dictionary(outer), key: replaced})
+        replaced = _copy_with(outer, {**_dictionary(outer), key: replaced})
     return replaced
 
 
@@ -83,12 +83,12 @@ def _dictionary(value: object) -> dict[str, object]:
     return value
 
 
-def _like(model: object, members: Mapping[str, object]) -> dict[str, object]:
-    """Return a dictionary of these members with the type and the attributes of `model`."""
-    made = _dictionary(copy.copy(model))
-    made.clear()
+def _copy_with(model: object, members: Mapping[str, object]) -> dict[str, object]:
+    """Return a dictionary with these members, and with the type and the attributes of `model`."""
+    copied = _dictionary(copy.copy(model))
+    copied.clear()
     for key, member in members.items():
-        made[key] = member
-    if hasattr(model, "__dict__"):  # an OrderedDict does not copy its attributes
-        vars(made).update(vars(model))
-    return made
+        copied[key] = member
+    if hasattr(model, "__dict__"):  # copy.copy does not copy the attributes of an OrderedDict
+        vars(copied).update(vars(model))
+    return copied

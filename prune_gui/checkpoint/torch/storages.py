@@ -1,4 +1,4 @@
-"""The memory behind the tensors of a torch file: pages of the file, or copies of its bytes."""
+"""The storages of a torch file: mapped pages of the file, or memory with copies of its bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from prune_gui.checkpoint.byte_chunks import PIECE_BYTES
+from prune_gui.checkpoint.byte_chunks import CHUNK_BYTES
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.unpickling import Storages
@@ -18,19 +18,19 @@ from prune_gui.language import later, tr
 from prune_gui.memory import shortage
 
 LARGE_BYTES: Final = 1 << 24
-"""From this size on, a storage is compared with the free memory before memory is asked for."""
+"""From this size on, the free memory is checked before a storage is allocated."""
 LEGACY_COUNT_BYTES: Final = 8
-"""Each storage of a legacy file starts with the number of its elements."""
+"""The bytes of the number of elements, with which each storage of a legacy file starts."""
 
 
 class FileStorages(Storages):
     """The storages of one file.
 
-    Memory that is filled later begins as zeros: whatever a file leaves out, what this process had
-    in its memory before is never taken for values.
+    Allocated memory is zero until it is filled, so that old memory of the process never appears as
+    values if the file omits some.
 
     Attributes:
-        nbytes: of all storages.
+        nbytes: the total bytes of all storages.
     """
 
     def __init__(self, source: Source) -> None:
@@ -40,7 +40,7 @@ class FileStorages(Storages):
 
     @abstractmethod
     def fill(self) -> None:
-        """Read the values of all storages that are not pages of the file.
+        """Read the values of all storages that are not mapped.
 
         Raises:
             FalseClaimError: the file does not hold them.
@@ -48,10 +48,10 @@ class FileStorages(Storages):
         """
 
     def reserve(self, nbytes: int) -> torch.UntypedStorage:
-        """Return memory, all zero, of which nothing is used before it is written to.
+        """Return zeroed memory, which the system allocates when it is first written to.
 
         Raises:
-            CheckpointError: there is not enough.
+            CheckpointError: there is not enough memory.
         """
         self._reserved += nbytes
         try:
@@ -59,19 +59,21 @@ class FileStorages(Storages):
                 self._check_memory()
             return torch.from_numpy(np.zeros(nbytes, np.uint8)).untyped_storage()
         except MemoryError as error:
-            raise self._lack(tr("{count:,} bytes of memory", count=self._reserved)) from error
+            raise self._memory_error(
+                tr("{count:,} bytes of memory", count=self._reserved)
+            ) from error
 
     def _check_memory(self) -> None:
-        if (lack := shortage(self._reserved)) is not None:
-            raise self._lack(lack)
+        if (shortfall := shortage(self._reserved)) is not None:
+            raise self._memory_error(shortfall)
 
-    def _lack(self, lack: str) -> CheckpointError:
+    def _memory_error(self, shortfall: str) -> CheckpointError:
         return CheckpointError(
             tr(
                 "{name} cannot be read piece by piece, and loading it takes {lack}. Save it again "
                 "with torch.save of a recent torch, or close other programs.",
                 name=self._source.path.name,
-                lack=lack,
+                lack=shortfall,
             )
         )
 
@@ -79,12 +81,12 @@ class FileStorages(Storages):
 class ZipStorages(FileStorages):
     """Storages that are records of an archive.
 
-    Those that are stored uncompressed, aligned, and in this machine's order of bytes, are mapped.
+    Records that are uncompressed, aligned and in the byte order of this machine are mapped.
 
     Args:
         source: the archive.
-        layout: of the archive.
-        swapped: whether its values are in the other order of bytes.
+        layout: the layout of the archive.
+        swapped: whether the values are in the other byte order.
     """
 
     def __init__(self, source: Source, layout: TorchLayout, *, swapped: bool) -> None:
@@ -133,7 +135,7 @@ class ZipStorages(FileStorages):
         return record.stored and not self._swapped and record.start % dtype.itemsize == 0
 
     def _mapped(self, start: int, nbytes: int) -> torch.UntypedStorage:
-        """Return a storage of a span of the file; all of them are parts of one mapping."""
+        """Return a storage of a span of the file; all of them share one mapping."""
         if self._pages is None:
             self._pages = self._source.pages(0, self._source.size)
         octets = self._pages.numpy()[start : start + nbytes]
@@ -144,7 +146,7 @@ class LegacyStorages(FileStorages):
     """Storages that follow the pickles of a legacy file.
 
     Attributes:
-        order: their keys, in the order of the file, as the last of the pickles lists them.
+        order: the keys in file order, as listed in the last pickle.
     """
 
     def __init__(self, source: Source) -> None:
@@ -164,7 +166,7 @@ class LegacyStorages(FileStorages):
         return self._storages[key][0]
 
     def fill(self) -> None:
-        """Read all storages, from where the file stands; see `FileStorages.fill`."""
+        """Read all storages from the current position of the file; see `FileStorages.fill`."""
         self._check_memory()
         order = [key for key in self.order if isinstance(key, str)]
         if len(self.order) != len(self._storages) or set(order) != self._storages.keys():
@@ -178,14 +180,14 @@ class LegacyStorages(FileStorages):
                     later("its storage {key!r} has another size than it claims", key=key)
                 )
             octets = torch.empty(0, dtype=torch.uint8).set_(values).numpy()
-            for start in range(0, len(octets), PIECE_BYTES):
-                part = octets[start : start + PIECE_BYTES]
-                if self._source.file.readinto(part.data) != len(part):  # type: ignore[attr-defined]
+            for start in range(0, len(octets), CHUNK_BYTES):
+                chunk = octets[start : start + CHUNK_BYTES]
+                if self._source.file.readinto(chunk.data) != len(chunk):  # type: ignore[attr-defined]
                     self._source.check()
                     raise FalseClaimError(later("some of its storages are missing"))
 
     def _check_claim(self, count: int, size: int) -> None:
-        """Check that so many storages can be in the `size` bytes that are left of the file."""
+        """Check that `count` storages fit into the remaining `size` bytes of the file."""
         claimed = self.nbytes + LEGACY_COUNT_BYTES * count
         if claimed > size:
             raise FalseClaimError(

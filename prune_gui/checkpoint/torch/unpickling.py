@@ -1,8 +1,8 @@
-"""What torch.save pickles, built from checked claims. torch's own unpickler is never called.
+"""An unpickler for files of torch.save that checks all claims. torch's own is never called.
 
-torch believes the sizes written in a checkpoint: it asks for that much memory, and views storages
-beyond the bytes that the file holds for them. Here each claim is checked before anything is built
-from it, and only what is listed in this file is ever called.
+torch trusts the sizes in a checkpoint: it allocates as much memory as they claim, and creates views
+beyond the bytes of a storage. Here each claim is checked before it is used, and only the functions
+that are listed in this file are called.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from prune_gui.checkpoint.tensor_info import ENTRY_BITS
 from prune_gui.checkpoint.torch import pickle_calls
 from prune_gui.checkpoint.torch.claims import (
     STORAGE_DTYPES,
-    TYPES,
+    TORCH_TYPES,
     Storage,
     are_sizes,
-    attribute,
     check_hooks,
     checked_numel,
     checked_view,
-    set_bits,
+    set_conj_and_neg,
+    torch_attribute,
 )
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
     OPAQUE,
     FalseClaimError,
+    ForeignObject,
     Global,
     Machine,
-    Made,
     Opaque,
 )
 from prune_gui.language import later
@@ -52,16 +52,16 @@ COMPRESSED_LAYOUTS: Final = {
 
 
 class Storages(ABC):
-    """Where the values of tensors come from."""
+    """The source of the storages of tensors."""
 
     @abstractmethod
     def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
         """Return the memory for a storage of the file. It may be filled later.
 
         Args:
-            key: of the storage in the file.
-            nbytes: its size.
-            dtype: of its elements; None if the file does not tell.
+            key: the key of the storage in the file.
+            nbytes: the size in bytes.
+            dtype: the dtype of the elements; None if the file does not contain it.
 
         Raises:
             FalseClaimError: the file has no such storage, or a smaller one.
@@ -69,33 +69,34 @@ class Storages(ABC):
 
     @abstractmethod
     def reserve(self, nbytes: int) -> torch.UntypedStorage:
-        """Return memory for a tensor that is a copy of another one, all zero.
+        """Return zeroed memory for a tensor that is a copy of another one.
 
         Raises:
             CheckpointError: there is not enough memory.
         """
 
 
-class Tensor:
-    """A tensor of a file that cannot be opened, so that nothing of it is built."""
+class TensorPlaceholder:
+    """A placeholder for a tensor of a file that cannot be opened."""
 
 
-TENSOR: Final = Tensor()
+TENSOR_PLACEHOLDER: Final = TensorPlaceholder()
 
 
 @dataclass(frozen=True, slots=True)
 class Unpickled:
-    """What a pickle holds.
+    """The content of a pickle.
 
     Attributes:
-        root: what torch.load returns; with `Tensor` and `Made` in it if it needs code to open.
-        foreign: the names of what would have to run to open it, in their order.
-        protocol: of pickle.
-        readable: whether torch's restricted unpickler knows all opcodes.
-        finish: what is to be done once all values are in their places.
+        value: the object that torch.load would return; with placeholders (`TensorPlaceholder`,
+            `ForeignObject`) if it needs code to open.
+        foreign: the names of the code that would have to run, in the order of the pickle.
+        protocol: the pickle protocol.
+        readable: whether torch's restricted unpickler supports all opcodes.
+        finish: to be called when all storages are filled.
     """
 
-    root: object
+    value: object
     foreign: tuple[str, ...]
     protocol: int
     readable: bool
@@ -106,74 +107,81 @@ def unpickle(file: BinaryIO, storages: Storages) -> Unpickled:
     """Read one pickle from `file` up to its end.
 
     Args:
-        file: positioned at the start of the pickle; afterwards just behind it.
-        storages: asked for every storage that is mentioned, until something foreign is.
+        file: positioned at the start of the pickle; afterwards at its end.
+        storages: provides the storages that the pickle refers to before the first foreign name.
 
     Raises:
-        FalseClaimError: a tensor reaches beyond its storage, or the pickle is damaged; but if it
-            needs code to open, that is what is returned.
+        FalseClaimError: a tensor extends beyond its storage, or the pickle is damaged. Not raised
+            if the pickle needs code to open; then the foreign names are returned.
         CheckpointError: there is not enough memory.
     """
     machine = _TorchMachine(storages)
-    root: object = OPAQUE
+    value: object = OPAQUE
     try:
-        root = machine.run(file)
+        value = machine.run(file)
     except FalseClaimError:
         if not machine.foreign:
             raise
     return Unpickled(
-        root, tuple(machine.foreign), machine.protocol, machine.unread is None, machine.finish
+        value,
+        tuple(machine.foreign),
+        machine.protocol,
+        machine.unsupported_opcode is None,
+        machine.finish,
     )
 
 
 class _TorchMachine(Machine):
-    """Knows what torch.save writes.
+    """A pickle machine that builds what torch.save writes.
 
     Attributes:
-        foreign: names of everything else, in their order.
+        foreign: the names that torch.save does not write, in the order of the pickle.
     """
 
     def __init__(self, storages: Storages) -> None:
         super().__init__()
         self.foreign: dict[str, None] = {}
         self._storages = storages
-        self._known: dict[str, Storage] = {}
-        self._parts: dict[tuple[str, int, int], Storage] = {}
+        self._storages_by_key: dict[str, Storage] = {}
+        self._views: dict[tuple[str, int, int], Storage] = {}
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @property
-    def _hopeless(self) -> bool:
-        """Whether torch would not load this: then claims do not matter, only what is in there."""
-        return bool(self.foreign) or self.unread is not None
+    def _cannot_load(self) -> bool:
+        """Whether torch cannot load the pickle; then only its structure matters, not its claims."""
+        return bool(self.foreign) or self.unsupported_opcode is not None
 
     def finish(self) -> None:
-        """Copy what is copied from other tensors, once the values of these are there."""
+        """Copy the values of tensors that are copies of others, after the storages are filled."""
         for copy, original in self._copies:
             copy.copy_(original)
 
-    def name(self, path: str) -> object:
-        """Return a class, dtype or function of torch; take note of any other name."""
+    def find_class(self, path: str) -> object:
+        """Return a class, dtype or function of torch; record any other name as foreign."""
         if path in _CALLS:
             return _CALLS[path][0]
-        if TYPES.fullmatch(path) and (found := attribute(path)) is not None:
+        if TORCH_TYPES.fullmatch(path) and (found := torch_attribute(path)) is not None:
             return found
         self.foreign[path] = None
         return Global(path)
 
     def call(self, function: object, arguments: object) -> object:
-        """Return what a call gives."""
+        """Return the result of a known call, or a placeholder."""
         if isinstance(function, Global):
             if function.path == "copyreg._reconstructor" and isinstance(arguments, tuple):
-                function = next((one for one in arguments[:1] if isinstance(one, Global)), function)
-            return Made(function.path)
-        build = _BUILDERS.get(id(function))
-        if build is not None and isinstance(arguments, tuple):
+                function = next(
+                    (argument for argument in arguments[:1] if isinstance(argument, Global)),
+                    function,
+                )
+            return ForeignObject(function.path)
+        builder = _BUILDERS.get(id(function))
+        if builder is not None and isinstance(arguments, tuple):
             try:
-                return build(self, arguments)
+                return builder(self, arguments)
             except FalseClaimError:
-                if not self._hopeless:
+                if not self._cannot_load:
                     raise
-                return TENSOR if isinstance(function, FunctionType) else OPAQUE
+                return TENSOR_PLACEHOLDER if isinstance(function, FunctionType) else OPAQUE
             except (RuntimeError, MemoryError, AssertionError) as error:  # of torch
                 raise FalseClaimError(DAMAGED) from error
         if isinstance(function, Opaque):
@@ -186,22 +194,26 @@ class _TorchMachine(Machine):
         )
 
     def build(self, value: object, state: object) -> object:
-        """Take note of the attributes of foreign things; let an OrderedDict have harmless ones."""
-        if isinstance(value, Made):
+        """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
+        if isinstance(value, ForeignObject):
             value.state = state
-        elif isinstance(value, Tensor | torch.Tensor):
+        elif isinstance(value, TensorPlaceholder | torch.Tensor):
             raise FalseClaimError(later("it changes a tensor after building it"))
-        elif not self._hopeless:
+        elif not self._cannot_load:
             if type(value) is not OrderedDict:
                 raise FalseClaimError(DAMAGED)
             self._set_attributes(value, state, OrderedDict)
         return value
 
-    def fetch(self, claim: object) -> object:
+    def persistent_load(self, persistent_id: object) -> object:
         """Return the storage that the pickle refers to."""
-        if self._hopeless:
-            return claim[1] if isinstance(claim, tuple) and len(claim) > 1 else OPAQUE
-        match claim:
+        if self._cannot_load:
+            return (
+                persistent_id[1]
+                if isinstance(persistent_id, tuple) and len(persistent_id) > 1
+                else OPAQUE
+            )
+        match persistent_id:
             case ("storage", type() as kind, str() | int() as key, _, int() as numel, *view):
                 pass
             case ("module", value, *_):  # legacy files add the source of a module's class
@@ -221,39 +233,39 @@ class _TorchMachine(Machine):
                     "it holds a storage {key!r} of {entries} entries", key=key[:40], entries=numel
                 )
             )
-        storage = self._whole(key, numel * dtype.itemsize, dtype, kind)
+        storage = self._storage(key, numel * dtype.itemsize, dtype, kind)
         match view:
             case [] | [None]:
                 return storage
             case [(_, int() as start, int() as size)]:
                 if are_sizes((start, size, numel - start - size)):
-                    return self._part(key, storage, start, size)
+                    return self._storage_view(key, storage, start, size)
         raise FalseClaimError(later("it describes a storage in a way torch does not write"))
 
-    def _whole(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> Storage:
+    def _storage(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> Storage:
         """Return a storage of the file."""
-        storage = self._known.get(key)
+        storage = self._storages_by_key.get(key)
         if storage is None:
-            told = None if kind is torch.UntypedStorage else dtype
-            values = self._storages.storage(key, nbytes, told)
-            storage = self._known[key] = Storage(values, dtype, kind)
+            element_dtype = None if kind is torch.UntypedStorage else dtype
+            values = self._storages.storage(key, nbytes, element_dtype)
+            storage = self._storages_by_key[key] = Storage(values, dtype, kind)
         if storage.kind is not kind:
             raise FalseClaimError(later("it claims the storage {key!r} with two types", key=key))
         if storage.nbytes != nbytes:
             raise FalseClaimError(later("it claims the storage {key!r} with two sizes", key=key))
         return storage
 
-    def _part(self, key: str, storage: Storage, start: int, size: int) -> Storage:
-        """Return a part of a storage, as legacy files have them; the same one when asked again."""
-        if (key, start, size) not in self._parts:
+    def _storage_view(self, key: str, storage: Storage, start: int, size: int) -> Storage:
+        """Return a view of a storage, as in legacy files; the same object for the same view."""
+        if (key, start, size) not in self._views:
             itemsize = storage.dtype.itemsize
             values = storage.values[start * itemsize : (start + size) * itemsize]
             part = Storage(cast("torch.UntypedStorage", values), storage.dtype, storage.kind)
-            self._parts[key, start, size] = part
-        return self._parts[key, start, size]
+            self._views[key, start, size] = part
+        return self._views[key, start, size]
 
     def _set_attributes(self, value: object, state: object, owner: type) -> None:
-        """Give a value attributes that do not replace what its class has."""
+        """Set attributes of a value; refuse those that its class defines."""
         for names in state if isinstance(state, tuple) else (state,):
             if isinstance(names, dict) and all(isinstance(name, str) for name in names):
                 for name in names:
@@ -273,7 +285,7 @@ class _TorchMachine(Machine):
     def _tensor(
         self, arguments: tuple[object, ...], dtype: torch.dtype | None = None
     ) -> torch.Tensor:
-        """Build from (storage, offset, shape, strides, requires_grad, hooks, metadata)."""
+        """Build a tensor from (storage, offset, shape, strides, requires_grad, hooks, metadata)."""
         match arguments:
             case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
                 pass
@@ -287,13 +299,13 @@ class _TorchMachine(Machine):
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
         tensor.set_(storage.values, offset, sizes, steps)
-        set_bits(tensor, bits, numel, storage)
+        set_conj_and_neg(tensor, bits, numel, storage)
         if gradient is True:
             tensor.requires_grad = True
         return tensor
 
     def _tensor_of_dtype(self, arguments: tuple[object, ...]) -> torch.Tensor:
-        """Build a tensor of a newer dtype, which lies in a storage of bytes."""
+        """Build a tensor of a newer dtype, whose values are in a storage of bytes."""
         match arguments:
             case (*_, torch.dtype() as dtype) if len(arguments) == 7:
                 return self._tensor(arguments[:6], dtype)
@@ -308,7 +320,7 @@ class _TorchMachine(Machine):
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
         numel = checked_view(storage, offset, shape, strides)
-        if numel * storage.dtype.itemsize > storage.nbytes:  # torch makes room for all of them
+        if numel * storage.dtype.itemsize > storage.nbytes:  # torch allocates all of them
             raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks, *_):
@@ -327,7 +339,7 @@ class _TorchMachine(Machine):
         return cast("torch.Tensor", tensor)
 
     def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
-        """Build a sparse tensor. As in torch.load, nobody looks at its indices."""
+        """Build a sparse tensor; as in torch.load, the indices are not checked."""
         unknown = FalseClaimError(
             later("it describes a sparse tensor in a way torch does not write")
         )
@@ -366,7 +378,7 @@ class _TorchMachine(Machine):
         except (RuntimeError, ValueError, TypeError) as error:
             raise unknown from error
 
-    def _without_values(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _meta_tensor(self, arguments: tuple[object, ...]) -> torch.Tensor:
         match arguments:
             case (torch.dtype() as dtype, tuple() as shape, tuple() as strides, *rest) if len(
                 shape
@@ -382,7 +394,7 @@ class _TorchMachine(Machine):
         raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
     def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
-        """Build a tensor of another device, which is made from one that the file holds."""
+        """Build a tensor of another device as a copy of a CPU tensor in the file."""
         match arguments:
             case (torch.Tensor() as tensor, torch.dtype() as dtype, *_):
                 pass
@@ -397,28 +409,28 @@ class _TorchMachine(Machine):
         return copy
 
     def _parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
-        """Build from (tensor, requires_grad, hooks, attributes); the last may be missing."""
+        """Build from (tensor, requires_grad, hooks, attributes); only the first is required."""
         if not 1 <= len(arguments) <= 4 or not isinstance(arguments[0], torch.Tensor):
             raise FalseClaimError(later("it describes a parameter in a way torch does not write"))
-        given = arguments[1:]
-        gradient, hooks, state = given + (True, None, None)[len(given) :]
+        options = arguments[1:]
+        gradient, hooks, state = options + (True, None, None)[len(options) :]
         check_hooks(hooks)
         parameter = torch.nn.Parameter(arguments[0], gradient is True)
         self._set_attributes(parameter, state, torch.Tensor)
         return parameter
 
-    def _of_type(self, arguments: tuple[object, ...]) -> object:
+    def _tensor_of_type(self, arguments: tuple[object, ...]) -> object:
         match arguments:
             case (function, type() as kind, tuple() as inner, state) if kind in (
                 torch.Tensor,
                 torch.nn.Parameter,
             ):
-                made = self.call(function, inner)
-                if isinstance(made, torch.Tensor):
-                    if type(made) is not kind:
-                        made = made.as_subclass(kind)
-                    self._set_attributes(made, state, torch.Tensor)
-                return made
+                tensor = self.call(function, inner)
+                if isinstance(tensor, torch.Tensor):
+                    if type(tensor) is not kind:
+                        tensor = tensor.as_subclass(kind)
+                    self._set_attributes(tensor, state, torch.Tensor)
+                return tensor
         raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
 
 
@@ -438,7 +450,7 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     ),
     "torch._utils._rebuild_meta_tensor_no_storage": (
         torch._utils._rebuild_meta_tensor_no_storage,
-        _TorchMachine._without_values,
+        _TorchMachine._meta_tensor,
     ),
     "torch._utils._rebuild_device_tensor_from_cpu_tensor": (
         torch._utils._rebuild_device_tensor_from_cpu_tensor,
@@ -455,7 +467,7 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._parameter),
     "torch._tensor._rebuild_from_type_v2": (
         torch._tensor._rebuild_from_type_v2,
-        _TorchMachine._of_type,
+        _TorchMachine._tensor_of_type,
     ),
     "collections.OrderedDict": (OrderedDict, pickle_calls.ordered_dict),
     "collections.Counter": (Counter, pickle_calls.counter),
@@ -467,6 +479,6 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     "torch.device": (torch.device, pickle_calls.device),
     "torch.serialization._get_layout": (torch.serialization._get_layout, pickle_calls.layout),
 }
-"""What torch.save writes calls of, and what builds their results in place of them."""
+"""The functions that torch.save writes calls of, each with the method that builds the result."""
 
-_BUILDERS: Final = {id(function): build for function, build in _CALLS.values()}
+_BUILDERS: Final = {id(function): builder for function, builder in _CALLS.values()}

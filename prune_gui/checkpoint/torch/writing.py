@@ -1,4 +1,4 @@
-"""Writing what torch.load reads: the nest of the input with another state dict in its place."""
+"""Writing files for torch.load: the object of the input file with a new state dict."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 
 VERSION: Final = b"3\n"
-"""Of torch's file format, for an archive with tensors in it."""
+"""The version of torch's file format."""
 
 
-class Written(NamedTuple):
-    """What is known of a new archive.
+class WrittenArchive(NamedTuple):
+    """The result of writing an archive.
 
     Attributes:
-        checksums: the CRC-32 of each entry, by its keys.
-        kept: the records with values of no entry.
+        checksums: the CRC-32 of each tensor by key.
+        kept: the names of the records with values that are kept from the input.
     """
 
     checksums: dict[str, int]
@@ -46,74 +46,76 @@ class Written(NamedTuple):
 
 def write_torch(
     path: Path,
-    placed: Sequence[KeyedWriter],
+    writers: Sequence[KeyedWriter],
     like: TorchCheckpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
-) -> Written:
-    """Fill the file at `path` with a torch archive.
+) -> WrittenArchive:
+    """Write a torch archive to the file at `path`.
 
-    No more than a few pieces of the values are in memory at once. What lies beside the state dict
-    of `like`, and what in it is no dense tensor or shares some of its entries with another, is put
-    back as it was. The metadata and the path of the state dict are a further record of the archive,
+    Only a few chunks of the values are in memory at once. Objects of `like` outside of the state
+    dict are kept, and in the state dict everything but dense tensors, and tensors that share
+    elements with others. The metadata and the path of the state dict are in an additional record,
     which torch ignores.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
-        Cancelled: the monitor says so.
+        Cancelled: the user cancels.
     """
-    root, before, values = _records(placed, like)
-    monitor.expect(sum(each.nbytes for each in values))
+    root, leading, records = _records(writers, like)
+    monitor.expect(sum(record.nbytes for record in records))
     checksums: dict[str, int] = {}
-    with TorchArchive(path) as archive, closing(prefetch(_pieces(values))) as prepared:
-        for name, octets in before.items():
+    with TorchArchive(path) as archive, closing(prefetch(_record_chunks(records))) as prepared:
+        for name, octets in leading.items():
             archive.add(name, octets)
-        for each, run in groupby(prepared, itemgetter(0)):
-            checksum = archive.stream(each.name, each.nbytes, _counted(run, monitor))
-            if each.entry is not None:
-                checksums[each.entry.name] = checksum
-        entries = {item.entry.name: item.entry for item in placed}
-        for name in [name for name in entries if name not in checksums]:
-            checksums[name] = _checksum(entries[name], monitor)
-        by_key = {item.key: checksums[item.entry.name] for item in placed}
+        for record, record_chunks in groupby(prepared, itemgetter(0)):
+            checksum = archive.stream(
+                record.name, record.nbytes, _with_progress(record_chunks, monitor)
+            )
+            if record.tensor is not None:
+                checksums[record.tensor.name] = checksum
+        tensors = {writer.tensor.name: writer.tensor for writer in writers}
+        for name in [name for name in tensors if name not in checksums]:
+            checksums[name] = _checksum(tensors[name], monitor)
+        by_key = {writer.key: checksums[writer.tensor.name] for writer in writers}
         for name, octets in _own_records(root, with_checksums(metadata, by_key, by_key)).items():
             archive.add(name, octets)
-    return Written(by_key, [each.name for each in values if each.entry is None])
+    return WrittenArchive(by_key, [record.name for record in records if record.tensor is None])
 
 
 def torch_nbytes(
-    placed: Sequence[KeyedWriter], like: TorchCheckpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], like: TorchCheckpoint | None, metadata: Mapping[str, str]
 ) -> int:
-    """Return the size of the file that `write_torch` would write.
+    """Return the bytes of the file that `write_torch` would write.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
     """
-    root, before, values = _records(placed, like)
-    after = _own_records(root, with_checksums(metadata, (item.key for item in placed)))
-    sizes = {name: len(octets) for name, octets in before.items()}
-    sizes |= {each.name: each.nbytes for each in values}
-    sizes |= {name: len(octets) for name, octets in after.items()}
+    root, leading, records = _records(writers, like)
+    trailing = _own_records(root, with_checksums(metadata, (writer.key for writer in writers)))
+    sizes = {name: len(octets) for name, octets in leading.items()}
+    sizes |= {record.name: record.nbytes for record in records}
+    sizes |= {name: len(octets) for name, octets in trailing.items()}
     return archive_nbytes(sizes.items())
 
 
 def _records(
-    placed: Sequence[KeyedWriter], like: TorchCheckpoint | None
-) -> tuple[Root, dict[str, bytes], list[_Values]]:
-    """Return the path of the state dict, and the first records of an archive in order.
+    writers: Sequence[KeyedWriter], like: TorchCheckpoint | None
+) -> tuple[Root, dict[str, bytes], list[_Record]]:
+    """Return the path of the state dict, the small leading records, and the records of values.
 
-    Those of values follow small ones, and `_own_records` follow them.
+    `_own_records` follow after these in the archive.
     """
-    entries = {item.entry.name: item.entry for item in placed}
-    blanks = {name: _blank(entry) for name, entry in entries.items()}
-    root, nest = _nest(placed, blanks, like)
-    pickle, storages = pickled(nest, blanks.values())
-    owners = {identity(blank.untyped_storage()): entries[name] for name, blank in blanks.items()}
-    values = [
-        _values(f"data/{number}", storage, owners.get(identity(storage)), like)
+    tensors = {writer.tensor.name: writer.tensor for writer in writers}
+    blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
+    root, content = _content(writers, blanks, like)
+    pickle, storages = pickled(content, blanks.values())
+    owners = {identity(blank.untyped_storage()): tensors[name] for name, blank in blanks.items()}
+    records = [
+        _record(f"data/{number}", storage, owners.get(identity(storage)), like)
         for number, storage in enumerate(storages)
     ]
-    return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, values
+    return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, records
 
 
 def _own_records(root: Root, metadata: Mapping[str, str]) -> dict[str, bytes]:
@@ -121,109 +123,111 @@ def _own_records(root: Root, metadata: Mapping[str, str]) -> dict[str, bytes]:
     return {"version": VERSION, METADATA_RECORD: own.encode()}
 
 
-class _Values(NamedTuple):
-    """What one record holds.
+class _Record(NamedTuple):
+    """A record with values.
 
     Attributes:
-        name: of the record.
-        nbytes: of all pieces together.
-        pieces: called for them.
-        entry: whose values they are; None if they are kept as they were.
+        name: the name of the record.
+        nbytes: the total bytes of all chunks.
+        chunks: returns the bytes of the values.
+        tensor: the tensor that the values belong to; None if they are kept from the input.
     """
 
     name: str
     nbytes: int
-    pieces: Callable[[], Iterator[memoryview]]
-    entry: TensorWriter | None
+    chunks: Callable[[], Iterator[memoryview]]
+    tensor: TensorWriter | None
 
 
-def _values(
+def _record(
     name: str,
     storage: torch.UntypedStorage,
-    entry: TensorWriter | None,
+    tensor: TensorWriter | None,
     like: TorchCheckpoint | None,
-) -> _Values:
-    if entry is not None:
-        return _Values(name, entry.nbytes, entry.octets, entry)
+) -> _Record:
+    if tensor is not None:
+        return _Record(name, tensor.nbytes, tensor.octets, tensor)
     assert like is not None
-    return _Values(name, storage.nbytes(), partial(_kept, storage, like), None)
+    return _Record(name, storage.nbytes(), partial(_storage_chunks, storage, like), None)
 
 
-def _kept(storage: torch.UntypedStorage, like: TorchCheckpoint) -> Iterator[memoryview]:
-    for piece in byte_chunks(torch.empty(0, dtype=torch.uint8).set_(storage)):
+def _storage_chunks(storage: torch.UntypedStorage, like: TorchCheckpoint) -> Iterator[memoryview]:
+    for chunk in byte_chunks(torch.empty(0, dtype=torch.uint8).set_(storage)):
         like.check()
-        yield piece
+        yield chunk
 
 
-def _pieces(values: Iterable[_Values]) -> Iterator[tuple[_Values, memoryview]]:
-    """Yield all pieces of all records in order, and an empty one first of each."""
-    for each in values:
-        yield each, memoryview(b"")
-        for piece in each.pieces():
-            yield each, piece
+def _record_chunks(records: Iterable[_Record]) -> Iterator[tuple[_Record, memoryview]]:
+    """Yield all chunks of all records in order, and an empty chunk before those of each record."""
+    for record in records:
+        yield record, memoryview(b"")
+        for chunk in record.chunks():
+            yield record, chunk
 
 
-def _counted(run: Iterable[tuple[_Values, memoryview]], monitor: Monitor) -> Iterator[memoryview]:
-    for _, piece in run:
-        yield piece
-        monitor.advance(len(piece))
+def _with_progress(
+    record_chunks: Iterable[tuple[_Record, memoryview]], monitor: Monitor
+) -> Iterator[memoryview]:
+    for _, chunk in record_chunks:
+        yield chunk
+        monitor.advance(len(chunk))
 
 
-def _checksum(entry: TensorWriter, monitor: Monitor) -> int:
+def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
     checksum = 0
-    monitor.expect(entry.nbytes)
-    for piece in entry.octets():
-        checksum = zlib.crc32(piece, checksum)
-        monitor.advance(len(piece))
+    monitor.expect(tensor.nbytes)
+    for chunk in tensor.octets():
+        checksum = zlib.crc32(chunk, checksum)
+        monitor.advance(len(chunk))
     return checksum
 
 
-def _blank(entry: TensorWriter) -> torch.Tensor:
-    """Return a tensor like the one to write, without values."""
-    dtype = getattr(torch, entry.dtype, None)
+def _blank(tensor: TensorWriter) -> torch.Tensor:
+    """Return a tensor on the device "meta" with the dtype and shape of the one to write."""
+    dtype = getattr(torch, tensor.dtype, None)
     if dtype is None:
         raise CheckpointError(
             tr(
                 "{key!r} has the dtype {dtype}, which torch does not know. "
                 "Save as .safetensors instead.",
-                key=entry.name,
-                dtype=entry.dtype,
+                key=tensor.name,
+                dtype=tensor.dtype,
             )
         )
-    octets = torch.empty(entry.nbytes, dtype=torch.uint8, device="meta")
-    return octets.view(dtype).reshape(entry.shape)
+    octets = torch.empty(tensor.nbytes, dtype=torch.uint8, device="meta")
+    return octets.view(dtype).reshape(tensor.shape)
 
 
-def _nest(
-    placed: Sequence[KeyedWriter], blanks: Mapping[str, torch.Tensor], like: TorchCheckpoint | None
+def _content(
+    writers: Sequence[KeyedWriter], blanks: Mapping[str, torch.Tensor], like: TorchCheckpoint | None
 ) -> tuple[Root, object]:
-    """Return the path of the state dict and all that is to be written, blanks for the entries."""
-    members = [(item.position, item.key, blanks[item.entry.name]) for item in placed]
+    """Return the path of the state dict, and the object to pickle with blanks for the tensors."""
+    members = [(writer.position, writer.key, blanks[writer.tensor.name]) for writer in writers]
     if like is None:
         return (), {key: blank for _, key, blank in members}
-    return like.root, with_state(like.nest, like.root, _state(members, like))
+    return like.root, with_state(like.content, like.root, _state(members, like))
 
 
 def _state(
     members: Sequence[tuple[float, str, torch.Tensor]], like: TorchCheckpoint
 ) -> dict[str, object]:
-    """Return the members, and between them at their old places what `like` has besides."""
+    """Return the new state dict: the members, and the other values of `like` in their order."""
     written = {key for _, key, _ in members}
-    placed: list[tuple[float, str, object]] = [
-        (position, key, _as_before(key, blank, like)) for position, key, blank in members
+    values: list[tuple[float, str, object]] = [
+        (position, key, _placeholder(key, blank, like)) for position, key, blank in members
     ]
     index = 0
     for key, value in like.state.items():
         raw = like.raw.get(key)
         if (raw is None or raw.special is not None) and key not in written:
-            placed.append((index if raw else index - 0.5, key, value))
+            values.append((index if raw else index - 0.5, key, value))
         index += raw is not None
-    placed.sort(key=lambda item: item[0])
-    return {key: value for _, key, value in placed}
+    values.sort(key=lambda item: item[0])
+    return {key: value for _, key, value in values}
 
 
-def _as_before(key: str, blank: torch.Tensor, like: TorchCheckpoint) -> object:
-    """Return what stands for a member: the old tensor if it shares entries, or a blank like it."""
+def _placeholder(key: str, blank: torch.Tensor, like: TorchCheckpoint) -> object:
+    """Return the value to pickle: the old tensor if it shares elements, else a blank."""
     old, raw = like.state.get(key), like.raw.get(key)
     if raw is not None and raw.shares is not None:
         return old

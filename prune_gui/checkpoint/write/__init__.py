@@ -1,1 +1,1 @@
-"""Writing that every checkpoint format needs: atomic and verified."""
+"""Atomic and verified writing, for every checkpoint format."""

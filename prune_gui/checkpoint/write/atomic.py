@@ -1,4 +1,4 @@
-"""Replacing files as a whole or not at all."""
+"""Replacing files atomically."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from prune_gui.language import tr
 
 @contextmanager
 def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
-    """Give the path of a new, empty file to fill; once all went well it takes the target's place.
+    """Yield the path of a new, empty file, which replaces the target if the block succeeds.
 
     See `replacing_together`.
 
     Args:
-        target: the file to make or to replace.
-        nbytes: about how much will be written; checked against the free space.
+        target: the file to create or to replace.
+        nbytes: the approximate number of bytes to write; checked against the free space.
         overwrite: whether an existing target may be replaced.
 
     Raises:
@@ -39,33 +39,33 @@ def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
 
 @contextmanager
 def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterator[list[Path]]:
-    """Give the paths of new, empty files to fill; once all went well they take the targets' places.
+    """Yield the paths of new, empty files, which replace the targets if the block succeeds.
 
-    Each lies in the folder of its target, so that the last step is a rename. If anything is raised
-    meanwhile, or while they are renamed, all targets are as they were. What is open or mapped from
-    an old target stays readable (POSIX). What a killed run has left in the folders is removed
+    Each new file is in the folder of its target, so that the last step is a rename. After an
+    exception in the block or in a rename, all targets are unchanged. An old target that is open or
+    mapped stays readable (POSIX). Temporary files of killed runs are removed from the folders
     first.
 
-    No file system renames two files in one step. The main target comes last, and a target that
-    would stay the same is left alone: killed between two renames, the main target is the old one,
-    and the files that belong to it are new.
+    No file system renames two files atomically. The main target is renamed last, and a target with
+    the same content is not replaced: if the process is killed between two renames, the main target
+    is the old file, and the other files are new.
 
-    A target that is a symbolic link stays one, and the file that it leads to is replaced. The new
-    file gets the mode of the old one, and its owner and extended attributes where the system
+    If a target is a symbolic link, the link stays, and the file that it points to is replaced. The
+    new file gets the mode of the old one, and its owner and extended attributes where the system
     permits that. Further hard links to the old file keep the old content.
 
     Args:
-        sizes: the files to make or to replace, the main one last, and about how much will be
-            written to each; checked against the free space.
+        sizes: the files to create or to replace, the main one last, each with the approximate
+            number of bytes to write; checked against the free space.
         overwrite: whether existing targets may be replaced. If not, a target that another program
-            creates in the meantime is not replaced either.
+            creates during the block is not replaced either.
 
     Raises:
         CheckpointError: a target may not or cannot be written.
     """
     with ExitStack() as stack:
         drafts = [
-            stack.enter_context(_drafted(target, nbytes, overwrite=overwrite))
+            stack.enter_context(_new_draft(target, nbytes, overwrite=overwrite))
             for target, nbytes in sizes.items()
         ]
         yield [draft.path for draft in drafts]
@@ -75,13 +75,13 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
 
 
 class _Draft(NamedTuple):
-    """A new file and where it goes.
+    """A new file and its target.
 
     Attributes:
-        path: of the new file.
-        target: as the user calls it.
-        real: the target, or the file that it leads to.
-        overwrite: whether that may be replaced.
+        path: the path of the new file.
+        target: the path that the user gave.
+        real: the target, or the file that it links to.
+        overwrite: whether `real` may be replaced.
     """
 
     path: Path
@@ -91,9 +91,9 @@ class _Draft(NamedTuple):
 
 
 @contextmanager
-def _drafted(target: Path, nbytes: int, *, overwrite: bool) -> Iterator[_Draft]:
+def _new_draft(target: Path, nbytes: int, *, overwrite: bool) -> Iterator[_Draft]:
     with explained(target):
-        real = _real(target, overwrite=overwrite)
+        real = _resolved_target(target, overwrite=overwrite)
         check_room(target, nbytes, real.parent)
         remove_abandoned(real.parent)
         with temporary(real, _create) as path:
@@ -105,17 +105,17 @@ def _create(path: Path) -> None:
 
 
 def _commit(drafts: Sequence[_Draft]) -> None:
-    """Rename all drafts, or none if one of them cannot be."""
+    """Rename all drafts, or none if a rename fails."""
     *others, main = drafts
-    with ExitStack() as placed:
+    with ExitStack() as committed:
         for draft in others:
-            placed.enter_context(_placed(draft, main))
-        _place(main)
+            committed.enter_context(_committed(draft, main))
+        _replace_target(main)
 
 
 @contextmanager
-def _placed(draft: _Draft, main: _Draft) -> Iterator[None]:
-    """Rename a draft, and undo that unless the block renames the main one."""
+def _committed(draft: _Draft, main: _Draft) -> Iterator[None]:
+    """Rename a draft; undo this unless the block renames the main draft."""
     with explained(draft.target), ExitStack() as stack:
         undo: Callable[[], object] = draft.real.unlink
         if draft.real.exists():
@@ -124,7 +124,7 @@ def _placed(draft: _Draft, main: _Draft) -> Iterator[None]:
                 return
             old = stack.enter_context(temporary(draft.real, partial(_link, draft.real)))
             undo = partial(old.replace, draft.real)
-        _place(draft)
+        _replace_target(draft)
         try:
             yield
         except BaseException:
@@ -135,17 +135,17 @@ def _placed(draft: _Draft, main: _Draft) -> Iterator[None]:
 
 
 def _link(old: Path, path: Path) -> None:
-    """Give a file a second name, or copy it where the file system has no hard links."""
+    """Create a hard link to a file, or a copy where the file system has no hard links."""
     try:
         os.link(old, path)
     except OSError:
         shutil.copy2(old, path)
 
 
-def _place(draft: _Draft) -> None:
-    """Let a draft take the place of its target."""
+def _replace_target(draft: _Draft) -> None:
+    """Rename a draft to its target."""
     with explained(draft.target):
-        _real(draft.target, overwrite=draft.overwrite)
+        _resolved_target(draft.target, overwrite=draft.overwrite)
         if draft.overwrite:
             keep_attributes(draft.real, draft.path)
             draft.path.replace(draft.real)
@@ -157,10 +157,10 @@ def _place(draft: _Draft) -> None:
 
 
 def keep_attributes(old: Path, new: Path) -> None:
-    """Give a new file or folder the mode, the owner and the extended attributes of an old one.
+    """Copy the mode, the owner and the extended attributes of an old file or folder to a new one.
 
-    What the system or the file system does not permit is left as it is, and so is all of it if
-    there is no old one.
+    Attributes that the system or the file system does not permit are skipped. Does nothing if there
+    is no old file.
     """
     try:
         status = old.stat()
@@ -170,22 +170,22 @@ def keep_attributes(old: Path, new: Path) -> None:
         with suppress(OSError):
             os.chown(new, -1, status.st_gid)  # any group of the user is permitted
         with suppress(OSError):
-            os.chown(new, status.st_uid, -1)  # permitted to root alone
+            os.chown(new, status.st_uid, -1)  # permitted only to root
     if hasattr(os, "listxattr"):
         with suppress(OSError):
             for name in os.listxattr(old):
                 with suppress(OSError):
                     os.setxattr(new, name, os.getxattr(old, name))
     with suppress(OSError):
-        new.chmod(stat.S_IMODE(status.st_mode))  # last: a new owner takes away special bits
+        new.chmod(stat.S_IMODE(status.st_mode))  # last: chown clears special bits
 
 
 class _RehearsedError(Exception):
-    """Ends a rehearsal."""
+    """Ends the block of `rehearse`."""
 
 
 def rehearse(writing: AbstractContextManager[object]) -> None:
-    """Do what `replacing_together` or `replacing_folder` begins with, and take it back.
+    """Perform the first steps of `replacing_together` or `replacing_folder`, and undo them.
 
     Raises:
         CheckpointError: the target may not or cannot be written.
@@ -195,14 +195,14 @@ def rehearse(writing: AbstractContextManager[object]) -> None:
 
 
 def flush(file: BinaryIO) -> None:
-    """Wait until what was written to a file is on the disk."""
+    """Write the buffers of a file to the disk, and wait for it."""
     file.flush()
     os.fsync(file.fileno())
 
 
 @contextmanager
 def explained(target: Path) -> Iterator[None]:
-    """Raise what the system refuses while `target` is written as a CheckpointError."""
+    """Convert an OSError that occurs while `target` is written to a CheckpointError."""
     try:
         yield
     except OSError as error:
@@ -210,15 +210,15 @@ def explained(target: Path) -> Iterator[None]:
 
 
 def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
-    """Check that there is a folder to write `target` to, with so much space.
+    """Check that the folder for `target` exists and has enough space.
 
     Args:
-        target: for the message.
-        nbytes: how much is needed.
-        folder: where it is written, if that is not the folder of `target`.
+        target: the path for the message.
+        nbytes: the number of bytes that are needed.
+        folder: the folder that is written to; None for that of `target`.
 
     Raises:
-        CheckpointError: there is not.
+        CheckpointError: the folder does not exist or does not have enough space.
     """
     folder = folder or target.parent
     if not folder.is_dir():
@@ -243,12 +243,12 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
         )
 
 
-def _real(target: Path, *, overwrite: bool) -> Path:
-    """Return the file that a target is or leads to.
+def _resolved_target(target: Path, *, overwrite: bool) -> Path:
+    """Return the target with symbolic links resolved.
 
     Raises:
-        CheckpointError: it leads to none, or may not be replaced.
-        OSError: that cannot be told.
+        CheckpointError: the target is a broken link, or may not be replaced.
+        OSError: the target cannot be examined.
     """
     check_link(target)
     try:
@@ -272,10 +272,10 @@ def _real(target: Path, *, overwrite: bool) -> Path:
 
 
 def check_link(target: Path) -> None:
-    """Check that a target is no symbolic link that leads nowhere.
+    """Check that a target is not a broken symbolic link.
 
     Raises:
-        CheckpointError: it is.
+        CheckpointError: it is one.
     """
     if target.is_symlink() and not target.exists():
         raise CheckpointError(
@@ -294,7 +294,10 @@ def _exists(target: Path) -> CheckpointError:
 
 
 def flush_folder(folder: Path) -> None:
-    """Make a rename in a folder last through a power cut, where the file system offers that."""
+    """Write the entries of a folder to the disk, so that a rename survives a power failure.
+
+    Does nothing where the system does not support it.
+    """
     if os.name != "posix":
         return
     with suppress(OSError):

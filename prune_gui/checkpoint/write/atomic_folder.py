@@ -1,4 +1,4 @@
-"""Replacing a folder as a whole or not at all."""
+"""Replacing a folder atomically."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def replacing_folder(
     *,
     nbytes: int,
     overwrite: bool,
-    staying: Callable[[Path], Iterable[str]],
+    kept_files: Callable[[Path], Iterable[str]],
 ) -> Iterator[Path]:
-    """Give the path of a new, empty folder to fill; once all went well it takes the target's place.
+    """Yield the path of a new, empty folder, which replaces the target if the block succeeds.
 
-    It lies beside the target, so that the last step is a rename, or, if there is something in the
-    target, one exchange of the two folders: the old one is whole up to that instant and the new
-    one from then on. Only Linux can exchange; elsewhere a target must be empty or new. If anything
-    is raised meanwhile, what was written is removed, and the target is as it was.
+    The new folder is beside the target, so that the last step is a rename. If the target is not
+    empty, the last step is an atomic exchange of the two folders. Only Linux can exchange folders;
+    elsewhere a target must be empty or new. After an exception, the new folder is removed, and the
+    target is unchanged.
 
     Args:
-        target: the folder to make or to replace.
-        nbytes: about how much will be written; checked against the free space.
-        overwrite: whether a target with something in it may be replaced.
-        staying: returns the names of those files of an old target that the new one keeps.
+        target: the folder to create or to replace.
+        nbytes: the approximate number of bytes to write; checked against the free space.
+        overwrite: whether a target that is not empty may be replaced.
+        kept_files: returns the names of the files of an old target that the new one keeps.
 
     Raises:
         CheckpointError: the target may not or cannot be written.
@@ -51,16 +51,16 @@ def replacing_folder(
         check_room(target, nbytes)
         occupied = _is_occupied(target, overwrite=overwrite)
         remove_abandoned(target.parent)
-        with temporary(target, Path.mkdir) as staging:  # after an exchange it is the old folder
+        with temporary(target, Path.mkdir) as staging:  # the old folder after an exchange
             if occupied:
-                staying(target)
+                kept_files(target)
                 _check_exchange(staging, target)
             yield staging
             occupied = _is_occupied(target, overwrite=overwrite)
             if occupied:
                 for path in staging.iterdir():
                     keep_attributes(target / path.name, path)
-                for name in staying(target):
+                for name in kept_files(target):
                     os.link(target / name, staging / name)
             keep_attributes(target, staging)
             flush_folder(staging)
@@ -69,12 +69,12 @@ def replacing_folder(
             else:
                 if sys.platform == "win32" and target.exists():
                     target.rmdir()
-                staging.rename(target)  # POSIX lets it replace an empty folder, and nothing else
+                staging.rename(target)  # on POSIX, this replaces only an empty folder
         flush_folder(target.parent)
 
 
 def _is_occupied(target: Path, *, overwrite: bool) -> bool:
-    """Tell whether there is something to replace, if that is allowed."""
+    """Return whether the target is a folder with content; raise if it may not be replaced."""
     if not target.exists():
         return False
     if not target.is_dir():
@@ -111,7 +111,7 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
 
 
 def _working_folders() -> list[Path]:
-    """Return the folder that this process runs in, and those around it; [] if it was deleted."""
+    """Return the working folder and its parents; [] if the working folder was deleted."""
     try:
         folder = Path(os.path.realpath(Path.cwd()))
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def _working_folders() -> list[Path]:
 
 
 def _check_exchange(staging: Path, target: Path) -> None:
-    """Try on two empty folders what is to be done in the end."""
+    """Check, with two empty folders, that the system can exchange folders."""
     one, other = staging / "1", staging / "2"
     one.mkdir()
     other.mkdir()

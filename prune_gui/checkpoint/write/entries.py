@@ -1,4 +1,4 @@
-"""What is to be written, and where in the file each tensor goes."""
+"""The tensors to write, and their order in the new file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 if TYPE_CHECKING:
     import torch
 
-Place = TypeVar("Place")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class TensorWriter:
     """One tensor to write.
 
     Attributes:
-        name: its key in the file. If it is the name of a tied parameter (or that with `_orig` or
-            `_mask` appended), it stands for the aliases too.
-        dtype: see `ENTRY_BITS`.
-        shape: its shape.
-        chunks: called for the values: flat CPU tensors of this dtype that follow each other in
-            row-major order (packed dtypes: of bytes). May be called more than once.
+        name: the key in the file. If it is the name of a tied parameter, or this name with `_orig`
+            or `_mask` appended, the tensor is also written under the aliases.
+        dtype: the dtype; see `ENTRY_BITS`.
+        shape: the shape.
+        chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
+            row-major order. May be called more than once.
     """
 
     name: str
@@ -37,26 +37,26 @@ class TensorWriter:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all chunks together."""
+        """Total bytes of all chunks."""
         return size_in_bytes(self.shape, self.dtype)
 
     def octets(self) -> Iterator[memoryview]:
-        """Yield the bytes of all chunks, a few megabytes at a time."""
+        """Yield the bytes of all chunks, at most 4 MiB at a time."""
         done = 0
         stored = "uint8" if self.dtype in PACKED_DTYPES else self.dtype
         for chunk in self.chunks():
             if str(chunk.dtype) != f"torch.{stored}":
                 raise ValueError(f"a chunk of {self.name!r} is {chunk.dtype}, not {stored}")
-            for piece in byte_chunks(chunk):
-                done += len(piece)
+            for octets in byte_chunks(chunk):
+                done += len(octets)
                 if done > self.nbytes:
                     break
-                yield piece
+                yield octets
         if done != self.nbytes:
             raise ValueError(f"the chunks of {self.name!r} do not have {self.nbytes} bytes")
 
     def checked(self, check: Callable[[], None]) -> TensorWriter:
-        """Return this entry with a check before each chunk is made, and before it is used."""
+        """Return a copy that calls `check` before and after each chunk is produced and used."""
 
         def chunks() -> Iterator[torch.Tensor]:
             check()
@@ -70,44 +70,47 @@ class TensorWriter:
 
 @dataclass(frozen=True, slots=True)
 class KeyedWriter:
-    """An entry under one key of the new file.
+    """A tensor under one key of the new file.
 
     Attributes:
-        position: where it goes; the index of the tensor in the old file that it stands for.
-        key: its key in the new file.
-        entry: its values.
+        position: the index in the old file of the tensor that this one replaces; sorts the tensors.
+        key: the key in the new file.
+        tensor: the tensor to write.
     """
 
     position: int
     key: str
-    entry: TensorWriter
+    tensor: TensorWriter
 
     def checked(self, check: Callable[[], None]) -> KeyedWriter:
-        """Return the same with a check around each chunk; see `TensorWriter.checked`."""
-        return replace(self, entry=self.entry.checked(check))
+        """Return a copy with a check around each chunk; see `TensorWriter.checked`."""
+        return replace(self, tensor=self.tensor.checked(check))
 
 
-def place(entries: Sequence[TensorWriter], like: Checkpoint | None) -> list[KeyedWriter]:
-    """Give every entry its keys, aliases included, in the order of `like`.
+def keyed_writers(tensors: Sequence[TensorWriter], like: Checkpoint | None) -> list[KeyedWriter]:
+    """Return the tensors under all of their keys, aliases included, in the order of `like`.
 
-    Entries that stand for no tensor of `like` stay behind the one that they were given after.
+    A tensor that replaces none of `like` follows the tensor before it in `tensors`.
+
+    Raises:
+        ValueError: two tensors have the same name.
     """
-    given = {entry.name for entry in entries}
-    if len(given) < len(entries):
-        raise ValueError("two entries have the same name")
+    names = {tensor.name for tensor in tensors}
+    if len(names) < len(tensors):
+        raise ValueError("two tensors have the same name")
     positions = {key: index for index, key in enumerate(like.keys)} if like else {}
-    placed = []
+    writers = []
     position = -1
-    for entry in entries:
-        aliases = [name for name in _aliases(entry.name, like) if name not in given]
-        position = home(entry.name, positions, otherwise=position)
-        placed.append(KeyedWriter(position, entry.name, entry))
-        placed.extend(
-            KeyedWriter(home(alias, positions, otherwise=position), alias, entry)
+    for tensor in tensors:
+        aliases = [name for name in _aliases(tensor.name, like) if name not in names]
+        position = lookup_source(tensor.name, positions, default=position)
+        writers.append(KeyedWriter(position, tensor.name, tensor))
+        writers.extend(
+            KeyedWriter(lookup_source(alias, positions, default=position), alias, tensor)
             for alias in aliases
         )
-    placed.sort(key=lambda item: item.position)
-    return placed
+    writers.sort(key=lambda writer: writer.position)
+    return writers
 
 
 def _aliases(name: str, like: Checkpoint | None) -> list[str]:
@@ -122,13 +125,16 @@ def _aliases(name: str, like: Checkpoint | None) -> list[str]:
     return []
 
 
-def home(key: str, places: Mapping[str, Place], *, otherwise: Place) -> Place:
-    """Return the place of the old tensor that becomes `key`: itself, half of a pair, or both."""
-    old = (
+def lookup_source(key: str, mapping: Mapping[str, Value], *, default: Value) -> Value:
+    """Return the value in `mapping` of the old tensor that becomes `key`, or `default`.
+
+    The old tensor has the same key, or it is the parameter or the original or mask of the pair.
+    """
+    candidates = (
         key,
         key.removesuffix(ORIGINAL),
         key.removesuffix(MASK),
         key + ORIGINAL,
         key + MASK,
     )
-    return next((places[name] for name in old if name in places), otherwise)
+    return next((mapping[name] for name in candidates if name in mapping), default)

@@ -1,4 +1,4 @@
-"""How large a checkpoint will be, told from what is to be in it before a byte is written."""
+"""The size of a checkpoint, computed from its tensors and metadata before it is written."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from pathlib import Path
 
 from prune_gui.checkpoint.base import Checkpoint, Format, format_of
 from prune_gui.checkpoint.safetensors.writing import header_of
-from prune_gui.checkpoint.sharded.writing import Index, check_shards, shards_of
+from prune_gui.checkpoint.sharded.writing import IndexBuilder, check_shards, shards_of
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.writing import torch_nbytes
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, place
+from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
 from prune_gui.checkpoint.write.writing import check_dtypes
 from prune_gui.monitor import Monitor
 
 
 def file_nbytes(
     out: Path,
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     *,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> int:
-    """Return the size of the file that `write_checkpoint` would write, given the same.
+    """Return the bytes of the file that `write_checkpoint` would write with these arguments.
 
     Raises:
-        CheckpointError: it would refuse to.
+        CheckpointError: `write_checkpoint` would raise it.
     """
-    return _nbytes(out, format_of(out), place(entries, like), like, metadata)
+    return _nbytes(out, format_of(out), keyed_writers(tensors, like), like, metadata)
 
 
 def shards_nbytes(
     out: Path,
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     *,
     source: Checkpoint,
     like: Checkpoint | None,
@@ -41,32 +41,32 @@ def shards_nbytes(
     shard_size: int | None,
     monitor: Monitor,
 ) -> int:
-    """Return the size of the shards and the index that `write_shards` would write.
+    """Return the bytes of the shards and the index that `write_shards` would write.
 
     Raises:
-        CheckpointError: it would refuse to.
-        Cancelled: the monitor says so.
+        CheckpointError: `write_shards` would raise it.
+        Cancelled: the user cancels.
     """
     check_shards(out, source, like, shard_size)
-    index = Index(source, like, shard_size)
-    whole = 0
-    with closing(shards_of(entries, source, like, metadata, shard_size)) as shards:
+    index = IndexBuilder(source, like, shard_size)
+    nbytes = 0
+    with closing(shards_of(tensors, source, like, metadata, shard_size)) as shards:
         for shard in shards:
             monitor.advance()
             path = out / shard.name
-            whole += _nbytes(path, source.format, shard.placed, shard.like, shard.metadata)
+            nbytes += _nbytes(path, source.format, shard.writers, shard.like, shard.metadata)
             index.add(shard)
-    return whole + len(index.octets())
+    return nbytes + len(index.octets())
 
 
 def _nbytes(
     out: Path,
     form: Format,
-    placed: Sequence[KeyedWriter],
+    writers: Sequence[KeyedWriter],
     like: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> int:
-    check_dtypes(out, form, placed, like)
+    check_dtypes(out, form, writers, like)
     if form == "safetensors":
-        return len(header_of(placed, metadata)) + sum(item.entry.nbytes for item in placed)
-    return torch_nbytes(placed, like if isinstance(like, TorchCheckpoint) else None, metadata)
+        return len(header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)
+    return torch_nbytes(writers, like if isinstance(like, TorchCheckpoint) else None, metadata)

@@ -1,4 +1,4 @@
-"""Making the next pieces of something while the last one is being used."""
+"""Computing the next items of an iterable on another thread while the current one is used."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final, TypeVar, cast
 
 T = TypeVar("T")
 
-DEPTH: Final = 2
-"""How many items are made before they are asked for."""
+MAX_PREFETCHED: Final = 2
+"""Items that are computed in advance."""
 
 
 def prefetch(items: Iterable[T]) -> Generator[T, None, None]:
-    """Yield the items in order; the next ones are made meanwhile, on a thread of their own.
+    """Yield the items in order, computing the next ones on a background thread.
 
-    Close it when leaving early, so that the thread ends.
+    Close the generator when leaving early, so that the thread ends.
     """
     iterator, end = iter(items), object()
-    with ThreadPoolExecutor(1, "prune-gui-ahead") as pool:
-        waiting = deque(pool.submit(next, iterator, end) for _ in range(DEPTH))
-        while (item := waiting.popleft().result()) is not end:
-            waiting.append(pool.submit(next, iterator, end))
+    with ThreadPoolExecutor(1, "prune-gui-prefetch") as pool:
+        futures = deque(pool.submit(next, iterator, end) for _ in range(MAX_PREFETCHED))
+        while (item := futures.popleft().result()) is not end:
+            futures.append(pool.submit(next, iterator, end))
             yield cast("T", item)

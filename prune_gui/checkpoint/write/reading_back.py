@@ -1,6 +1,6 @@
-"""Reading what a file holds as a stream of bytes, rather than through pages that are mapped.
+"""Reading a written file as a stream of bytes instead of through memory-mapped pages.
 
-A disk that fails ends a process that touches a mapped page; a plain read raises OSError.
+A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from prune_gui.language import tr
 from prune_gui.regular_files import open_regular
 
 Read = Callable[[str], Iterator[memoryview]]
-"""From the raw key of a dense tensor to its bytes, a few megabytes or less at a time."""
+"""A function that yields the bytes of a dense tensor by its raw key, at most 4 MiB at a time."""
 BUFFER_BYTES: Final = 1 << 20
-"""Of one read; what was read is still in the processor's cache when it is looked at."""
+"""The size of one read; small enough for the data to stay in the CPU cache until it is used."""
 
 
 @contextmanager
 def stored_reader(checkpoint: Checkpoint) -> Iterator[Read]:
-    """Give a function that reads the tensors of a single file; of a torch file as `view_key` does.
+    """Yield a function that reads the tensors of a single file; torch files through `view_key`.
 
-    Two buffers take turns: the bytes that the function yields are valid until the next but one.
-    The function raises an OSError or a CheckpointError where the values cannot be read.
+    Two buffers alternate: each item that the function yields is valid until the second one after
+    it. The function raises OSError or CheckpointError if the values cannot be read.
 
     Raises:
-        CheckpointError: the file is not valid any more.
-        OSError: it cannot be opened.
+        CheckpointError: the file is no longer valid.
+        OSError: the file cannot be opened.
     """
     if checkpoint.format != "safetensors":
         yield lambda key: byte_chunks(checkpoint.view_key(key).reshape(-1))

@@ -1,4 +1,4 @@
-"""Renames that the standard library does not offer: without replacing, and exchanging two."""
+"""Renames that the standard library does not offer: without replacing, and as an exchange."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ AT_FDCWD: Final = -100
 RENAME_NOREPLACE: Final = 1
 RENAME_EXCHANGE: Final = 2
 UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
-"""What a file system answers that does not know an operation."""
+"""Error codes of a system or file system that does not support an operation."""
 
 
 def rename_no_replace(source: Path, target: Path) -> None:
-    """Rename a file, unless there is something at `target`.
+    """Rename a file unless `target` exists.
 
-    Linux does both in one step, as Windows does. Elsewhere the file gets a second name, a hard
-    link, before the first is removed. File systems that can do neither (exFAT on macOS) are asked
-    first and renamed on then: another program could create the target between the two.
+    Linux and Windows do this atomically. Elsewhere the file gets a hard link at `target`, and its
+    old name is removed. On file systems that support neither (exFAT on macOS), the existence of the
+    target is checked before the rename; another program could create the target in between.
 
     Raises:
-        FileExistsError: there is something at `target`; nothing was changed.
+        FileExistsError: `target` exists; nothing was changed.
         OSError: the file cannot be renamed.
     """
     if sys.platform == "win32":
@@ -45,7 +45,7 @@ def rename_no_replace(source: Path, target: Path) -> None:
         if error.errno not in UNSUPPORTED:
             raise
     else:
-        with suppress(OSError):  # the target is complete; a second name of it does no harm
+        with suppress(OSError):  # the target is complete; a second link to it is harmless
             source.unlink()
         return
     if os.path.lexists(target):
@@ -54,27 +54,27 @@ def rename_no_replace(source: Path, target: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two files or folders change places in one step.
+    """Exchange two files or folders atomically.
 
     Raises:
-        OSError: the system or the file system cannot do that; only Linux can.
+        OSError: the system or the file system does not support it; only Linux does.
     """
     _renameat2(one, other, RENAME_EXCHANGE)
 
 
 def _renameat2(source: Path, target: Path, flags: int) -> None:
-    call = _system_call()
-    if call is None:
+    function = _renameat2_function()
+    if function is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     sys.audit("os.rename", source, target, -1, -1)
-    if call(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags):
+    if function(AT_FDCWD, os.fsencode(source), AT_FDCWD, os.fsencode(target), flags):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), os.fspath(source), None, os.fspath(target))
 
 
 @cache
-def _system_call() -> Any | None:  # noqa: ANN401 - a function of the C library
-    """Return renameat2 of the C library; None on other systems, and with an older library."""
+def _renameat2_function() -> Any | None:  # noqa: ANN401 - a function of the C library
+    """Return renameat2 of the C library; None on other systems or with an older library."""
     if sys.platform != "linux":
         return None
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)

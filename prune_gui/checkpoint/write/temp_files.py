@@ -1,4 +1,4 @@
-"""Temporary files and folders: who is writing them right now, and which a killed run has left."""
+"""Temporary files and folders: creating and locking them, and removing those of killed runs."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from pathlib import Path
 from typing import Final
 
 TEMPORARY_SUFFIX: Final = ".prune-gui-tmp"
-OWNER: Final = re.compile(rf"\.([0-9]{{1,9}})-[0-9a-f]+{re.escape(TEMPORARY_SUFFIX)}")
-"""The end of the name of a temporary file or folder, with the number of the process it is of."""
-ATTEMPTS: Final = 8
-"""How often a temporary is created anew when another process sweeps it away before it is locked."""
+OWNED_NAME: Final = re.compile(rf"\.([0-9]{{1,9}})-[0-9a-f]+{re.escape(TEMPORARY_SUFFIX)}")
+"""The end of the name of a temporary file or folder, with the id of its process."""
+MAX_ATTEMPTS: Final = 8
+"""Attempts to create a temporary file that other processes remove before it is locked."""
 
-OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""To lock a file; one that is a FIFO, which anybody may put there, blocks nobody."""
+LOCK_OPEN_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""Flags to open a file for locking; a FIFO with the name of a temporary file does not block."""
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def temporary(target: Path, create: Callable[[Path], object]) -> Iterator[Path]:
-    """Create a file or folder beside `target`, claim it for the block, and remove it afterwards.
+    """Create a file or folder beside `target`, lock it for the block, and remove it afterwards.
 
-    Another process may sweep the folder between the creation and the lock. That is noticed, and
-    the file is created again under another name.
+    Another process may remove the file between its creation and the lock. In this case it is
+    created again under another name.
 
     Args:
-        target: what it is to replace; a rename reaches it.
-        create: makes the file or folder at a path.
+        target: the path that the file will be renamed to.
+        create: creates the file or folder at a path.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: the file cannot be created.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         path = temporary_beside(target)
         try:
             create(path)
-            with claimed(path) as ours:
-                if ours:
+            with claimed(path) as is_claimed:
+                if is_claimed:
                     yield path
                     return
         finally:
@@ -54,20 +54,20 @@ def temporary(target: Path, create: Callable[[Path], object]) -> Iterator[Path]:
 
 
 def temporary_beside(target: Path) -> Path:
-    """Return a new name in the folder of `target`, from where a rename reaches it."""
+    """Return a new path in the folder of `target`, so that a rename to `target` is possible."""
     end = f"{os.getpid()}-{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     return target.parent / f".{target.name[:48]}.{end}"
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Mark an existing file or folder as being written, for as long as this process lives.
+    """Mark an existing file or folder as in use by this process during the block.
 
-    The mark is a lock of the operating system, which goes with the process however it ends. On
-    Windows it would keep the file from being renamed; there the process in its name is the mark.
+    The mark is a lock of the operating system, which ends with the process. On Windows a lock would
+    prevent the rename; there the process id in the name is the mark.
 
     Yields:
-        Whether the claim holds. It does not if a sweep has removed the file, or is about to.
+        True if the mark is set; False if another process has removed the file or is removing it.
     """
     if sys.platform == "win32":
         yield True
@@ -75,35 +75,35 @@ def claimed(path: Path) -> Iterator[bool]:
     import fcntl
 
     try:
-        descriptor = os.open(path, OPEN_FLAGS)
+        descriptor = os.open(path, LOCK_OPEN_FLAGS)
     except FileNotFoundError:
         yield False
         return
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours = os.path.lexists(path)
+            is_claimed = os.path.lexists(path)
         except BlockingIOError:
-            ours = False
-        except OSError:  # some network file systems have no locks; then nothing is swept there
-            ours = True
-        yield ours
+            is_claimed = False
+        except OSError:  # some network file systems have no locks; nothing is removed there
+            is_claimed = True
+        yield is_claimed
     finally:
-        with suppress(OSError):  # the lock is gone all the same
+        with suppress(OSError):  # the lock is released even on an error
             os.close(descriptor)
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove temporary files and folders that no living process has claimed."""
+    """Remove temporary files and folders that no running process has marked as in use."""
     for path in folder.glob(f".*{TEMPORARY_SUFFIX}"):
-        with suppress(OSError), _abandoned(path) as abandoned:
+        with suppress(OSError), _check_abandoned(path) as abandoned:
             if abandoned:
                 remove(path)
                 log.info("Removed %s, which a run that was killed had left", path)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all in it, if it exists; what cannot be removed stays."""
+    """Remove a file or a folder with its content, if it exists; ignore what cannot be removed."""
     for _ in range(2):  # a call may fail once
         with suppress(OSError):
             if path.is_dir() and not path.is_symlink():
@@ -115,21 +115,21 @@ def remove(path: Path) -> None:
 
 
 @contextmanager
-def _abandoned(path: Path) -> Iterator[bool]:
-    """Yield whether no process writes a temporary; none can claim it during the block.
+def _check_abandoned(path: Path) -> Iterator[bool]:
+    """Yield whether no process uses a temporary file; none can mark it as in use during the block.
 
     Raises:
-        OSError: that cannot be told.
+        OSError: the file cannot be examined.
     """
     if sys.platform == "win32":
         import psutil
 
-        owner = OWNER.search(path.name)
+        owner = OWNED_NAME.search(path.name)
         yield owner is None or not psutil.pid_exists(int(owner[1]))
         return
     import fcntl
 
-    descriptor = os.open(path, OPEN_FLAGS)
+    descriptor = os.open(path, LOCK_OPEN_FLAGS)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

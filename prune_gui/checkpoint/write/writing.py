@@ -1,4 +1,4 @@
-"""Writing a checkpoint: all of it, verified, or nothing."""
+"""Writing a checkpoint atomically, with verification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prune_gui.checkpoint.safetensors.writing import write_safetensors
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.write.atomic import flush, rehearse, replacing_together
 from prune_gui.checkpoint.write.checksums import with_checksums
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, place
+from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
 from prune_gui.checkpoint.write.reading_back import stored_reader
 from prune_gui.errors import CheckpointError
 from prune_gui.language import later, tr
@@ -29,12 +29,12 @@ DENSE_ONLY: Final = later(
     "{key!r} ({special}) cannot be stored in {name}: safetensors holds plain dense tensors only. "
     "Save as .pt instead."
 )
-"""Refusals of a special tensor."""
+"""Messages that refuse a special tensor."""
 
 
 def write_checkpoint(
     out: Path,
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     *,
     like: Checkpoint | None,
     metadata: Mapping[str, str],
@@ -42,63 +42,63 @@ def write_checkpoint(
     overwrite: bool = False,
     monitor: Monitor,
 ) -> None:
-    """Write a checkpoint in the format that the suffix of `out` names.
+    """Write a checkpoint in the format that the suffix of `out` selects.
 
-    The file is written beside `out`, flushed, opened again and compared with what was meant, and
-    only then takes the place of `out`: until then, and after any error, `out` is as it was, and so
-    are the files beside it (see `replacing_together`).
+    The file is written beside `out`, flushed, opened again and compared with the input, and only
+    then renamed to `out`. Until then, and after any error, `out` and the files beside it are
+    unchanged (see `replacing_together`).
 
     Args:
         out: the file to write; `.safetensors`, or `.pt`, `.pth`, `.bin`, `.ckpt` for torch's.
-        entries: the tensors to write, in order. Aliases are filled in; special tensors (see
-            `TensorInfo`) need no entry, a torch file keeps them; and those that share entries
-            with another (see `RawTensor`), which are to be as they are in `like`.
-        like: the checkpoint whose order, ties and (torch) surroundings the new file keeps. None
-            writes just the entries.
+        tensors: the tensors to write, in order. Aliases are added. Special tensors (see
+            `TensorInfo`) are not among them, because a torch file keeps them. Tensors that share
+            elements with another one (see `RawTensor`) must have the values of `like`.
+        like: the checkpoint whose order and ties the new file keeps, and, in a torch file, all
+            objects around the state dict. None writes just the tensors.
         metadata: all of the metadata to write; see `with_checksums`.
-        beside: what other files to write into the folder of `out`, by name.
-        overwrite: whether existing files may be replaced, be it the file of `like` itself.
-        monitor: counts bytes: those written, and those read back.
+        beside: the contents of other files to write into the folder of `out`, by name.
+        overwrite: whether existing files may be replaced, including the file of `like`.
+        monitor: counts the bytes that are written and those that are read back.
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
-        Cancelled: the monitor says so.
+        Cancelled: the user cancels.
     """
     form = format_of(out)
-    placed = place(entries, like)
-    nbytes = _nbytes(form, placed, like)
+    writers = keyed_writers(tensors, like)
+    nbytes = _nbytes(form, writers, like)
     sizes = _sizes(out, nbytes, beside)
     with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
         for path, octets in zip(others, beside.values(), strict=True):
             write_bytes(path, octets)
-        write_file(draft, out, form, placed, like, metadata, monitor)
+        write_file(draft, out, form, writers, like, metadata, monitor)
 
 
 def check_target(
     out: Path,
-    entries: Sequence[TensorWriter],
+    tensors: Sequence[TensorWriter],
     *,
     like: Checkpoint | None,
     beside: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
 ) -> int:
-    """Check what `write_checkpoint` would, and return about how many bytes it would write.
+    """Run the checks of `write_checkpoint`, and return the approximate bytes that it would write.
 
-    No value is looked at for this.
+    Reads no values.
 
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
     """
     form = format_of(out)
-    placed = place(entries, like)
-    check_dtypes(out, form, placed, like)
-    nbytes = _nbytes(form, placed, like)
+    writers = keyed_writers(tensors, like)
+    check_dtypes(out, form, writers, like)
+    nbytes = _nbytes(form, writers, like)
     rehearse(replacing_together(_sizes(out, nbytes, beside), overwrite=overwrite))
     return nbytes
 
 
 def _sizes(out: Path, nbytes: int, beside: Mapping[str, bytes]) -> dict[Path, int]:
-    """Return how many bytes each file gets, `out` last."""
+    """Return the bytes of each file, `out` last."""
     return {out.parent / name: len(octets) for name, octets in beside.items()} | {out: nbytes}
 
 
@@ -106,42 +106,42 @@ def write_file(
     path: Path,
     out: Path,
     form: Format,
-    placed: Sequence[KeyedWriter],
+    writers: Sequence[KeyedWriter],
     like: Checkpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
 ) -> None:
-    """Fill the file at `path`, which is to become `out`, and compare it with what was meant.
+    """Write the file at `path`, which is renamed to `out` later, and compare it with the input.
 
     Raises:
-        CheckpointError: it cannot hold these tensors, or does not.
-        Cancelled: the monitor says so.
+        CheckpointError: the file cannot hold these tensors, or differs from the input.
+        Cancelled: the user cancels.
     """
-    check_dtypes(out, form, placed, like)
+    check_dtypes(out, form, writers, like)
     if like is not None:
-        placed = [item.checked(like.check) for item in placed]
+        writers = [writer.checked(like.check) for writer in writers]
     kept: Sequence[str] = ()
     try:
         if form == "safetensors":
-            checksums = write_safetensors(path, placed, metadata, monitor)
+            checksums = write_safetensors(path, writers, metadata, monitor)
         else:
             from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
             from prune_gui.checkpoint.torch.writing import write_torch
 
             model = like if isinstance(like, TorchCheckpoint) else None
-            checksums, kept = write_torch(path, placed, model, metadata, monitor)
+            checksums, kept = write_torch(path, writers, model, metadata, monitor)
     except OSError:
         if like is not None:
-            like.check()  # the system does not write pages that another program has cut off
+            like.check()  # writing fails if another program truncated the mapped source
         raise
     metadata = with_checksums(metadata, checksums, checksums)
     with reading_back(out):
-        faithful = _agrees(path, placed, checksums, metadata, monitor)
+        is_equal = _agrees(path, writers, checksums, metadata, monitor)
         if kept:
             from prune_gui.checkpoint.torch.archive import damaged_record
 
-            faithful = faithful and damaged_record(path, monitor, kept) is None
-    if not faithful:
+            is_equal = is_equal and damaged_record(path, monitor, kept) is None
+    if not is_equal:
         raise CheckpointError(
             tr(
                 "{path} was not written: read back, the new file differs from what was meant. "
@@ -153,39 +153,39 @@ def write_file(
         like.check()
 
 
-def _nbytes(form: Format, placed: Sequence[KeyedWriter], like: Checkpoint | None) -> int:
-    """Return about how much will be written."""
+def _nbytes(form: Format, writers: Sequence[KeyedWriter], like: Checkpoint | None) -> int:
+    """Return the approximate number of bytes to write."""
     if form == "safetensors":
-        return sum(item.entry.nbytes for item in placed)
-    entries = {item.entry.name: item.entry.nbytes for item in placed}
-    return sum(entries.values()) + (like.nbytes_beside() if like else 0)
+        return sum(writer.tensor.nbytes for writer in writers)
+    tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
+    return sum(tensors.values()) + (like.nbytes_beside() if like else 0)
 
 
 def check_dtypes(
-    out: Path, form: Format, placed: Sequence[KeyedWriter], like: Checkpoint | None
+    out: Path, form: Format, writers: Sequence[KeyedWriter], like: Checkpoint | None
 ) -> None:
-    """Check that the format can hold what `like` has besides the entries.
+    """Check that the format can hold the special tensors of `like`.
 
     Raises:
         CheckpointError: it cannot.
     """
     if form == "safetensors":
-        check_nothing_special(out, placed, like, DENSE_ONLY)
+        check_nothing_special(out, writers, like, DENSE_ONLY)
     elif like is not None and (like.format != form or isinstance(like, ShardedCheckpoint)):
-        check_nothing_special(out, placed, like, KEEP_THE_FILES)
+        check_nothing_special(out, writers, like, KEEP_THE_FILES)
 
 
 def check_nothing_special(
-    out: Path, placed: Sequence[KeyedWriter], like: Checkpoint | None, refusal: str
+    out: Path, writers: Sequence[KeyedWriter], like: Checkpoint | None, refusal: str
 ) -> None:
     """Check that no special tensor of `like` would be missing from `out`.
 
     Raises:
-        CheckpointError: one would; says so as the refusal does.
+        CheckpointError: a tensor would be missing; the message is `refusal`.
     """
     if like is None:
         return
-    written = {item.key for item in placed}
+    written = {writer.key for writer in writers}
     for key, tensor in like.raw.items():
         if tensor.special is not None and key not in written:
             raise CheckpointError(tr(refusal, key=key, special=tr(tensor.special), name=out.name))
@@ -193,7 +193,7 @@ def check_nothing_special(
 
 @contextmanager
 def reading_back(out: Path) -> Iterator[None]:
-    """Raise what goes wrong while the new file is read as an error about `out`."""
+    """Convert errors that occur while the new file is read to an error about `out`."""
     try:
         yield
     except (OSError, CheckpointError) as error:
@@ -211,32 +211,32 @@ def reading_back(out: Path) -> Iterator[None]:
 
 def _agrees(
     written: Path,
-    placed: Sequence[KeyedWriter],
+    writers: Sequence[KeyedWriter],
     checksums: Mapping[str, int],
     metadata: Mapping[str, str],
     monitor: Monitor,
 ) -> bool:
-    """Compare names, dtypes, shapes, metadata and the checksum of every tensor with the file."""
-    monitor.expect(sum(item.entry.nbytes for item in placed))
+    """Return whether keys, dtypes, shapes, metadata and checksums agree with the written file."""
+    monitor.expect(sum(writer.tensor.nbytes for writer in writers))
     with open_checkpoint(written) as checkpoint:
         keys = [key for key in checkpoint.keys if key in checksums]
-        if keys != [item.key for item in placed] or checkpoint.metadata != metadata:
+        if keys != [writer.key for writer in writers] or checkpoint.metadata != metadata:
             return False
-        for item in placed:
-            raw, entry = checkpoint.raw[item.key], item.entry
-            if (raw.dtype, raw.shape) != (entry.dtype, entry.shape):
+        for writer in writers:
+            raw, tensor = checkpoint.raw[writer.key], writer.tensor
+            if (raw.dtype, raw.shape) != (tensor.dtype, tensor.shape):
                 return False
-        found = dict.fromkeys(keys, 0)
+        read_checksums = dict.fromkeys(keys, 0)
         with stored_reader(checkpoint) as read:
             for key in keys:
-                for piece in read(key):
-                    found[key] = zlib.crc32(piece, found[key])
-                    monitor.advance(len(piece))
-        return found == checksums
+                for chunk in read(key):
+                    read_checksums[key] = zlib.crc32(chunk, read_checksums[key])
+                    monitor.advance(len(chunk))
+        return read_checksums == checksums
 
 
 def write_bytes(path: Path, octets: bytes) -> None:
-    """Write a small file, and wait until it is on the disk."""
+    """Write a small file, and flush it to the disk."""
     with path.open("wb") as file:
         file.write(octets)
         flush(file)

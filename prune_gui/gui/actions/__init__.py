@@ -1,1 +1,1 @@
-"""The actions of the window: their table, menus and keys, the command palette."""
+"""The actions of the window: their table, menus, keys and the command palette."""

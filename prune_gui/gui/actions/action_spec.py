@@ -1,4 +1,4 @@
-"""What an action of the window is, and when it can be done."""
+"""The specification of an action of the window, and predicates for when it is enabled."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Key = QKeySequence.StandardKey
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """One thing the user can do.
+    """The specification of one action.
 
     Attributes:
-        name: in the layouts of `actions`.
-        text: in menus, to be translated; a function that translates it where it depends.
-        tip: a sentence about it, to be translated.
-        run: does it.
-        key: on the keyboard.
-        icon: by its name.
-        when: whether it can be done now.
-        checked: whether it is on now; None if it is nothing to be on or off.
-        in_stack: whether the key counts only while the stack has the focus.
-        button: on buttons, to be translated; None if that is the text in menus.
+        name: the key of the action in the layouts of `menus`.
+        text: the menu text, to be translated; or a function that returns a translated text.
+        tip: the tool tip, to be translated.
+        run: performs the action.
+        key: the keyboard shortcut.
+        icon: the name of the icon.
+        when: returns whether the action is enabled.
+        checked: returns whether the action is checked; None if it is not checkable.
+        in_stack: whether the shortcut works only while the stack has the focus.
+        button: the text on buttons, to be translated; None for the menu text.
     """
 
     name: str
@@ -47,51 +47,51 @@ class ActionSpec:
 
 
 def is_open(window: MainWindow) -> bool:
-    """Tell whether a checkpoint is open."""
+    """Return whether a checkpoint is open."""
     return window.workbench.session is not None
 
 
 def has_step(window: MainWindow) -> bool:
-    """Tell whether there is a current step in the stack."""
+    """Return whether the stack has a current step."""
     return window.stack.current is not None
 
 
 def is_made_here(window: MainWindow) -> bool:
-    """Tell whether this program made the checkpoint, by a recipe that is known."""
+    """Return whether this program made the checkpoint, and its recipe is known."""
     session = window.workbench.session
     return session is not None and session.made is not None and session.made.recipe is not None
 
 
 def has_picture(window: MainWindow) -> bool:
-    """Tell whether the view in front has a picture."""
+    """Return whether the front view has a picture."""
     view = window.views.current
     return is_open(window) and view is not None and view.picture() is not None
 
 
 def has_table(window: MainWindow) -> bool:
-    """Tell whether that picture is one of a table too."""
+    """Return whether the front view has a picture that can be exported as a table."""
     return has_picture(window) and window.views.front.has_table
 
 
 def undo_label(window: MainWindow) -> str | None:
-    """Return what undo would undo; None if there is nothing."""
+    """Return the label of the change that undo reverts; None if there is none."""
     session = window.workbench.session
     return session.history.undo_label if session else None
 
 
 def redo_label(window: MainWindow) -> str | None:
-    """Return what redo would do again; None if there is nothing."""
+    """Return the label of the change that redo repeats; None if there is none."""
     session = window.workbench.session
     return session.history.redo_label if session else None
 
 
 def undo_text(window: MainWindow) -> str:
-    """Return the text of undo, named after what it undoes."""
-    what = undo_label(window)
-    return tr("&Undo: {what}", what=literal(what)) if what else tr("&Undo")
+    """Return the menu text of undo with the label of the change."""
+    label = undo_label(window)
+    return tr("&Undo: {what}", what=literal(label)) if label else tr("&Undo")
 
 
 def redo_text(window: MainWindow) -> str:
-    """Return the text of redo, named after what it does again."""
-    what = redo_label(window)
-    return tr("&Redo: {what}", what=literal(what)) if what else tr("&Redo")
+    """Return the menu text of redo with the label of the change."""
+    label = redo_label(window)
+    return tr("&Redo: {what}", what=literal(label)) if label else tr("&Redo")

@@ -1,4 +1,4 @@
-"""Where the actions are: menus, toolbar, keys and buttons are made from one table."""
+"""The layout of menus, toolbar and buttons, and the actions made from the table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECENT: Final = "recent"
 STATES: Final = "states"
 DOCKS: Final = "docks"
 PRESETS: Final = "presets"
-"""Places in the menus that the window fills."""
+"""Entries of the menus that the window replaces: a separator, submenus, the docks."""
 
 MENUS: Final = {
     later("&File"): (
@@ -127,11 +127,11 @@ WELCOME: Final = ("open", "demo")
 
 
 class Actions:
-    """The actions of a window, kept as they should be now."""
+    """The `QAction` objects of a window, by name."""
 
     def __init__(self, window: MainWindow) -> None:
         self._window = window
-        self._made = {act.name: _make(act, window) for act in TABLE}
+        self._made = {spec.name: _make(spec, window) for spec in TABLE}
 
     def __contains__(self, name: str) -> bool:
         return name in self._made
@@ -140,52 +140,52 @@ class Actions:
         return self._made[name]
 
     def several(self, names: Iterable[str]) -> list[QAction]:
-        """Return actions by their names."""
+        """Return the actions of some names, in their order."""
         return [self._made[name] for name in names]
 
     def refresh(self) -> None:
-        """Bring texts and states up to date."""
-        for act in TABLE:
-            action = self._made[act.name]
-            action.setEnabled(act.when(self._window))
-            if callable(act.text):
-                _name(action, act, act.text(self._window))
-            if act.checked is not None:
-                action.setChecked(act.checked(self._window))
+        """Update the texts, the enabled states and the check marks."""
+        for spec in TABLE:
+            action = self._made[spec.name]
+            action.setEnabled(spec.when(self._window))
+            if callable(spec.text):
+                _set_text(action, spec, spec.text(self._window))
+            if spec.checked is not None:
+                action.setChecked(spec.checked(self._window))
 
     def redraw_icons(self) -> None:
-        """Draw the icons in the colours of the palette as it is now."""
-        for act in TABLE:
-            if act.icon is not None:
-                self._made[act.name].setIcon(icon(act.icon))
+        """Draw the icons in the colours of the current palette."""
+        for spec in TABLE:
+            if spec.icon is not None:
+                self._made[spec.name].setIcon(icon(spec.icon))
 
 
-def _make(act: ActionSpec, window: MainWindow) -> QAction:
+def _make(spec: ActionSpec, window: MainWindow) -> QAction:
     action = QAction(window)
-    action.setObjectName(act.name)
-    if isinstance(act.text, str):
-        _name(action, act, tr(act.text))
-    action.setCheckable(act.checked is not None)
-    if act.icon is not None:
-        action.setIcon(icon(act.icon))
-    if isinstance(act.key, str):
-        action.setShortcut(QKeySequence(act.key))
-    elif act.key is not None:
-        action.setShortcuts(act.key)  # all that are usual: Ctrl+Y beside Ctrl+Shift+Z
-    if act.in_stack:
+    action.setObjectName(spec.name)
+    if isinstance(spec.text, str):
+        _set_text(action, spec, tr(spec.text))
+    action.setCheckable(spec.checked is not None)
+    if spec.icon is not None:
+        action.setIcon(icon(spec.icon))
+    if isinstance(spec.key, str):
+        action.setShortcut(QKeySequence(spec.key))
+    elif spec.key is not None:
+        action.setShortcuts(spec.key)  # all standard keys: Ctrl+Y and Ctrl+Shift+Z
+    if spec.in_stack:
         action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-    tip = tr(act.tip)
+    tip = tr(spec.tip)
     action.setToolTip(f"{tip}  ({keys})" if keys else tip)
 
     def run() -> None:
-        act.run(window)
+        spec.run(window)
         window.acts.refresh()
 
     action.triggered.connect(run)
     return action
 
 
-def _name(action: QAction, act: ActionSpec, text: str) -> None:
+def _set_text(action: QAction, spec: ActionSpec, text: str) -> None:
     action.setText(text)
-    action.setIconText(tr(act.button) if act.button else plain(text))
+    action.setIconText(tr(spec.button) if spec.button else plain(text))

@@ -1,4 +1,4 @@
-"""Every action by its name, and every key: the command palette and the list of shortcuts."""
+"""The command palette and the list of keyboard shortcuts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from prune_gui.gui.actions.menus import Actions
 
 SIZE: Final = QSize(560, 420)
-FROM_TOP: Final = 80
-"""Pixels between the top of the window and the palette."""
+TOP_OFFSET_PX: Final = 80
+"""Distance between the top of the window and the palette."""
 IN_PICTURES: Final = (
     (later("Fit the picture"), "F"),
     (later("One entry per pixel"), "1"),
@@ -39,17 +39,16 @@ IN_PICTURES: Final = (
     (later("Pin the entry beside it"), later("Shift and arrows")),
     (later("Before, without the stack and the draft"), later("Hold B")),
 )
-"""Keys of the views, which are no actions of the window."""
-WHERE: Final = Qt.ItemDataRole.UserRole
+"""Keys of the views, which are not actions of the window."""
 
 
 class Palette(QFrame):
-    """A line to type in, and the actions whose names hold all that is typed; Enter runs one.
+    """A line edit above the enabled actions whose names contain all typed words; Enter runs one.
 
     Args:
-        acts: of the window.
+        acts: the actions of the window.
         parent: the window.
-        more: what else can be done, and what to write before it.
+        more: further actions, each with the menu name that is shown before it.
     """
 
     def __init__(
@@ -83,11 +82,11 @@ class Palette(QFrame):
         self._line.textChanged.connect(self._filter)
         self._filter("")
         self.resize(SIZE)
-        across = (parent.width() - SIZE.width()) // 2
-        self.move(parent.mapToGlobal(QPoint(across, FROM_TOP)))
+        left = (parent.width() - SIZE.width()) // 2
+        self.move(parent.mapToGlobal(QPoint(left, TOP_OFFSET_PX)))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Let the keys that move and choose work while the line has the focus."""
+        """Handle the keys that move in the list or run an action while the line has the focus."""
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             match event.key():
                 case Qt.Key.Key_Return | Qt.Key.Key_Enter:
@@ -103,9 +102,9 @@ class Palette(QFrame):
         for row in range(self._list.topLevelItemCount()):
             item = self._list.topLevelItem(row)
             assert item is not None
-            fits = all(word in item.text(0).lower() for word in words)
-            item.setHidden(not fits)
-            if fits and first is None:
+            matches = all(word in item.text(0).lower() for word in words)
+            item.setHidden(not matches)
+            if matches and first is None:
                 first = item
         self._list.setCurrentItem(first)  # type: ignore[arg-type]  # None: no item
 
@@ -117,7 +116,7 @@ class Palette(QFrame):
 
 
 class Shortcuts(QDialog):
-    """All keys, by menu."""
+    """A dialog that lists all keyboard shortcuts, by menu."""
 
     def __init__(self, acts: Actions, parent: QWidget) -> None:
         super().__init__(parent)
@@ -143,7 +142,7 @@ class Shortcuts(QDialog):
 
 
 def listed(acts: Actions) -> Iterator[tuple[str, QAction]]:
-    """Yield the menu and each action in it, in the order of the menus."""
+    """Yield the name of the menu and the action, for each action in the order of the menus."""
     for menu, names in MENUS.items():
         for name in names:
             if name in acts:
@@ -151,7 +150,7 @@ def listed(acts: Actions) -> Iterator[tuple[str, QAction]]:
 
 
 def keys(action: QAction) -> str:
-    """Return the keys of an action as this system writes them; "" if it has none."""
+    """Return the shortcut of an action in the notation of this system; "" if it has none."""
     return action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
 
 

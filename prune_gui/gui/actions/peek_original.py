@@ -1,4 +1,4 @@
-"""A look at the checkpoint as it was, for as long as a key is held."""
+"""A key that shows the unpruned checkpoint while it is held."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
 
 KEY: Final = Qt.Key.Key_B
-PATIENCE: Final = 60
-"""Milliseconds until a key that was let go counts as that. One that repeats itself may be let go
-and pressed again each time, as far as X11 tells."""
+RELEASE_DELAY_MS: Final = 60
+"""Delay after a key release before it counts. X11 sends a release and a press for each repeat."""
 
 
 class PeekOriginal(QObject):
-    """Has the workbench show the file as it is while B is held anywhere in a window.
+    """Makes the workbench show the unchanged file while B is held anywhere in a window.
 
-    A shortcut takes the key, so that a field for text, which comes first, still gets its letter.
-    No shortcut tells when its key is let go: from then on all events are looked at until it is, or
-    until the window is no longer the one that would hear of it.
+    A shortcut detects the press, because text fields take precedence over shortcuts and still get
+    the letter. A shortcut does not report the release, so an event filter on the application
+    watches for it until the key is released or the window is deactivated.
     """
 
     def __init__(self, workbench: Workbench, window: QWidget) -> None:
@@ -31,26 +30,26 @@ class PeekOriginal(QObject):
         shortcut = QShortcut(QKeySequence(KEY), window)
         shortcut.setAutoRepeat(False)
         shortcut.activated.connect(self._press)
-        self._let_go = QTimer(self, singleShot=True, interval=PATIENCE)
-        self._let_go.timeout.connect(self._release)
+        self._release_timer = QTimer(self, singleShot=True, interval=RELEASE_DELAY_MS)
+        self._release_timer.timeout.connect(self._release)
 
     def eventFilter(self, _: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Notice that the key is let go."""
+        """Detect the release of the key, and the deactivation of the window."""
         match event.type():
             case QEvent.Type.KeyRelease if isinstance(event, QKeyEvent):
                 if event.key() == KEY and not event.isAutoRepeat():
-                    self._let_go.start()
+                    self._release_timer.start()
             case QEvent.Type.WindowDeactivate:
                 self._release()
         return False
 
     def _press(self) -> None:
-        self._let_go.stop()
+        self._release_timer.stop()
         _application().installEventFilter(self)
         self._workbench.show_before(on=True)
 
     def _release(self) -> None:
-        self._let_go.stop()
+        self._release_timer.stop()
         _application().removeEventFilter(self)
         self._workbench.show_before(on=False)
 

@@ -1,4 +1,4 @@
-"""Every action of the window in one table."""
+"""The table of all actions of the window."""
 
 from __future__ import annotations
 

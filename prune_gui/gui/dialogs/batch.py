@@ -1,4 +1,4 @@
-"""The dialog that carries out the recipe on several checkpoints."""
+"""The dialog that applies the recipe to several checkpoints."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
         is_number=False,
     ),
 )
-RESULT: Final = len(COLUMNS) - 1
+RESULT_COLUMN: Final = len(COLUMNS) - 1
 
 
 class BatchDialog(QDialog):
-    """Carries out the recipe, as it is when the user says so, on checkpoints of a list.
+    """Applies the current recipe to a list of checkpoints.
 
-    It stays beside the window, and closes when another checkpoint is opened there, unless it is
-    writing.
+    The dialog is modeless. It closes when another checkpoint is opened in the window, unless it is
+    writing files.
 
     Args:
-        workbench: with an open session.
-        taking: saves the table.
-        folder: where to look for checkpoints first.
+        workbench: a workbench with an open session.
+        taking: exports the table of results.
+        folder: start folder of the file dialogs.
         parent: the window.
     """
 
@@ -114,14 +114,16 @@ class BatchDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Prune several checkpoints"))
         self._workbench = workbench
-        self._beside = folder
-        self._series = JobSequence(workbench.bridge, self)
+        self._start_folder = folder
+        self._sequence = JobSequence(workbench.bridge, self)
         self.model: ResultModel[BatchRow] = ResultModel(COLUMNS, self)
-        self.results = ResultTable(self.model, tr("Checkpoints and what became of them"), RESULT)
+        self.results = ResultTable(
+            self.model, tr("Checkpoints and what became of them"), RESULT_COLUMN
+        )
         self._add_files = _button(tr("Add &files…"), self._ask_files)
         self._add_folder = _button(tr("Add f&older…"), self._ask_folder)
         self._add_folder.setToolTip(tr("All checkpoints in a folder, or in the folders in it"))
-        self._remove = _button(tr("Re&move"), self._remove_chosen)
+        self._remove = _button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
         self.folder = QLineEdit()
         self.folder.setAccessibleName(tr("Folder for the pruned checkpoints"))
@@ -136,7 +138,7 @@ class BatchDialog(QDialog):
         self._buttons = buttons = JobSequenceButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
-        self.cancel.clicked.connect(self._series.cancel)
+        self.cancel.clicked.connect(self._sequence.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
         adding = QHBoxLayout()
         for button in (self._add_files, self._add_folder, self._remove):
@@ -149,50 +151,50 @@ class BatchDialog(QDialog):
         layout.addWidget(self._problem)
         layout.addWidget(buttons)
         self.resize(900, 520)
-        self._series.came.connect(self._came)
-        self._series.failed.connect(workbench.failed)
-        self._series.ended.connect(self._refresh)
+        self._sequence.came.connect(self._show_result)
+        self._sequence.failed.connect(workbench.failed)
+        self._sequence.ended.connect(self._refresh)
         self.write.toggled.connect(self._refresh)
         self.folder.textChanged.connect(self._refresh)
         self.results.selectionModel().selectionChanged.connect(self._refresh)
         workbench.edited.connect(self._refresh)
-        workbench.opened.connect(self._leave)
+        workbench.opened.connect(self._close_unless_writing)
         self._refresh()
 
     @property
     def writing(self) -> bool:
-        """Whether checkpoints are being written."""
-        return self._series.running and self.write.isChecked()
+        """Whether the dialog is writing checkpoints."""
+        return self._sequence.running and self.write.isChecked()
 
     def add(self, paths: Sequence[Path]) -> None:
-        """Put checkpoints on the list, or those in folders, unless they are on it already."""
-        known = {row.path for row in self.model.rows}
-        found: dict[Path, None] = {}
+        """Add checkpoints, or those in folders, to the list; paths in the list are skipped."""
+        listed = {row.path for row in self.model.rows}
+        new: dict[Path, None] = {}
         for path in paths:
             try:
-                found |= dict.fromkeys(checkpoints_in(path) if path.is_dir() else [path])
+                new |= dict.fromkeys(checkpoints_in(path) if path.is_dir() else [path])
             except PruneGuiError as error:
                 self._workbench.fail(later("Adding checkpoints"), error)
-        self.model.add([BatchRow(path) for path in found if path not in known])
+        self.model.add([BatchRow(path) for path in new if path not in listed])
         self._refresh()
 
     def table(self) -> Table | None:
-        """Return the results to be taken away."""
+        """Return the table of results; None without rows."""
         return self.model.table("batch") if self.model.rows else None
 
     def done(self, result: int) -> None:
-        """Close, and prune no more, unless the user would rather have all files written."""
+        """Stop and close, unless the user decides to finish writing."""
         if self.writing and not questions.ask_cancel_saving(self):
             return
         self.stop()
         super().done(result)
 
     def stop(self) -> None:
-        """Prune no more."""
-        self._series.cancel()
+        """Cancel the remaining jobs."""
+        self._sequence.cancel()
 
-    def _leave(self) -> None:
-        """Close, as another checkpoint was opened, unless files are being written."""
+    def _close_unless_writing(self) -> None:
+        """Close after another checkpoint was opened, unless files are being written."""
         if not self.writing:
             self.close()
 
@@ -210,32 +212,32 @@ class BatchDialog(QDialog):
         return group
 
     def _ask_files(self) -> None:
-        self.add(questions.ask_checkpoints(self, self._beside))
+        self.add(questions.ask_checkpoints(self, self._start_folder))
 
     def _ask_folder(self) -> None:
-        path = questions.ask_folder(self, self._beside, ADD_FOLDER)
+        path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)
         if path is not None:
             self.add([path])
 
     def _ask_output(self) -> None:
-        start = self.folder.text().strip() or str(self._beside)
+        start = self.folder.text().strip() or str(self._start_folder)
         title = tr("Folder for the pruned checkpoints")
         path = QFileDialog.getExistingDirectory(self, title, start)
         if path:
             self.folder.setText(path)
 
-    def _remove_chosen(self) -> None:
-        chosen = self.results.selectionModel().selectedRows()
-        for place in sorted((index.row() for index in chosen), reverse=True):
-            self.model.remove(place)
+    def _remove_selected(self) -> None:
+        selected = self.results.selectionModel().selectedRows()
+        for row in sorted((index.row() for index in selected), reverse=True):
+            self.model.remove(row)
         self._refresh()
 
     def _refresh(self) -> None:
-        """Let the user do what can be done now, and say why not."""
-        running, writes = self._series.running, self.write.isChecked()
-        problem = self._problem_now()
+        """Enable the widgets for the current state, and show the problem if there is one."""
+        running, writes = self._sequence.running, self.write.isChecked()
+        problem = self._current_problem()
         if running or not problem:
-            self._count()
+            self._show_progress()
         else:
             self._problem.say(tr(problem), warning=problem == NO_FOLDER)
         inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
@@ -248,8 +250,8 @@ class BatchDialog(QDialog):
         self._buttons.follow(ready=not problem, running=running)
         self.save.setEnabled(bool(self.model.rows))
 
-    def _count(self) -> None:
-        """Say how many of the checkpoints are done, and how many of those failed."""
+    def _show_progress(self) -> None:
+        """Show how many checkpoints are done, and how many of them failed."""
         rows = self.model.rows
         failed = sum(bool(row.error) for row in rows)
         done = failed + sum(row.total is not None and not row.error for row in rows)
@@ -260,14 +262,14 @@ class BatchDialog(QDialog):
                 total=len(rows),
                 failed=failed,
             )
-        elif done or self._series.running:
+        elif done or self._sequence.running:
             text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
         else:
             text = tr(EXPLANATION)
         self._problem.say(text, warning=failed > 0)
 
-    def _problem_now(self) -> str:
-        """Return why nothing can be run, to be translated; "" if something can."""
+    def _current_problem(self) -> str:
+        """Return why the recipe cannot be applied, to be translated; "" if it can."""
         session = self._workbench.session
         if session is None or not session.steps:
             return NO_STEPS
@@ -287,12 +289,12 @@ class BatchDialog(QDialog):
         folder = Path(self.folder.text().strip()) if self.write.isChecked() else None
         form: Form = self.form.currentData()
         overwrite = self.overwrite.isChecked()
-        self._series.start(batch_jobs(session.recipe, paths, folder, form, overwrite=overwrite))
+        self._sequence.start(batch_jobs(session.recipe, paths, folder, form, overwrite=overwrite))
         self._refresh()
 
-    def _came(self, place: int, row: BatchRow) -> None:
-        self.model.put(place, row)
-        self.results.scrollTo(self.model.index(place, 0))
+    def _show_result(self, index: int, row: BatchRow) -> None:
+        self.model.put(index, row)
+        self.results.scrollTo(self.model.index(index, 0))
         self._refresh()
 
 

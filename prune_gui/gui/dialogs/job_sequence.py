@@ -1,4 +1,4 @@
-"""Jobs that are handed to the engine one by one, so that the window's own go between them."""
+"""Jobs that are submitted one by one, so that other jobs of the window run between them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from prune_gui.worker import Dropped, Event, Failed, Finished, Job
 
 
 class JobSequenceButtons(QDialogButtonBox):
-    """What a dialog needs that runs a series: Run, Cancel, Save table and Close.
+    """The buttons of a dialog that runs a job sequence: Run, Cancel, Save table and Close.
 
     Attributes:
-        run: the default one.
-        cancel: of the series, not of the dialog.
-        save: the table of results.
+        run: starts the sequence; the default button.
+        cancel: cancels the sequence, not the dialog.
+        save: saves the table of results.
     """
 
     def __init__(self, dialog: QDialog) -> None:
@@ -32,24 +32,24 @@ class JobSequenceButtons(QDialogButtonBox):
         self.rejected.connect(dialog.reject)
 
     def follow(self, *, ready: bool, running: bool) -> None:
-        """Offer Run if all is ready for it, and Cancel while it runs.
+        """Enable Run if `ready`, or Cancel while `running`.
 
-        The focus goes with them: Qt would give it to Save table, or to Close.
+        The focus moves from one to the other. Qt would move it to Save table or to Close.
         """
-        now, before = (self.cancel, self.run) if running else (self.run, self.cancel)
-        now.setEnabled(running or ready)
-        if self.window().focusWidget() is before:
-            now.setFocus()
-        before.setEnabled(False)
+        active, inactive = (self.cancel, self.run) if running else (self.run, self.cancel)
+        active.setEnabled(running or ready)
+        if self.window().focusWidget() is inactive:
+            active.setFocus()
+        inactive.setEnabled(False)
 
 
 class JobSequence(QObject):
-    """Runs some jobs, one after the other, until all are done, one fails or somebody cancels.
+    """Runs jobs one after the other, until all are done, one fails, or the user cancels.
 
     Signals:
-        came: (place, result) the job at a place, from 0, is done.
-        failed: (title, error) a job failed, and so ended the series.
-        ended: no job of the series is left to run.
+        came: (index, result) the job at an index, from 0, is done.
+        failed: (title, error) a job failed, which ended the sequence.
+        ended: the sequence has no more jobs.
     """
 
     came = Signal(int, object)
@@ -59,48 +59,51 @@ class JobSequence(QObject):
     def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._bridge = bridge
-        self._left: list[Job] = []
+        self._remaining_jobs: list[Job] = []
         self._ticket: int | None = None
-        self._place = 0
+        self._index = 0
         bridge.happened.connect(self._follow)
 
     @property
     def running(self) -> bool:
-        """Whether a job waits or runs."""
+        """Whether a job is queued or running."""
         return self._ticket is not None
 
     def start(self, jobs: Iterable[Job]) -> None:
-        """Run jobs; only to be called while none runs."""
-        self._left = list(jobs)[::-1]
-        self._place = 0
+        """Run jobs. Must not be called while the sequence is running."""
+        self._remaining_jobs = list(jobs)[::-1]
+        self._index = 0
         self._next()
 
     def cancel(self) -> None:
-        """Run no more; what the job that runs would still bring is left out."""
+        """Cancel the running job and drop the others; a late result is ignored."""
         ticket, self._ticket = self._ticket, None
-        self._left.clear()
+        self._remaining_jobs.clear()
         if ticket is not None:
             self._bridge.cancel(ticket)
             self.ended.emit()
 
     def _next(self) -> None:
-        if self._left:
-            self._ticket = self._bridge.run(self._left.pop(), _ignore, _ignore)
+        if self._remaining_jobs:
+            self._ticket = self._bridge.run(self._remaining_jobs.pop(), _ignore, _ignore)
         else:
             self._ticket = None
             self.ended.emit()
 
     def _follow(self, event: Event) -> None:
-        """Go on with the next job. Callbacks would come even after the series is gone."""
+        """Run the next job after one ends.
+
+        Callbacks of the bridge are not used: they would be called even after this is deleted.
+        """
         if event.ticket != self._ticket:
             return
         if isinstance(event, Finished):
-            place, self._place = self._place, self._place + 1
-            self.came.emit(place, event.result)
+            index, self._index = self._index, self._index + 1
+            self.came.emit(index, event.result)
             if event.ticket == self._ticket:
                 self._next()
         elif isinstance(event, Failed | Dropped):
-            self._left.clear()
+            self._remaining_jobs.clear()
             if isinstance(event, Failed):
                 self.failed.emit(tr(event.job.title), event.error)
             self._next()

@@ -1,4 +1,4 @@
-"""The lines of Python that load a reparametrized checkpoint, to read and to copy."""
+"""A box with the Python code that loads a reparametrized checkpoint."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.recipe import OutputPath
 
-LINES: Final = 8
-"""How many are in sight."""
+VISIBLE_LINES: Final = 8
 
 
 class LoaderBox(QGroupBox):
-    """Shows what is written beside a reparametrized checkpoint, as it works anywhere."""
+    """Shows the loader script of a reparametrized checkpoint, with an absolute path to copy."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Beside it, a few lines that load it into a model"), parent)
@@ -37,7 +36,7 @@ class LoaderBox(QGroupBox):
         self._lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._lines.setTabChangesFocus(True)
         margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
-        self._lines.setFixedHeight(LINES * self._lines.fontMetrics().height() + margins)
+        self._lines.setFixedHeight(VISIBLE_LINES * self._lines.fontMetrics().height() + margins)
         self._file = QLabel()
         copy = QPushButton(tr("Cop&y"))
         copy.setAutoDefault(False)
@@ -51,7 +50,7 @@ class LoaderBox(QGroupBox):
         layout.addLayout(row)
 
     def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
-        """Show the lines for a target of a pruned checkpoint."""
+        """Show the loader script for the output path of a pruned checkpoint."""
         from prune_gui.recipe.loader import loader_path, loader_text
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))

@@ -1,4 +1,4 @@
-"""Presets: stacks of steps that are kept under a name, and added to a stack at a click."""
+"""The menu and the dialog of presets: named lists of steps that can be added to the stack."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ TITLES: Final = {
     "convolution_channels": later("A quarter of the channels of convolutions"),
     "three_rounds": later("Three rounds of 20 %"),
 }
-"""What to call the presets that come with the program, by their names."""
-LONGEST: Final = 120
-"""Characters of a line in the menu."""
+"""Titles of the shipped presets, by name, to be translated."""
+MAX_TITLE_CHARS: Final = 120
+"""Limit of a line in the menu or in the list."""
 
 
 class PresetMenu(QMenu):
-    """The presets that come with the program, and those of the user: a click adds the steps.
+    """The menu of the shipped presets and those of the user; an action adds the steps.
 
-    They are read anew whenever the menu opens. One that cannot be read says why, in grey.
+    Presets are read whenever the menu opens. An unreadable preset is a disabled action with the
+    reason as its text.
     """
 
     def __init__(self, workbench: Workbench, presets: Presets, parent: QWidget) -> None:
@@ -57,7 +58,7 @@ class PresetMenu(QMenu):
         self.aboutToShow.connect(self.fill)
 
     def fill(self) -> list[QAction]:
-        """List the presets there are now; return what can be chosen."""
+        """List the current presets; return the enabled actions."""
         self.clear()
         self._list((tr(TITLES[preset.name]), preset) for preset in shipped())
         self.addSeparator()
@@ -67,7 +68,7 @@ class PresetMenu(QMenu):
     def _list(self, presets: Iterable[tuple[str, Preset]]) -> None:
         for name, preset in presets:
             text = preset.problem or name
-            action = self.addAction(literal(text, LONGEST))
+            action = self.addAction(literal(text, MAX_TITLE_CHARS))
             action.setEnabled(not preset.problem)
             action.setToolTip(about(preset))
             action.triggered.connect(partial(self._add, name, preset))
@@ -77,11 +78,11 @@ class PresetMenu(QMenu):
 
 
 class PresetDialog(QDialog):
-    """The user's own presets, to be renamed and removed.
+    """The dialog to rename and remove the user's presets.
 
     Args:
-        workbench: which hears of what fails.
-        presets: to show.
+        workbench: reports errors.
+        presets: the presets to show.
     """
 
     def __init__(self, workbench: Workbench, presets: Presets, parent: QWidget) -> None:
@@ -127,7 +128,7 @@ class PresetDialog(QDialog):
         self.list.clear()
         for preset in self._presets:
             text = preset.problem or preset.name
-            item = QListWidgetItem(one_line(text, LONGEST), self.list)
+            item = QListWidgetItem(one_line(text, MAX_TITLE_CHARS), self.list)
             item.setToolTip(about(preset))
             item.setData(Qt.ItemDataRole.UserRole, preset)
             if preset.name == current:
@@ -139,17 +140,17 @@ class PresetDialog(QDialog):
         self._enable()
 
     def _enable(self) -> None:
-        chosen = self._chosen() is not None
+        chosen = self._current_preset() is not None
         self.rename.setEnabled(chosen)
         self.remove.setEnabled(chosen)
         self.folder.setEnabled(self._presets.folder.is_dir())
 
-    def _chosen(self) -> Preset | None:
+    def _current_preset(self) -> Preset | None:
         item = self.list.currentItem()
         return item.data(Qt.ItemDataRole.UserRole) if item else None
 
     def _rename(self) -> None:
-        preset = self._chosen()
+        preset = self._current_preset()
         if preset is None:
             return
         try:
@@ -161,7 +162,7 @@ class PresetDialog(QDialog):
             self._workbench.fail(later("Renaming the preset"), error)
 
     def _remove(self) -> None:
-        preset = self._chosen()
+        preset = self._current_preset()
         if preset is None or not _agree_to_remove(self, preset):
             return
         try:
@@ -175,7 +176,7 @@ class PresetDialog(QDialog):
 
 
 def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
-    """Keep the steps of the stack as a preset, under a name that the user gives."""
+    """Save the steps of the stack as a preset, under a name that the user enters."""
     session = workbench.session
     if session is None:
         return
@@ -188,32 +189,32 @@ def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
 
 
 def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> str | None:
-    """Ask for the name of a preset until there is one that may be used.
+    """Ask for the name of a preset until it is free, or the user agrees to replace one.
 
     Args:
-        parent: of the dialogs.
-        presets: those there are.
-        title: of the dialog.
-        name: that it has so far, if any.
+        parent: parent of the dialogs.
+        presets: the existing presets.
+        title: title of the dialog.
+        name: the current name, if any.
 
     Returns:
-        The name; None if the user would rather not.
+        The name; None if the user cancels.
 
     Raises:
-        PruneGuiError: the name is none.
+        PruneGuiError: the name is not valid.
     """
-    given = name
+    typed = name
     while True:
-        given, agreed = QInputDialog.getText(parent, title, tr("Name:"), text=given)
-        given = given.strip()
-        if not agreed:
+        typed, accepted = QInputDialog.getText(parent, title, tr("Name:"), text=typed)
+        typed = typed.strip()
+        if not accepted:
             return None
-        if given == name or given not in presets or _agree_to_replace(parent, given):
-            return given
+        if typed == name or typed not in presets or _agree_to_replace(parent, typed):
+            return typed
 
 
 def about(preset: Preset) -> str:
-    """Return what a preset does, a line for each step; of a broken one, why it cannot be used."""
+    """Return a description of a preset, one line per step; for a broken one, the problem."""
     if preset.problem:
         return one_line(preset.problem)
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Dialogs: which file to open, what to do first, what went wrong, what this program is."""
+"""File dialogs, questions, error messages and the About box."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ WITH_INDEXES: Final = later(
     "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
 )
 MAX_PATH: Final = 4096
-"""Characters of a path: all of it counts where it is to be run."""
+"""Limit of a shown path in characters. A path to be run is shown completely."""
 RECIPES: Final = later("Recipes (*.yaml *.yml);;All files (*)")
 TABLES: Final = later("Tables (*.csv);;All files (*)")
 METHODS: Final = later("Python files (*.py);;All files (*)")
-"""Kinds of files as a dialog lists them, to be translated; what is in brackets stays."""
+"""File filters of dialogs, to be translated except for the patterns in brackets."""
 PICTURES: Final[dict[str, tuple[str, int]]] = {
     later("PNG (*.png)"): ("png", 1),
     later("PNG, twice as fine (*.png)"): ("png", 2),
     later("SVG (*.svg)"): ("svg", 1),
 }
-"""The kinds of picture files: the suffix, and how many pixels for one of the screen."""
+"""File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
 
 
 def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
@@ -53,7 +53,7 @@ def ask_checkpoints(parent: QWidget, folder: Path) -> list[Path]:
 
 
 def ask_folder(parent: QWidget, folder: Path, title: str = OPEN_FOLDER) -> Path | None:
-    """Ask which folder with a checkpoint to open; the title of the dialog is translated."""
+    """Ask which folder with a checkpoint to open; `title` is to be translated."""
     path = QFileDialog.getExistingDirectory(parent, tr(title), str(folder))
     return Path(path) if path else None
 
@@ -73,7 +73,7 @@ def ask_methods(parent: QWidget, folder: Path) -> Path | None:
 
 
 def agree_to_run(parent: QWidget, path: Path) -> bool:
-    """Ask whether to run a Python file; anything but a plain yes is a no."""
+    """Ask whether to run a Python file; return True only if the user clicks Run."""
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Warning, tr("Run this file?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)  # a file name may look like anything
@@ -99,7 +99,7 @@ def ask_recipe_target(parent: QWidget, suggested: Path) -> Path | None:
 
 
 def ask_picture_target(parent: QWidget, suggested: Path) -> tuple[Path, int] | None:
-    """Ask where to save a picture, and how finely; the dialog confirms overwriting."""
+    """Ask where to save a picture, and at which scale; the dialog confirms overwriting."""
     kinds = {tr(kind): suffix for kind, (suffix, _) in PICTURES.items()}
     target = _ask_target(parent, tr("Save the picture"), suggested, kinds)
     if target is None:
@@ -118,10 +118,16 @@ def ask_table_target(parent: QWidget, suggested: Path) -> Path | None:
 def _ask_target(
     parent: QWidget, title: str, suggested: Path, kinds: Mapping[str, str]
 ) -> tuple[Path, str] | None:
-    """Ask where to save a file, and of which kind.
+    """Ask where to save a file, and return its path and the chosen file filter.
 
-    A name without a suffix gets that of the kind before the dialog looks whether there is such a
-    file; `QFileDialog.getSaveFileName` would look for the name as it was typed.
+    A name without a suffix gets the suffix of the filter before the dialog checks for an existing
+    file. `QFileDialog.getSaveFileName` would check the name as typed.
+
+    Args:
+        parent: parent of the dialog.
+        title: title of the dialog.
+        suggested: start folder and suggested name.
+        kinds: default suffix by file filter.
     """
     dialog = QFileDialog(parent, title, str(suggested.parent))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
@@ -135,7 +141,7 @@ def _ask_target(
 
 
 def agree(parent: QWidget, title: str, text: str, yes: str) -> bool:
-    """Ask whether to do what cannot be undone; anything but a plain yes is a no."""
+    """Ask whether to do something irreversible; return True only if the user clicks `yes`."""
     box = QMessageBox(QMessageBox.Icon.Question, title, "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)  # a name in it may look like anything
     box.setText(one_line(text))
@@ -146,7 +152,7 @@ def agree(parent: QWidget, title: str, text: str, yes: str) -> bool:
 
 
 def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:
-    """Ask what to do with a recipe that is not saved: Save, Discard or Cancel."""
+    """Ask what to do with an unsaved recipe; return Save, Discard or Cancel."""
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Question, tr("Save the recipe?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
@@ -159,7 +165,7 @@ def ask_unsaved(parent: QWidget, name: str) -> QMessageBox.StandardButton:
 
 
 def ask_cancel_saving(parent: QWidget) -> bool:
-    """Ask whether to give up a file that is being written."""
+    """Ask whether to stop writing a checkpoint."""
     box = QMessageBox(QMessageBox.Icon.Question, tr("Stop saving?"), "", parent=parent)
     box.setText(tr("A checkpoint is being saved. Stop it and close?"))
     box.setInformativeText(tr("What was there before stays as it was."))
@@ -170,9 +176,9 @@ def ask_cancel_saving(parent: QWidget) -> bool:
 
 
 class ErrorBox:
-    """Shows errors in one message box: what comes while it is open is added to it.
+    """Shows errors in one message box; errors that occur while it is open are added.
 
-    Its details have what the log has of each, and Copy takes them along.
+    The details contain the log entry of each error. Copy copies the details.
     """
 
     def __init__(self, parent: QWidget) -> None:
@@ -181,7 +187,7 @@ class ErrorBox:
         self._details: dict[str, str] = {}
 
     def show(self, text: str, details: str) -> None:
-        """Show a text, unless it is being shown already."""
+        """Show an error, unless its text is already shown."""
         if self._box is None:
             self._details = {}
             self._box = self._make_box()
@@ -193,7 +199,8 @@ class ErrorBox:
 
     def _make_box(self) -> QMessageBox:
         box = QMessageBox(QMessageBox.Icon.Warning, "Prune GUI", "", parent=self._parent)
-        box.setOption(QMessageBox.Option.DontUseNativeDialog)  # which has no button that stays
+        # A native dialog closes on every button.
+        box.setOption(QMessageBox.Option.DontUseNativeDialog)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.setTextFormat(Qt.TextFormat.PlainText)
         close = box.addButton(QMessageBox.StandardButton.Ok)
@@ -213,7 +220,7 @@ class ErrorBox:
 
 
 def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
-    """Say what a person should know about a file."""
+    """Show the remarks on a checkpoint file."""
     box = QMessageBox(QMessageBox.Icon.Information, one_line(name), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText("\n\n".join(map(one_line, remarks)))
@@ -221,7 +228,7 @@ def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
 
 
 def show_crash(parent: QWidget, crash: Crash) -> None:
-    """Say where the program was when it died, and copy that if the user wants it."""
+    """Show a crash report, and copy it to the clipboard if the user clicks Copy."""
     box = QMessageBox(QMessageBox.Icon.Information, tr("Last crash"), "", parent=parent)
     box.setText(tr("Prune GUI crashed at {when:%H:%M} on {when:%d %B %Y}.", when=crash.when))
     box.setInformativeText(tr("With a report of it, please send what Copy puts on the clipboard."))
@@ -235,7 +242,7 @@ def show_crash(parent: QWidget, crash: Crash) -> None:
 
 
 def show_about(parent: QWidget) -> None:
-    """Say what this program is made of."""
+    """Show the About box with the versions of the libraries."""
     box = QMessageBox(QMessageBox.Icon.NoIcon, tr("About Prune GUI"), "", parent=parent)
     box.setIconPixmap(parent.windowIcon().pixmap(64))
     purpose = tr("Prune neural networks by point and click.")

@@ -1,4 +1,4 @@
-"""The dialog that tells how a recipe fits another checkpoint, before it is used there."""
+"""The dialog that shows how a recipe matches another checkpoint, before it is used there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLUMNS: Final[tuple[Column[StepMatch], ...]] = (
         later("Parameters"),
         lambda row: number(len(row.targets)),
         lambda row: len(row.targets),
-        tip=lambda row: _listed(row.targets),
+        tip=lambda row: _name_lines(row.targets),
     ),
     Column(
         later("Patterns that match nothing"),
@@ -40,67 +40,68 @@ COLUMNS: Final[tuple[Column[StepMatch], ...]] = (
         tip=lambda row: "\n".join(map(one_line, row.unmatched)),
     ),
 )
-LISTED: Final = 20
-"""Names of parameters in a tooltip."""
+MAX_LISTED_NAMES: Final = 20
+"""Limit of the parameter names in a tool tip."""
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - LISTED
+def _name_lines(names: Sequence[str]) -> str:
+    more = len(names) - MAX_LISTED_NAMES
     rest = [tr("and {more:,} more", more=more)] if more > 0 else []
-    return "\n".join((*map(one_line, names[:LISTED]), *rest))
+    return "\n".join((*map(one_line, names[:MAX_LISTED_NAMES]), *rest))
 
 
-def summary(fits: Sequence[StepMatch]) -> tuple[str, bool]:
-    """Return in a sentence or two how steps fit, and whether that is worth a warning."""
-    if not fits:
+def summary(matches: Sequence[StepMatch]) -> tuple[str, bool]:
+    """Return how steps match, in at most two sentences, and whether that is a warning."""
+    if not matches:
         return tr("The recipe has no step that is switched on."), False
-    lost = [one.number for one in fits if not one.targets]
-    partly = [one.number for one in fits if one.targets and one.unmatched]
-    parts = []
-    if lost:
-        parts.append(
+    unmatched = [step.number for step in matches if not step.targets]
+    partly = [step.number for step in matches if step.targets and step.unmatched]
+    sentences = []
+    if unmatched:
+        sentences.append(
             trn(
                 "Step {steps} finds no parameter, and cannot be carried out until you edit that.",
                 "Steps {steps} find no parameter, and cannot be carried out until you edit that.",
-                len(lost),
-                steps=_listed_numbers(lost),
+                len(unmatched),
+                steps=_number_list(unmatched),
             )
         )
     if partly:
-        parts.append(
+        sentences.append(
             trn(
                 "Step {steps} finds no parameter for some of the patterns.",
                 "Steps {steps} find no parameter for some of the patterns.",
                 len(partly),
-                steps=_listed_numbers(partly),
+                steps=_number_list(partly),
             )
         )
-    return " ".join(parts) or tr("Every pattern of every step finds parameters."), bool(parts)
+    text = " ".join(sentences) or tr("Every pattern of every step finds parameters.")
+    return text, bool(sentences)
 
 
-def _listed_numbers(numbers: Sequence[int]) -> str:
-    *most, last = map(number, numbers)
-    return tr(" and ").join(filter(None, (items(most), last)))
+def _number_list(numbers: Sequence[int]) -> str:
+    *others, last = map(number, numbers)
+    return tr(" and ").join(filter(None, (items(others), last)))
 
 
 class RecipeMatchDialog(QDialog):
-    """Shows how each step fits; accepting means to go on there.
+    """Shows how each step matches the checkpoint; accepted if the user wants to switch to it.
 
     Args:
-        recipe: to be used.
-        checkpoint: on which.
+        recipe: the recipe to use.
+        checkpoint: the checkpoint to use it on.
         parent: the window.
     """
 
     def __init__(self, recipe: Recipe, checkpoint: Checkpoint, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Use the recipe on {name}?", name=one_line(checkpoint.path.name)))
-        fits = match_recipe(recipe, checkpoint)
+        matches = match_recipe(recipe, checkpoint)
         self.model: ResultModel[StepMatch] = ResultModel(COLUMNS, self)
-        self.model.show(fits)
+        self.model.show(matches)
         self.table = ResultTable(self.model, tr("Steps and what they match"), len(COLUMNS) - 1)
         self.message = Message()
-        text, warning = summary(fits)
+        text, warning = summary(matches)
         self.message.say(text, warning=warning)
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.Ok | standard.Cancel)

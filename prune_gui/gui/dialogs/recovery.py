@@ -1,4 +1,4 @@
-"""Bringing back what a program that ended without a word had not saved."""
+"""Recovery of unsaved recipes after a crash."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from prune_gui.session import named_states
 from prune_gui.session.journal import Journal, Unsaved, left_behind
 from prune_gui.session.state_file import remove
 
-SETTLE = 200
-"""Milliseconds in which changes of the recipe count as one."""
-LONGEST = 120
-"""Characters of the name of a checkpoint."""
+SETTLE_DELAY_MS = 200
+"""Delay after a change of the recipe before it is written; more changes restart the delay."""
+MAX_NAME_CHARS = 120
+"""Limit of a shown checkpoint name."""
 
 
 class Recovery(QObject):
-    """Keeps the recipe of a workbench on disk while it is unsaved, and offers what others left.
+    """Keeps an unsaved recipe in a journal on disk, and offers the journals of crashed processes.
 
-    Named states are kept for good: they belong to their checkpoint.
+    Named states are written to disk permanently; they belong to their checkpoint.
 
     Args:
-        workbench: whose recipe it is.
-        preferences: say whether to keep it.
+        workbench: the workbench with the recipe.
+        preferences: contain the setting `keep_unsaved`.
         parent: the window.
 
     Attributes:
-        journal: where it is kept.
+        journal: the journal of this window.
     """
 
     def __init__(self, workbench: Workbench, preferences: Preferences, parent: QWidget) -> None:
@@ -43,42 +43,42 @@ class Recovery(QObject):
         self._preferences = preferences
         self._window = parent
         self.journal = Journal()
-        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
-        self._settled.timeout.connect(self._keep)
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_DELAY_MS)
+        self._settle_timer.timeout.connect(self._keep)
         for changed in (workbench.edited, workbench.opened):
-            changed.connect(self._settled.start)
+            changed.connect(self._settle_timer.start)
             changed.connect(self._keep_states)
         preferences.changed.connect(self._follow_setting)
 
     def stop(self) -> None:
-        """Keep nothing any more: the window is closed, and the user has been asked."""
-        self._settled.stop()
+        """Delete the journal: the window is closed, and the user has been asked."""
+        self._settle_timer.stop()
         self.journal.forget()
 
     def offer(self, another: Callable[[], Recovery]) -> list[Path]:
-        """Ask about each recipe that was left, the latest first, until the user says later.
+        """Ask about each recovered recipe, the latest first, until the user chooses Later.
 
         Args:
-            another: returns that of another window; the first recipe comes back in this one.
+            another: returns the `Recovery` of a new window, for each recipe after the first.
 
         Returns:
-            The checkpoints whose recipes are coming back, the first of them in this window.
+            The checkpoints whose recipes are being restored, the first of them in this window.
         """
         button = QMessageBox.StandardButton
-        back: list[Path] = []
+        restored: list[Path] = []
         for path, unsaved in left_behind():
             match _ask(self._window, unsaved):
                 case button.Discard:
                     remove(path)
                 case button.Open:
-                    if (another() if back else self)._restore(path, unsaved):
-                        back.append(unsaved.checkpoint)
+                    if (another() if restored else self)._restore(path, unsaved):
+                        restored.append(unsaved.checkpoint)
                 case _:
                     break
-        return back
+        return restored
 
     def _restore(self, path: Path, unsaved: Unsaved) -> bool:
-        """Open the checkpoint again and take the recipe; the file goes once it is kept anew."""
+        """Open the checkpoint, restore the recipe, then replace the old journal by a new one."""
         workbench = self._workbench
         try:
             recipe = unsaved.parsed()
@@ -99,7 +99,7 @@ class Recovery(QObject):
 
     def _follow_setting(self, name: str) -> None:
         if name == "keep_unsaved":
-            self._settled.start()
+            self._settle_timer.start()
 
     def _keep_states(self) -> None:
         if self._workbench.session is not None:
@@ -120,7 +120,7 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
         tr(
             "Prune GUI ended without being closed. The steps for {name} as they were at "
             "{when:%H:%M} on {when:%d %B %Y} are kept.",
-            name=one_line(unsaved.checkpoint.name, LONGEST),
+            name=one_line(unsaved.checkpoint.name, MAX_NAME_CHARS),
             when=datetime.fromtimestamp(unsaved.written),
         )
     )

@@ -1,4 +1,4 @@
-"""A table of results that fills while they come."""
+"""A table of results that grows while they are computed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """What of each result a column shows.
+    """A column of the table.
 
     Attributes:
-        title: its heading, to be translated; a file has it as it is.
-        text: for a person; "" if there is nothing to show.
-        value: for a file; None if there is nothing to show.
-        is_number: whether it stands on the right.
-        tip: what more there is to say.
+        title: the heading, to be translated; not translated in files.
+        text: returns the text of a cell; "" for an empty cell.
+        value: returns the value of a cell in a file; None for an empty cell.
+        is_number: whether the text is aligned to the right.
+        tip: returns the tool tip; None for the text of the cell.
     """
 
     title: str
@@ -49,10 +49,10 @@ class Column(Generic[Row]):
 
 
 class ResultModel(QAbstractTableModel, Generic[Row]):
-    """Results in the order in which they came.
+    """The model of the results, in the order in which they were added.
 
     Args:
-        columns: from the left.
+        columns: the columns, from the left.
     """
 
     def __init__(self, columns: Sequence[Column[Row]], parent: QObject | None = None) -> None:
@@ -66,38 +66,38 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
         return tuple(self._rows)
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show other results."""
+        """Replace all results."""
         self.beginResetModel()
         self._rows = list(rows)
         self.endResetModel()
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Show more results below."""
+        """Append results."""
         if rows:
             first = len(self._rows)
             self.beginInsertRows(ROOT, first, first + len(rows) - 1)
             self._rows.extend(rows)
             self.endInsertRows()
 
-    def put(self, place: int, row: Row) -> None:
-        """Show a result in the place of another."""
-        self._rows[place] = row
-        self.dataChanged.emit(self.index(place, 0), self.index(place, len(self._columns) - 1))
+    def put(self, index: int, row: Row) -> None:
+        """Replace the result at an index."""
+        self._rows[index] = row
+        self.dataChanged.emit(self.index(index, 0), self.index(index, len(self._columns) - 1))
 
-    def remove(self, place: int) -> None:
-        """Show a result no longer."""
-        self.beginRemoveRows(ROOT, place, place)
-        del self._rows[place]
+    def remove(self, index: int) -> None:
+        """Remove the result at an index."""
+        self.beginRemoveRows(ROOT, index, index)
+        del self._rows[index]
         self.endRemoveRows()
 
     def table(self, title: str) -> Table:
-        """Return the results to be taken away."""
+        """Return the results as a table for export."""
         columns = {
             column.title: [column.value(row) for row in self._rows] for column in self._columns
         }
         return Table(title, columns)
 
-    # What Qt asks of a model.
+    # The interface of `QAbstractTableModel`.
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
         """Return the number of results."""
@@ -110,7 +110,7 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
     ) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the heading of a column, or the place of a row, from 1."""
+        """Return the heading of a column, or the number of a row, from 1."""
         if orientation == Qt.Orientation.Vertical:
             return section + 1 if role == Role.DisplayRole else None
         if not 0 <= section < len(self._columns):
@@ -122,7 +122,7 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
         return None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return what one cell shows."""
+        """Return the text, the tool tip or the alignment of a cell."""
         if not index.isValid():
             return None
         column, row = self._columns[index.column()], self._rows[index.row()]
@@ -137,12 +137,12 @@ class ResultModel(QAbstractTableModel, Generic[Row]):
 
 
 class ResultTable(QTableView):
-    """Shows results.
+    """A table view of results.
 
     Args:
-        model: of them.
-        name: of the table, for who cannot see it.
-        wide: the column that takes the room that the others leave.
+        model: the model of the results.
+        name: the accessible name, for screen readers.
+        wide: the index of the column that takes the remaining width.
     """
 
     def __init__(self, model: ResultModel[Any], name: str, wide: int) -> None:
@@ -165,11 +165,11 @@ class ResultTable(QTableView):
         model.rowsInserted.connect(self._fit)
 
     def _fit(self) -> None:
-        """Have Qt measure the columns, as it does by itself only when rows change, not come."""
+        """Make Qt measure the columns; after inserting rows, it does not do so by itself."""
         self.horizontalHeader().setSectionResizeMode(self._wide, QHeaderView.ResizeMode.Stretch)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Keep Enter on a row from a default button as well, if something comes of it here."""
+        """Accept Enter on a row if `activated` is connected, so that no default button gets it."""
         super().keyPressEvent(event)
         enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
         used = self.isSignalConnected(QMetaMethod.fromSignal(self.activated))

@@ -1,4 +1,4 @@
-"""The dialog that saves a pruned checkpoint: in which form, how large, in which files, where."""
+"""The dialog that saves a pruned checkpoint: form, shards, output path, and predicted sizes."""
 
 from __future__ import annotations
 
@@ -62,20 +62,17 @@ FORMS: Final[dict[Form, tuple[str, str]]] = {
         ),
     ),
 }
-"""The forms of a pruned checkpoint: their names and what they are for, to be translated."""
-ABOUT_ZEROS: Final = later(
+"""The forms of a pruned checkpoint: name and explanation, to be translated."""
+ZEROS_NOTE: Final = later(
     "Zeros take as much room as other numbers: a pruned file is smaller only once compressed."
 )
 SHARD_SIZE: Final = "5 GB"
-"""As Hugging Face splits."""
+"""The default of Hugging Face."""
 UNKNOWN: Final = later("working out…")
 
 
 def pruned_path(checkpoint: Path) -> Path:
-    """Return where the pruned form of a checkpoint goes unless the user says otherwise.
-
-    That of shards goes to a folder beside theirs.
-    """
+    """Return the default output path for a checkpoint; for shards, a folder beside theirs."""
     if is_index(checkpoint):
         folder = checkpoint.parent
         return folder.parent / f"{folder.name}-pruned"
@@ -83,14 +80,15 @@ def pruned_path(checkpoint: Path) -> Path:
 
 
 class SaveDialog(QDialog):
-    """Asks for the form of the pruned checkpoint, its shards and its place.
+    """Asks for the form, the shard size and the path of the pruned checkpoint.
 
-    While it is shown, it has the engine work out how large each form will be.
+    While the dialog is visible, the engine computes the size of each form.
 
     Args:
-        workbench: with an open session.
-        suggested: where the checkpoint goes unless the user says otherwise.
-        form: likewise, its form.
+        workbench: a workbench with an open session.
+        suggested: the suggested path.
+        form: the suggested form.
+        parent: the window.
     """
 
     def __init__(
@@ -105,7 +103,7 @@ class SaveDialog(QDialog):
         self._workbench = workbench
         self._suffix = suggested.suffix if suggested.suffix.lower() in SUFFIXES else ""
         self._target: OutputPath | None = None
-        self._measured: OutputPath | None = None
+        self._measured_target: OutputPath | None = None
         self._ticket: int | None = None
         self._sizes: Sizes = {}
         self._replaces = False
@@ -115,7 +113,7 @@ class SaveDialog(QDialog):
         self._split = QCheckBox(tr("S&plit into shards of at most"))
         self._shard_size = QLineEdit(SHARD_SIZE)
         self._path = QLineEdit(str(suggested))
-        place = self._make_place()
+        path_row = self._make_path_row()
         draft = Message()
         if workbench.draft is not None:
             draft.say(tr("What the form previews is not saved: add or apply the step first."))
@@ -128,8 +126,9 @@ class SaveDialog(QDialog):
         buttons.rejected.connect(self.reject)
         self._save = buttons.button(standard.Save)
         layout = QVBoxLayout(self)
-        for part in (forms, self._loader, place, draft, self._problem, self._room, buttons):
-            layout.addWidget(part)
+        sections = (forms, self._loader, path_row, draft, self._problem, self._room, buttons)
+        for section in sections:
+            layout.addWidget(section)
         self._forms.idToggled.connect(self._refresh)
         self._split.toggled.connect(self._change_files)
         self._shard_size.textChanged.connect(self._refresh)
@@ -139,38 +138,38 @@ class SaveDialog(QDialog):
 
     @property
     def form(self) -> Form:
-        """The form chosen."""
+        """The chosen form."""
         return list(FORMS)[self._forms.checkedId()]
 
     @property
     def path(self) -> Path:
-        """The file or folder chosen."""
+        """The chosen file or folder."""
         return Path(self._path.text().strip())
 
     @property
     def shard_size(self) -> int | None:
-        """The most bytes of a shard; None if the checkpoint is not to be split anew.
+        """The maximum size of a shard in bytes; None if splitting is off.
 
         Raises:
-            ValueError: what was typed is no size; says so in a sentence.
+            ValueError: the typed text is not a size; the message is for the user.
         """
         return parse_bytes(self._shard_size.text().strip()) if self._split.isChecked() else None
 
     @property
     def replaces(self) -> bool:
-        """Whether the user has agreed to replace what is there."""
+        """Whether the user agreed to replace existing files."""
         return self._replaces
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Begin to work out sizes."""
+        """Start to compute the sizes."""
         super().showEvent(event)
         self._measure()
 
     def done(self, result: int) -> None:
-        """Close, and stop what is still being worked out."""
+        """Close, and cancel the computation of sizes."""
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
-        self._measured = None
+        self._measured_target = None
         super().done(result)
 
     def _make_forms(self, chosen: Form) -> QWidget:
@@ -190,14 +189,14 @@ class SaveDialog(QDialog):
             for column, figure in enumerate(figures, start=1):
                 grid.addWidget(figure, 2 * i, column, Qt.AlignmentFlag.AlignRight)
             grid.addWidget(label, 2 * i + 1, 0, 1, 3)
-        note = QLabel(tr(ABOUT_ZEROS))
+        note = QLabel(tr(ZEROS_NOTE))
         note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
         grid.addWidget(note, 2 * len(FORMS), 0, 1, 3)
         return group
 
-    def _make_place(self) -> QWidget:
-        place = QWidget()
-        grid = QGridLayout(place)
+    def _make_path_row(self) -> QWidget:
+        row = QWidget()
+        grid = QGridLayout(row)
         grid.setContentsMargins(0, 0, 0, 0)
         label = QLabel(tr("F&ile"))
         label.setBuddy(self._path)
@@ -221,10 +220,10 @@ class SaveDialog(QDialog):
         grid.addWidget(self._path, 0, 1)
         grid.addWidget(browse, 0, 2)
         grid.addLayout(shards, 1, 1, 1, 2)
-        return place
+        return row
 
     def _change_files(self, split: bool) -> None:
-        """Call the file a folder, or a file again."""
+        """Remove the suffix from the path, which becomes a folder, or restore it."""
         path = self._path.text().strip()
         suffix = Path(path).suffix
         self._shard_size.setEnabled(split)
@@ -237,7 +236,7 @@ class SaveDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Show what the choices come to."""
+        """Update problem, sizes, loader script and free space for the current input."""
         self._target, problem = self._read()
         self._problem.say(problem)
         self._save.setEnabled(self._target is not None)
@@ -246,8 +245,8 @@ class SaveDialog(QDialog):
         self._show_room()
 
     def _read(self) -> tuple[OutputPath | None, str]:
-        """Return what was chosen, or None and what is wrong with it."""
-        from prune_gui.recipe import OutputPath  # loads torch, for which the window does not wait
+        """Return the chosen output path and "", or None and the problem."""
+        from prune_gui.recipe import OutputPath  # imports torch, which would delay the window
 
         session = self._workbench.session
         if session is None or not self._path.text().strip():
@@ -258,11 +257,11 @@ class SaveDialog(QDialog):
             return None, str(error)
 
     def _measure(self) -> None:
-        """Have sizes worked out, unless they are, or are being, for files of this kind."""
+        """Start to compute the sizes, unless they are known or pending for this kind of files."""
         target = self._target
-        if target is None or not self.isVisible() or _same_kind(target, self._measured):
+        if target is None or not self.isVisible() or _same_kind(target, self._measured_target):
             return
-        self._measured = target
+        self._measured_target = target
         self._sizes = {}
         self._show_sizes()
         self._ticket = self._workbench.measure(
@@ -272,14 +271,14 @@ class SaveDialog(QDialog):
         )
 
     def _set_sizes(self, target: OutputPath, sizes: Sizes) -> None:
-        if target is self._measured:  # else they are those of earlier choices
+        if target is self._measured_target:  # otherwise the sizes are those of an earlier input
             self._sizes = sizes
             self._show_sizes()
             self._show_room()
 
     def _fail(self, target: OutputPath, error: BaseException) -> None:
-        if target is self._measured:
-            self._measured = None  # so that the next change tries again, and says so again
+        if target is self._measured_target:
+            self._measured_target = None  # the next change of the input tries again
             self._problem.say(str(error))
             for figures in self._figures.values():
                 figures[0].setText(tr("unknown"))
@@ -287,13 +286,17 @@ class SaveDialog(QDialog):
     def _show_sizes(self) -> None:
         for button, form in zip(self._forms.buttons(), FORMS, strict=True):
             size = self._sizes.get(form)
-            texts = (tr("cannot be saved"), "") if isinstance(size, PruneGuiError) else _texts(size)
+            texts = (
+                (tr("cannot be saved"), "")
+                if isinstance(size, PruneGuiError)
+                else _size_texts(size)
+            )
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
             button.setToolTip(str(size) if isinstance(size, PruneGuiError) else "")
-            told = clauses(texts)
+            spoken = clauses(texts)
             button.setAccessibleDescription(
-                tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=told)
+                tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=spoken)
             )
 
     def _show_loader(self) -> None:
@@ -307,25 +310,25 @@ class SaveDialog(QDialog):
             self.adjustSize()
 
     def _show_room(self) -> None:
-        """Say whether the disk has room, and why the form chosen cannot be saved if it cannot."""
+        """Show the free space on disk, or why the chosen form cannot be saved."""
         size = self._sizes.get(self.form)
         if isinstance(size, PruneGuiError):
             self._room.say(str(size))
-        elif self._target is None or (room := _room_for(self._target.path)) is None:
+        elif self._target is None or (room := _free_space(self._target.path)) is None:
             self._room.say("")
         else:
             folder, free = room
-            short = size is not None and size.nbytes > free
+            too_small = size is not None and size.nbytes > free
             space = short_bytes(free)
             text = (
                 tr("No room: {size} free in {folder}", size=space, folder=folder)
-                if short
+                if too_small
                 else tr("{size} free in {folder}", size=space, folder=folder)
             )
-            self._room.say(text, warning=short)
+            self._room.say(text, warning=too_small)
 
     def _browse(self) -> None:
-        """Ask for the file, or the folder, in the dialog that every program has for it."""
+        """Ask for the output path in a file dialog."""
         path, _ = QFileDialog.getSaveFileName(
             self,
             tr("Save pruned checkpoint"),
@@ -337,14 +340,14 @@ class SaveDialog(QDialog):
             self._path.setText(path)
 
     def _confirm(self) -> None:
-        """Accept, once overwriting is confirmed where there is something to overwrite."""
+        """Accept the dialog, after the user has confirmed to replace existing files."""
         if self._target is None:
             return
-        taken = [path for path in self._outputs(self._target) if _is_taken(path)]
+        existing = [path for path in self._outputs(self._target) if _is_occupied(path)]
         session = self._workbench.session
         opened = session.checkpoint.path if session is not None else None
-        if not taken or _sure_to_replace(self, taken, opened):
-            self._replaces = bool(taken)
+        if not existing or _sure_to_replace(self, existing, opened):
+            self._replaces = bool(existing)
             self.accept()
 
     def _outputs(self, target: OutputPath) -> list[Path]:
@@ -356,7 +359,7 @@ class SaveDialog(QDialog):
 
 
 def _same_kind(one: OutputPath, other: OutputPath | None) -> bool:
-    """Tell whether what goes to two targets is of the same size."""
+    """Return whether files for two output paths have equal sizes."""
     return other is not None and (one.is_folder, one.format, one.shard_size) == (
         other.is_folder,
         other.format,
@@ -364,8 +367,8 @@ def _same_kind(one: OutputPath, other: OutputPath | None) -> bool:
     )
 
 
-def _texts(size: Size | None) -> tuple[str, str]:
-    """Return how large a form is, and what compression would leave."""
+def _size_texts(size: Size | None) -> tuple[str, str]:
+    """Return texts for the size of a form, and for its size after compression."""
     if size is None:
         return tr(UNKNOWN), ""
     zipped = tr(
@@ -376,39 +379,39 @@ def _texts(size: Size | None) -> tuple[str, str]:
     return trn("{count:,} byte", "{count:,} bytes", size.nbytes), zipped
 
 
-def _room_for(path: Path) -> tuple[Path, int] | None:
-    """Return the folder in which a path lies or would be made, and the bytes free there."""
+def _free_space(path: Path) -> tuple[Path, int] | None:
+    """Return the nearest existing parent folder of a path, and its free bytes; None if unknown."""
     try:
         folder = next(folder for folder in path.absolute().parents if folder.is_dir())
         return folder, shutil.disk_usage(folder).free
     except (OSError, StopIteration):
-        return None  # saving will say what is wrong
+        return None  # saving reports the error
 
 
-def _is_taken(path: Path) -> bool:
-    """Tell whether there is a file, or a folder with something in it."""
+def _is_occupied(path: Path) -> bool:
+    """Return whether a path is an existing file or a folder that is not empty."""
     try:
         return path.is_file() or (path.is_dir() and any(path.iterdir()))
     except OSError:
-        return False  # saving will say what is wrong
+        return False  # saving reports the error
 
 
-def _sure_to_replace(parent: QWidget, taken: Sequence[Path], opened: Path | None = None) -> bool:
-    """Ask before files are replaced, all the more if one is the checkpoint that is open."""
+def _sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | None = None) -> bool:
+    """Ask whether to replace files; warn if one of them is the open checkpoint."""
     button = QMessageBox.StandardButton
     box = QMessageBox(QMessageBox.Icon.Question, tr("Replace the file?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    names = tr(" and ").join(one_line(path.name) for path in taken)
+    names = tr(" and ").join(one_line(path.name) for path in existing)
     box.setText(
         trn(
             "{names} exists already. Replace?",
             "{names} exist already. Replace?",
-            len(taken),
+            len(existing),
             names=names,
         )
     )
-    folder = one_line(str(taken[0].parent))
-    if opened is not None and opened.exists() and any(path.samefile(opened) for path in taken):
+    folder = one_line(str(existing[0].parent))
+    if opened is not None and opened.exists() and any(path.samefile(opened) for path in existing):
         warning = tr("This is the checkpoint that is open: its weights as they are will be lost.")
         folder = f"{folder}\n\n{warning}"
     box.setInformativeText(folder)

@@ -1,4 +1,4 @@
-"""The dialog of settings; each takes effect as soon as it is changed."""
+"""The settings dialog; every change takes effect immediately."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ THEMES: Final = {
     "light": later("Light"),
     "dark": later("Dark"),
 }
-MEGABYTES: Final = 64
-"""Of one click."""
+MEMORY_STEP_MB: Final = 64
+"""Step of the spin box for the picture memory."""
 
 
 class SettingsDialog(QDialog):
-    """Shows settings, and tells of every change.
+    """Shows the settings, and emits every change.
 
     Args:
-        settings: as they are now.
+        settings: the current settings.
+        parent: the window.
 
     Signals:
-        changed: (name, value) the user wants another value of that attribute of `Settings`.
+        changed: (name, value) the user changed this attribute of `Settings`.
     """
 
     changed = Signal(str, object)
@@ -55,7 +56,7 @@ class SettingsDialog(QDialog):
         self.threads.setSpecialValueText(tr("Automatic"))
         self.picture_memory = _number(0, MOST_MEGABYTES)
         self.picture_memory.setSuffix(" MB")
-        self.picture_memory.setSingleStep(MEGABYTES)
+        self.picture_memory.setSingleStep(MEMORY_STEP_MB)
         self.form = _choice({form: plain(tr(name)) for form, (name, _) in FORMS.items()})
         self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
         self.keep_unsaved = QCheckBox(tr("&Keep unsaved steps on disk"))
@@ -91,7 +92,7 @@ class SettingsDialog(QDialog):
         self._connect()
 
     def _add(self, text: str, field: QWidget, about: str) -> None:
-        """Add a field, with a line about it below."""
+        """Add a field, with an explanation below."""
         if text:
             label = QLabel(text)
             label.setBuddy(field)
@@ -106,7 +107,7 @@ class SettingsDialog(QDialog):
         self._rows.addRow("", note)
 
     def show_settings(self, settings: Settings) -> None:
-        """Show settings in place of those there are."""
+        """Show other settings; emits `changed` for values that differ."""
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
         self.language.setCurrentIndex(self.language.findData(settings.language))
         self.threads.setValue(settings.threads or 0)
@@ -116,17 +117,17 @@ class SettingsDialog(QDialog):
         self.keep_unsaved.setChecked(settings.keep_unsaved)
 
     def _connect(self) -> None:
-        def tell(name: str) -> Callable[[object], None]:
+        def emitter(name: str) -> Callable[[object], None]:
             return lambda value: self.changed.emit(name, value)
 
         boxes = {"theme": self.theme, "language": self.language, "form": self.form}
         for name, box in boxes.items():
-            told = tell(name)
-            box.currentIndexChanged.connect(lambda i, box=box, told=told: told(box.itemData(i)))
+            emit = emitter(name)
+            box.currentIndexChanged.connect(lambda i, box=box, emit=emit: emit(box.itemData(i)))
         self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
-        self.picture_memory.valueChanged.connect(tell("picture_memory"))
-        self.white_pictures.toggled.connect(tell("white_pictures"))
-        self.keep_unsaved.toggled.connect(tell("keep_unsaved"))
+        self.picture_memory.valueChanged.connect(emitter("picture_memory"))
+        self.white_pictures.toggled.connect(emitter("white_pictures"))
+        self.keep_unsaved.toggled.connect(emitter("keep_unsaved"))
 
 
 def _choice(texts: dict[str, str]) -> QComboBox:
@@ -136,8 +137,8 @@ def _choice(texts: dict[str, str]) -> QComboBox:
     return box
 
 
-def _number(least: int, most: int) -> QSpinBox:
+def _number(minimum: int, maximum: int) -> QSpinBox:
     box = QSpinBox()
-    box.setRange(least, most)
-    box.setKeyboardTracking(False)  # a number that is half typed is none
+    box.setRange(minimum, maximum)
+    box.setKeyboardTracking(False)  # no change signals while the user types
     return box

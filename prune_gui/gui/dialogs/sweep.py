@@ -1,4 +1,4 @@
-"""The dialog that tries several amounts of a step."""
+"""The dialog that computes the results of a step for several amounts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Step
     from prune_gui.session.sweep import SweepRow
 
-FIRST_AMOUNTS: Final = "10% to 90% by 10%"
+DEFAULT_AMOUNTS: Final = "10% to 90% by 10%"
 EXPLANATION: Final = later("Double-click a row to take its amount into the recipe.")
 NO_STEP: Final = later("No step that is switched on has an amount. Add one first.")
 
@@ -80,18 +80,18 @@ COLUMNS: Final[tuple[Column[SweepRow], ...]] = (
     ),
     Column(later("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False),
 )
-PROBLEM: Final = len(COLUMNS) - 1
+PROBLEM_COLUMN: Final = len(COLUMNS) - 1
 
 
 class SweepDialog(QDialog):
-    """Tries amounts of one step of the recipe as it is when the user says so, a row for each.
+    """Resolves the current recipe with several amounts of one step, and shows a row for each.
 
-    It stays beside the window, and closes when another checkpoint is opened.
+    The dialog is modeless, and closes when another checkpoint is opened.
 
     Args:
-        workbench: with an open session.
-        taking: saves the table.
-        index: of the step to begin with, from 0; None for any.
+        workbench: a workbench with an open session.
+        taking: exports the table of results.
+        index: index of the step to select initially, from 0; None for the first.
         parent: the window.
     """
 
@@ -102,26 +102,26 @@ class SweepDialog(QDialog):
         self.setWindowTitle(tr("Sweep over amounts"))
         self._workbench = workbench
         self._swept: tuple[int, Step] | None = None
-        self._wanted = 0
-        self._series = JobSequence(workbench.bridge, self)
+        self._amount_count = 0
+        self._sequence = JobSequence(workbench.bridge, self)
         self.step = QComboBox()
         self.step.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self.step.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.amounts = QLineEdit(FIRST_AMOUNTS)
+        self.amounts = QLineEdit(DEFAULT_AMOUNTS)
         self.amounts.setPlaceholderText("10%, 20%, 30%")
         self.model: ResultModel[SweepRow] = ResultModel(COLUMNS, self)
-        self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM)
+        self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM_COLUMN)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
-        self.results.activated.connect(self._take)
+        self.results.activated.connect(self._apply_amount)
         self._problem = Message()
         self.note = Message()
         self.note.say(tr(EXPLANATION), warning=False)
         self._buttons = buttons = JobSequenceButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
         self.run.clicked.connect(self._run)
-        self.cancel.clicked.connect(self._series.cancel)
+        self.cancel.clicked.connect(self._sequence.cancel)
         self.save.clicked.connect(lambda: taking.save_table(self))
         form = QFormLayout()
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
@@ -134,9 +134,9 @@ class SweepDialog(QDialog):
         layout.addWidget(self.note)
         layout.addWidget(buttons)
         self.resize(720, 420)
-        self._series.came.connect(lambda _, row: self._add(row))
-        self._series.failed.connect(self._fail)
-        self._series.ended.connect(self._refresh)
+        self._sequence.came.connect(lambda _, row: self._add(row))
+        self._sequence.failed.connect(self._fail)
+        self._sequence.ended.connect(self._refresh)
         self.amounts.textChanged.connect(self._refresh)
         workbench.edited.connect(self._list_steps)
         workbench.opened.connect(self.close)
@@ -145,19 +145,19 @@ class SweepDialog(QDialog):
         self._refresh()
 
     def table(self) -> Table | None:
-        """Return the results to be taken away."""
+        """Return the table of results; None without rows."""
         session = self._workbench.session
         if session is None or not self.model.rows:
             return None
         return self.model.table(f"{session.checkpoint.path.stem} sweep")
 
     def done(self, result: int) -> None:
-        """Close, and try no more."""
-        self._series.cancel()
+        """Cancel the remaining jobs, and close."""
+        self._sequence.cancel()
         super().done(result)
 
     def _list_steps(self) -> None:
-        """Offer the steps that have an amount, as they are now."""
+        """List the current steps that are enabled and have an amount."""
         session = self._workbench.session
         chosen = self.step.currentData()
         self.step.clear()
@@ -169,14 +169,14 @@ class SweepDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Let the user do what can be done now, and say why not."""
+        """Enable the buttons for the current state, and show the problem if there is one."""
         problem = "" if self.step.count() else tr(NO_STEP)
         try:
             parse_amounts(self.amounts.text())
         except ValueError as error:
             problem = problem or str(error)
         self._problem.say(problem)
-        self._buttons.follow(ready=not problem, running=self._series.running)
+        self._buttons.follow(ready=not problem, running=self._sequence.running)
         self.save.setEnabled(bool(self.model.rows))
 
     def _run(self) -> None:
@@ -186,22 +186,22 @@ class SweepDialog(QDialog):
         index: int = self.step.currentData()
         amounts = parse_amounts(self.amounts.text())
         self._swept = index, session.steps[index]
-        self._wanted = len(amounts)
+        self._amount_count = len(amounts)
         self.model.show(())
-        self._count()
-        self._series.start(sweep_jobs(session, index + 1, amounts))
+        self._show_progress()
+        self._sequence.start(sweep_jobs(session, index + 1, amounts))
         self._refresh()
 
     def _add(self, row: SweepRow) -> None:
         self.model.add((row,))
         self.results.scrollToBottom()
-        self._count()
+        self._show_progress()
         self._refresh()
 
-    def _count(self) -> None:
+    def _show_progress(self) -> None:
         done = len(self.model.rows)
-        counted = tr("{done:,} of {total:,} done", done=done, total=self._wanted)
-        self.note.say(tr(EXPLANATION) if done == self._wanted else counted, warning=False)
+        progress = tr("{done:,} of {total:,} done", done=done, total=self._amount_count)
+        self.note.say(tr(EXPLANATION) if done == self._amount_count else progress, warning=False)
 
     def _fail(self, tried: str, error: BaseException) -> None:
         if isinstance(error, PruneGuiError):
@@ -209,20 +209,24 @@ class SweepDialog(QDialog):
         else:
             self._workbench.failed.emit(tried, error)
 
-    def _take(self, place: QModelIndex) -> None:
-        """Give the step the amount of a row, unless it is not the step any more that was tried."""
-        row, session = self.model.rows[place.row()], self._workbench.session
+    def _apply_amount(self, item: QModelIndex) -> None:
+        """Set the amount of a row in the swept step, unless that step was changed or moved."""
+        row, session = self.model.rows[item.row()], self._workbench.session
         if row.error or session is None or self._swept is None:
             return
         index, step = self._swept
-        taken = with_amount(step, row.amount)
-        now = session.steps[index : index + 1]
-        if not now or not has_amount(now[0].method) or with_amount(now[0], row.amount) != taken:
+        changed = with_amount(step, row.amount)
+        current = session.steps[index : index + 1]
+        if (
+            not current
+            or not has_amount(current[0].method)
+            or with_amount(current[0], row.amount) != changed
+        ):
             self.note.say(
                 tr("Step {number} is another one by now. Run the sweep again.", number=index + 1)
             )
             return
-        self._workbench.edit(lambda session: session.replace(index, taken))
+        self._workbench.edit(lambda session: session.replace(index, changed))
         self.note.say(
             tr(
                 "Step {number} has the amount {amount} now; Undo takes that back.",

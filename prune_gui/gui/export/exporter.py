@@ -1,4 +1,4 @@
-"""Pictures and tables for elsewhere: to a file, or to the clipboard."""
+"""Export of the pictures and tables of views and panels, to a file or to the clipboard."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
     AnyView = ViewOf[Any]
 
-LONGEST_NAME = 100
-"""Characters of a suggested file name."""
+MAX_NAME_CHARS = 100
+"""Limit of a suggested file name."""
 
 
 class Tabular(Protocol):
-    """What has a table to take away."""
+    """An object that can be exported as a table."""
 
     def table(self) -> Table | None:
-        """Return it; None if there is none now."""
+        """Return the table; None if there is none now."""
 
 
 class Exporter:
-    """Takes the pictures and the tables of panels to files and to the clipboard.
+    """Exports the pictures and the tables of panels to files and to the clipboard.
 
     Args:
-        commands: of the window; knows its settings, and in which folder to begin.
-        workbench: told of what is saved, and of what is not.
+        commands: the commands of the window; provides its settings and the start folder.
+        workbench: emits `saved`, `copied` or `failed` after each export.
     """
 
     def __init__(self, commands: Commands, workbench: Workbench) -> None:
@@ -48,7 +48,7 @@ class Exporter:
         self._workbench = workbench
 
     def copy_picture(self, view: AnyView) -> None:
-        """Put the picture of a view on the clipboard, as an image and as SVG."""
+        """Copy the picture of a view to the clipboard, as an image and as SVG."""
 
         def copy(page: Page) -> None:
             mime = QMimeData()
@@ -59,14 +59,14 @@ class Exporter:
         self._with_page(view, copy)
 
     def save_picture(self, view: AnyView) -> None:
-        """Save the picture of a view to a file that the user names."""
+        """Save the picture of a view to a file that the user chooses."""
         name, _ = view.caption()
         stem = _file_name(f"{name} {view.accessibleName().lower()}")
         suggested = self._commands.folder / f"{stem}.png"
-        wish = questions.ask_picture_target(view, suggested)
-        if wish is None:
+        target = questions.ask_picture_target(view, suggested)
+        if target is None:
             return
-        path, scale = wish
+        path, scale = target
 
         def save(page: Page) -> None:
             svg = path.suffix.lower() == ".svg"
@@ -76,7 +76,7 @@ class Exporter:
         self._with_page(view, save)
 
     def copy_table(self, panel: Tabular) -> None:
-        """Put the table of a panel on the clipboard: cells for a spreadsheet, and CSV."""
+        """Copy the table of a panel to the clipboard, as tab-separated text and as CSV."""
         table = panel.table()
         if table is not None:
             mime = QMimeData()
@@ -85,7 +85,7 @@ class Exporter:
             self._copy(mime, tr("Copied the table"))
 
     def save_table(self, panel: Tabular) -> None:
-        """Save the table of a panel to a CSV file that the user names."""
+        """Save the table of a panel to a CSV file that the user chooses."""
         table = panel.table()
         if table is None:
             return
@@ -99,9 +99,9 @@ class Exporter:
         self._workbench.copied.emit(note)
 
     def _with_page(self, view: AnyView, use: Callable[[Page], None]) -> None:
-        """Call `use` with the picture of a view, once it is in the colours that are wanted."""
-        light = self._commands.settings.white_pictures and colours(view.palette()) is not LIGHT
-        if light:
+        """Call `use` with the page of a view, after rendering it in light colours if needed."""
+        on_white = self._commands.settings.white_pictures and colours(view.palette()) is not LIGHT
+        if on_white:
             LightRender(view, self._workbench, lambda: _use_page(view, use))
         else:
             _use_page(view, use)
@@ -116,14 +116,14 @@ class Exporter:
 
 
 class LightRender(QObject):
-    """Has a view draw itself in light colours, uses that, and lets it return to its own.
+    """Renders a view in light colours, calls a function, and restores the colours of the view.
 
-    If the drawing is cancelled, the view returns to its own colours and nothing else happens.
+    If the rendering is cancelled or fails, only the colours are restored.
 
     Args:
-        view: with a picture.
-        workbench: of the view.
-        use: called when the picture is there.
+        view: a view with a picture; it owns this object.
+        workbench: the workbench of the view.
+        use: called when the light picture is complete.
     """
 
     def __init__(self, view: AnyView, workbench: Workbench, use: Callable[[], None]) -> None:
@@ -131,41 +131,41 @@ class LightRender(QObject):
         self._view = view
         self._use = use
         self._workbench = workbench
-        self._drawn = False
-        view.pictured.connect(self._pictured)
+        self._rendered = False
+        view.pictured.connect(self._on_pictured)
         workbench.bridge.happened.connect(self._follow)
-        before = view.ticket
-        view.setPalette(light_palette())  # the view sees the change, and looks again
-        if view.ticket == before:  # it had this picture at hand
-            self._drawn = True
-            self._pictured()
+        old_ticket = view.ticket
+        view.setPalette(light_palette())  # the view handles the change, and renders again
+        if view.ticket == old_ticket:  # the view had this picture in its cache
+            self._rendered = True
+            self._on_pictured()
 
     def _follow(self, event: Event) -> None:
-        """Notice what becomes of the last look; one before it may still bring a dark picture."""
+        """Handle events of the latest render job; earlier jobs may still finish dark pictures."""
         if event.ticket != self._view.ticket:
             return
         if isinstance(event, Finished):
-            self._drawn = True
+            self._rendered = True
         elif isinstance(event, Dropped | Failed):
             self._restore()
 
-    def _pictured(self) -> None:
-        if self._drawn:
+    def _on_pictured(self) -> None:
+        if self._rendered:
             self._use()
             self._restore()
 
     def _restore(self) -> None:
-        self._view.pictured.disconnect(self._pictured)
+        self._view.pictured.disconnect(self._on_pictured)
         self._workbench.bridge.happened.disconnect(self._follow)
         self._view.setPalette(QPalette())
         self.deleteLater()
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; what is there is replaced.
+    """Write a file atomically; an existing file is replaced.
 
     Raises:
-        PruneGuiError: it cannot be written.
+        PruneGuiError: the file cannot be written.
     """
     file = QSaveFile(str(path))
     written = file.open(QSaveFile.OpenModeFlag.WriteOnly) and file.write(content) == len(content)
@@ -184,6 +184,6 @@ def _use_page(view: AnyView, use: Callable[[Page], None]) -> None:
 
 
 def _file_name(text: str) -> str:
-    """Return a text with whatever a file name may not have left out."""
-    text = "".join(sign if sign.isalnum() or sign in "._-" else "_" for sign in text)
-    return text[-LONGEST_NAME:]
+    """Return a text as a file name: special characters become "_", and only the end is kept."""
+    text = "".join(char if char.isalnum() or char in "._-" else "_" for char in text)
+    return text[-MAX_NAME_CHARS:]

@@ -1,4 +1,4 @@
-"""A picture with a title over it and a legend under it, as an image or as a drawing."""
+"""A page with title, picture and legend, rendered as PNG or SVG."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.theme import Colours
 
 MARGIN: Final = 16
-GAP: Final = 8
+GAP_PX: Final = 8
 DOTS_PER_INCH: Final = 96
-LONGEST_TITLE: Final = 300
+MAX_TITLE_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A picture and what is written around it.
+    """A picture with the texts around it.
 
     Attributes:
-        picture: the widget that shows it, as large as it is to be.
-        title: what it is of; plain text.
-        subtitle: what it shows of it; plain text.
+        picture: the widget of the picture, in its final size.
+        title: the subject of the picture; plain text.
+        subtitle: what the picture shows of the subject; plain text.
         legend: rich text; "" for none.
-        colours: of the background and of the text. The widget has its own.
+        colours: colours of background and text. The widget has its own.
     """
 
     picture: QWidget
@@ -40,14 +40,16 @@ class Page:
 
     @property
     def size(self) -> QSize:
-        """How large it is, in pixels at the scale of 1."""
+        """The size of the page in pixels, at a scale of 1."""
         head, foot = self._heights
-        inside = self.picture.size()
-        return QSize(inside.width() + 2 * MARGIN, inside.height() + 2 * MARGIN + head + foot)
+        picture = self.picture.size()
+        return QSize(picture.width() + 2 * MARGIN, picture.height() + 2 * MARGIN + head + foot)
 
     @property
     def _head(self) -> QTextDocument:
-        title, subtitle = (escape(one_line(t, LONGEST_TITLE)) for t in (self.title, self.subtitle))
+        title, subtitle = (
+            escape(one_line(t, MAX_TITLE_CHARS)) for t in (self.title, self.subtitle)
+        )
         return self._text(f"<b>{title}</b><br>{subtitle}")
 
     @property
@@ -56,9 +58,9 @@ class Page:
 
     @property
     def _heights(self) -> tuple[int, int]:
-        """How much room is above the picture, and how much below."""
-        foot = round(self._foot.size().height()) + GAP if self.legend else 0
-        return round(self._head.size().height()) + GAP, foot
+        """The heights of title and legend in pixels, including their gaps to the picture."""
+        foot = round(self._foot.size().height()) + GAP_PX if self.legend else 0
+        return round(self._head.size().height()) + GAP_PX, foot
 
     def _text(self, html: str) -> QTextDocument:
         document = QTextDocument()
@@ -69,24 +71,24 @@ class Page:
         return document
 
     def paint(self, painter: QPainter) -> None:
-        """Draw it."""
+        """Draw the page."""
         painter.fillRect(QRect(QPoint(), self.size), QColor(self.colours.background))
         painter.translate(MARGIN, MARGIN)
         self._head.drawContents(painter)
         head, _ = self._heights
         painter.translate(0, head)
-        # A plot has a `render` of its own, which draws less.
+        # A plot overrides `render`, and would draw less.
         QWidget.render(self.picture, painter, QPoint(), QRegion(), QWidget.RenderFlag.DrawChildren)
-        painter.translate(QPointF(0, self.picture.height() + GAP))
+        painter.translate(QPointF(0, self.picture.height() + GAP_PX))
         if self.legend:
             self._foot.drawContents(painter)
 
 
 def image_of(page: Page, scale: int = 1) -> QImage:
-    """Return a page as an image, with so many pixels for each of the screen along a side."""
+    """Return a page as an image with `scale` times `scale` pixels per pixel of the screen."""
     image = QImage(page.size * scale, QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(scale)
-    image.setText("Title", one_line(page.title, LONGEST_TITLE))
+    image.setText("Title", one_line(page.title, MAX_TITLE_CHARS))
     painter = QPainter(image)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     page.paint(painter)
@@ -96,16 +98,16 @@ def image_of(page: Page, scale: int = 1) -> QImage:
 
 
 def png_of(page: Page, scale: int = 1) -> bytes:
-    """Return `image_of` as the content of a PNG file."""
+    """Return a page as the content of a PNG file; see `image_of`."""
     content = QByteArray()
     buffer = QBuffer(content)
     buffer.open(QBuffer.OpenModeFlag.WriteOnly)
-    image_of(page, scale).save(buffer, "PNG")  # type: ignore[call-overload]  # it takes only bytes
+    image_of(page, scale).save(buffer, "PNG")  # type: ignore[call-overload]  # it accepts only bytes
     return bytes(content.data())
 
 
 def svg_of(page: Page) -> bytes:
-    """Return a page as the content of an SVG file: lines and text stay such, pixels stay sharp."""
+    """Return a page as the content of an SVG file. Lines and text stay vector graphics."""
     content = QByteArray()
     buffer = QBuffer(content)
     generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
@@ -113,8 +115,8 @@ def svg_of(page: Page) -> bytes:
     generator.setResolution(DOTS_PER_INCH)
     generator.setSize(page.size)
     generator.setViewBox(QRect(QPoint(), page.size))
-    generator.setTitle(one_line(page.title, LONGEST_TITLE))
-    generator.setDescription(one_line(page.subtitle, LONGEST_TITLE))
+    generator.setTitle(one_line(page.title, MAX_TITLE_CHARS))
+    generator.setDescription(one_line(page.subtitle, MAX_TITLE_CHARS))
     painter = QPainter(generator)
     page.paint(painter)
     painter.end()

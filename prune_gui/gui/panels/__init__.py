@@ -1,1 +1,1 @@
-"""What stands around the views: the tree of modules, the form of the draft step, the stack."""
+"""The panels around the views: module tree, form of the draft step, stack, log and others."""

@@ -1,4 +1,4 @@
-"""Completion of conditions on parameters, wherever they are typed."""
+"""Completion of conditions on parameters in line edits."""
 
 from __future__ import annotations
 
@@ -23,63 +23,63 @@ LANGUAGE: Final = later(
 
 
 NO_WORD: Final = "\0"
-"""What no condition begins with: an empty word would be completed to all of them."""
+"""A word that no condition begins with. An empty word would be completed to all conditions."""
 
 
 class ConditionCompleter(QCompleter):
-    """Completes the word before the cursor of a line to a condition that some parameter meets.
+    """Completes the word before the cursor to a condition that some parameter satisfies.
 
     Args:
-        line: to complete in.
-        workbench: whose checkpoint the parameters are of.
-        parts: a regular expression for the letters that part words.
+        line: the line edit.
+        workbench: provides the open checkpoint.
+        parts: a regular expression for the characters that separate words.
     """
 
     def __init__(self, line: QLineEdit, workbench: Workbench, parts: str) -> None:
         super().__init__(line)
-        self._line, self._workbench, self._parts = line, workbench, parts
-        self._offered: Checkpoint | None = None
+        self._line, self._workbench, self._separators = line, workbench, parts
+        self._words_checkpoint: Checkpoint | None = None
         self._words = QStringListModel(self)
         self.setModel(self._words)
         self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         line.setCompleter(self)
-        line.textEdited.connect(self._offer)
+        line.textEdited.connect(self._load_words)
 
     def splitPath(self, path: str) -> list[str]:  # noqa: N802
-        """Return the word to complete: the one that is being typed."""
-        typed = re.split(self._parts, path[: self._line.cursorPosition()])[-1]
+        """Return the word before the cursor, or `NO_WORD`, as the only part."""
+        typed = re.split(self._separators, path[: self._line.cursorPosition()])[-1]
         return [typed or NO_WORD]
 
     def pathFromIndex(self, index: QModelIndex | QPersistentModelIndex) -> str:  # noqa: N802
-        """Return the line with the word completed."""
-        text, at = self._line.text(), self._line.cursorPosition()
-        typed = re.split(self._parts, text[:at])[-1]
-        return text[: at - len(typed)] + super().pathFromIndex(index) + text[at:]
+        """Return the text of the line with the word completed."""
+        text, cursor = self._line.text(), self._line.cursorPosition()
+        typed = re.split(self._separators, text[:cursor])[-1]
+        return text[: cursor - len(typed)] + super().pathFromIndex(index) + text[cursor:]
 
-    def _offer(self) -> None:
-        """Find out what conditions there are, once for a checkpoint."""
+    def _load_words(self) -> None:
+        """Compute the conditions on the engine's thread, once per checkpoint."""
         session = self._workbench.session
-        if session is None or session.checkpoint is self._offered:
+        if session is None or session.checkpoint is self._words_checkpoint:
             return
-        self._offered = checkpoint = session.checkpoint
+        self._words_checkpoint = checkpoint = session.checkpoint
         self._words.setStringList([])
 
         def work(_: Monitor) -> list[str]:
             return words(checkpoint)
 
-        def then(found: list[str]) -> None:
-            if checkpoint is self._offered:
-                self._words.setStringList(found)
+        def then(conditions: list[str]) -> None:
+            if checkpoint is self._words_checkpoint:
+                self._words.setStringList(conditions)
 
         self._workbench.look("terms", work, then)
 
 
 def words(checkpoint: Checkpoint) -> list[str]:
-    """Return conditions that some parameter meets, and the beginnings of those on numbers."""
-    kinds = sorted(frozenset().union(*checkpoint.kinds.values()))
+    """Return conditions that some parameter satisfies, and prefixes of numeric conditions."""
+    module_types = sorted(frozenset().union(*checkpoint.kinds.values()))
     dtypes = sorted({tensor.dtype for tensor in checkpoint.tensors.values()})
     return [
-        *(f"type:{kind}" for kind in kinds),
+        *(f"type:{module_type}" for module_type in module_types),
         *(f"dtype:{dtype}" for dtype in dtypes),
         "shape:",
         *(f"{field}>" for field in NUMBERS),

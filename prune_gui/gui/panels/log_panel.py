@@ -1,4 +1,4 @@
-"""What the program logged since it was started."""
+"""The dock with the log of this run of the program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.runtime.log_feed import MOST, Entry
+from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import later, tr
 
@@ -42,7 +42,7 @@ ROOT = QModelIndex()
 
 
 class Column(IntEnum):
-    """Of the table."""
+    """The columns of the log table."""
 
     TIME = 0
     LEVEL = 1
@@ -55,27 +55,27 @@ LEVELS: Final = {
     logging.WARNING: later("Warnings and errors"),
     logging.ERROR: later("Errors"),
 }
-"""From which level on records can be shown."""
+"""Minimum levels that the user can choose."""
 
 
 class LogModel(QAbstractTableModel):
-    """Those of the last `MOST` entries that are of a level or above, oldest first.
+    """The entries at or above a level among the last `MAX_ENTRIES` entries, oldest first.
 
     Attributes:
-        entries: one per row.
+        entries: the shown entries, one per row.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.entries: list[Entry] = []
-        self._every: deque[Entry] = deque(maxlen=MOST)
+        self.entries: list[LogEntry] = []
+        self._all_entries: deque[LogEntry] = deque(maxlen=MAX_ENTRIES)
         self._level = logging.NOTSET
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Append entries; the oldest go where there are too many."""
-        self._every.extend(entries)
-        added = self._of_level(entries[-MOST:])
-        excess = len(self.entries) + len(added) - len(self._of_level(self._every))
+    def add(self, entries: Sequence[LogEntry]) -> None:
+        """Append entries; the oldest are removed if there are too many."""
+        self._all_entries.extend(entries)
+        added = self._of_level(entries[-MAX_ENTRIES:])
+        excess = len(self.entries) + len(added) - len(self._of_level(self._all_entries))
         if excess > 0:
             self.beginRemoveRows(ROOT, 0, excess - 1)
             del self.entries[:excess]
@@ -87,28 +87,28 @@ class LogModel(QAbstractTableModel):
             self.endInsertRows()
 
     def show_from(self, level: int) -> None:
-        """Show the entries of a level and above."""
+        """Show the entries at or above a level."""
         self.beginResetModel()
         self._level = level
-        self.entries = self._of_level(self._every)
+        self.entries = self._of_level(self._all_entries)
         self.endResetModel()
 
     def clear(self) -> None:
-        """Forget all entries."""
+        """Remove all entries."""
         self.beginResetModel()
-        self._every.clear()
+        self._all_entries.clear()
         self.entries.clear()
         self.endResetModel()
 
-    def _of_level(self, entries: Iterable[Entry]) -> list[Entry]:
+    def _of_level(self, entries: Iterable[LogEntry]) -> list[LogEntry]:
         return [entry for entry in entries if entry.level >= self._level]
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return how many entries there are."""
+        """Return the number of shown entries."""
         return 0 if parent.isValid() else len(self.entries)
 
     def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return 0 if parent.isValid() else len(Column)
 
     def headerData(  # noqa: N802
@@ -120,7 +120,7 @@ class LogModel(QAbstractTableModel):
         return tr(HEADINGS[section])
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
-        """Return what the view asks for."""
+        """Return the text of a cell, or the colour of warnings."""
         entry = self.entries[index.row()]
         if role == Qt.ItemDataRole.DisplayRole:
             return (entry.when, entry.level_name, entry.line)[index.column()]
@@ -130,10 +130,10 @@ class LogModel(QAbstractTableModel):
 
 
 class LogPanel(QWidget):
-    """A row per record; the one that is selected is shown below, with the trace of a fault.
+    """A table of log entries; the selected ones are shown below with their details.
 
     Args:
-        log_file: which has all of it, and what was logged before.
+        log_file: the log file, which also contains earlier runs.
     """
 
     def __init__(self, log_file: Path, parent: QWidget | None = None) -> None:
@@ -160,13 +160,14 @@ class LogPanel(QWidget):
         layout.addWidget(parts, 1)
         layout.addLayout(self._make_buttons())
         self.table.selectionModel().selectionChanged.connect(self._show_details)
-        self.model.modelReset.connect(self._show_details)  # which selects nothing, without a word
+        # A reset clears the selection without a signal.
+        self.model.modelReset.connect(self._show_details)
         keys = QShortcut(QKeySequence(QKeySequence.StandardKey.Copy), self.table)
         keys.setContext(Qt.ShortcutContext.WidgetShortcut)
         keys.activated.connect(self._copy)
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Show new entries; the last one stays in sight if it was."""
+    def add(self, entries: Sequence[LogEntry]) -> None:
+        """Append entries; keep the table scrolled to the end if it was."""
         bar = self.table.verticalScrollBar()
         follows = bar.value() == bar.maximum()
         self.model.add(entries)
@@ -174,7 +175,7 @@ class LogPanel(QWidget):
             self.table.scrollToBottom()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Begin at the last entries: what came while nobody looked did not scroll."""
+        """Scroll to the end: a hidden table does not scroll."""
         super().showEvent(event)
         self.table.scrollToBottom()
 
@@ -212,7 +213,7 @@ class LogPanel(QWidget):
             row.addWidget(widget)
         return row
 
-    def _selected(self) -> list[Entry]:
+    def _selected(self) -> list[LogEntry]:
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
         return [self.model.entries[row] for row in rows]
 
@@ -221,9 +222,9 @@ class LogPanel(QWidget):
         self.table.scrollToBottom()
 
     def _show_details(self) -> None:
-        chosen = self._selected()
-        self.details.setPlainText("\n\n".join(entry.whole for entry in chosen))
-        self.details.setVisible(bool(chosen))
+        selected = self._selected()
+        self.details.setPlainText("\n\n".join(entry.whole for entry in selected))
+        self.details.setVisible(bool(selected))
 
     def _copy(self) -> None:
         entries = self._selected() or self.model.entries

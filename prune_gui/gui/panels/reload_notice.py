@@ -1,4 +1,4 @@
-"""The notice that the checkpoint was changed on disk, and the button that reads it anew."""
+"""The notice that the checkpoint changed on disk, with a button that reloads it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.session.file_stamps import FileStamps
 
-SETTLE: Final = 500
-"""Milliseconds without a change after which a file counts as written."""
-LONGEST: Final = 60
-"""Characters of the name of a file."""
+SETTLE_DELAY_MS: Final = 500
+"""Time without a change after which a file counts as completely written."""
+MAX_NAME_CHARS: Final = 60
+"""Limit of a shown file name."""
 
 
 class ReloadNotice(QWidget):
-    """Watches the files of the open checkpoint; shown from when one changed until it is reloaded.
+    """Watches the files of the open checkpoint; visible from a change until the reload.
 
     Args:
-        workbench: whose checkpoint is watched.
-        reload: what the button does.
+        workbench: provides the checkpoint to watch.
+        reload: the action of the button.
     """
 
     def __init__(self, workbench: Workbench, reload: QAction) -> None:
@@ -33,10 +33,10 @@ class ReloadNotice(QWidget):
         self._workbench = workbench
         self._stamps = FileStamps({})
         self._watcher = QFileSystemWatcher(self)
-        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
-        self._settled.timeout.connect(self._look)
-        self._watcher.fileChanged.connect(self._settled.start)
-        self._watcher.directoryChanged.connect(self._settled.start)
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_DELAY_MS)
+        self._settle_timer.timeout.connect(self._look)
+        self._watcher.fileChanged.connect(self._settle_timer.start)
+        self._watcher.directoryChanged.connect(self._settle_timer.start)
         self._text = Message()
         self._text.setWordWrap(False)
         button = QToolButton()
@@ -52,18 +52,18 @@ class ReloadNotice(QWidget):
 
     @property
     def text(self) -> str:
-        """What it says; "" while there is nothing to say."""
+        """The text of the notice; "" while it is hidden."""
         return "" if self.isHidden() else self._text.text()
 
     def _watch(self) -> None:
-        """Watch the files of the checkpoint that is open now, and their folders.
+        """Watch the files of the open checkpoint, and their folders.
 
-        A file that is replaced is watched no longer; its folder then tells of the new one.
+        Qt stops watching a file that is replaced; the folder then reports the new file.
         """
         session = self._workbench.session
         assert session is not None
         self.hide()
-        self._settled.stop()
+        self._settle_timer.stop()
         if watched := self._watcher.files() + self._watcher.directories():
             self._watcher.removePaths(watched)
         self._stamps = session.stamps
@@ -75,7 +75,7 @@ class ReloadNotice(QWidget):
     def _look(self) -> None:
         changed = self._stamps.changed()
         if changed:
-            name = one_line(changed[0].name, LONGEST)
+            name = one_line(changed[0].name, MAX_NAME_CHARS)
             more = len(changed) - 1
             self._text.say(
                 trn(

@@ -1,4 +1,4 @@
-"""The status bar: what the engine is doing, how much is pruned, how much memory is in use."""
+"""The status bar: the running job, the pruned share, and the memory in use."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.worker import Event, Job, Progressed, Started
 
-PATIENCE: Final = 200
-"""Milliseconds after which a job is worth mentioning."""
-MEMORY_PERIOD: Final = 2000
-"""Milliseconds between two looks at the memory in use."""
-NOTE_PERIOD: Final = 10_000
-"""Milliseconds for which a note stays."""
-SOONEST: Final = 1.0
-"""Seconds of a job after which the time left is told."""
-FINE: Final = 1000
-"""Steps of the progress bar: bytes do not fit its integers."""
+JOB_DELAY_MS: Final = 200
+"""Delay before a running job is shown."""
+MEMORY_INTERVAL_MS: Final = 2000
+"""Interval between updates of the memory in use."""
+NOTE_DURATION_MS: Final = 10_000
+"""Time for which a note is shown."""
+MIN_ESTIMATE_S: Final = 1.0
+"""Run time of a job before its remaining time is estimated."""
+PROGRESS_STEPS: Final = 1000
+"""Range of the progress bar. Byte counts do not fit its 32-bit integers."""
 
 
 class StatusBar(QStatusBar):
-    """Follows the engine; Cancel stops the job that it shows.
+    """Shows the running job of the engine, with a button that cancels it.
 
     Signals:
-        busy_changed: a job that can be cancelled is shown, or no longer.
+        busy_changed: `busy` may have changed.
     """
 
     busy_changed = Signal()
@@ -40,7 +40,7 @@ class StatusBar(QStatusBar):
         super().__init__(parent)
         self._workbench = workbench
         self._ticket: int | None = None
-        self._began = 0.0
+        self._start_time = 0.0
         self._title = QLabel()
         self._progress = QProgressBar()
         self._progress.setMaximumWidth(220)
@@ -64,28 +64,29 @@ class StatusBar(QStatusBar):
         self._before = QLabel(tr("Before: the checkpoint as it is in the file"))
         self._before.hide()
         self.addWidget(self._before)
-        self._patience = QTimer(self, singleShot=True, interval=PATIENCE)
-        self._patience.timeout.connect(self._show_job)
-        self._forget = QTimer(self, singleShot=True, interval=NOTE_PERIOD)
-        self._forget.timeout.connect(self._note.clear)
-        self._clock = QTimer(self, interval=MEMORY_PERIOD)
-        self._clock.timeout.connect(self._show_memory)
-        for watch in (self._show_memory, self._clock.start):
-            workbench.ready.connect(watch)  # by then the engine has loaded what is asked
+        self._job_timer = QTimer(self, singleShot=True, interval=JOB_DELAY_MS)
+        self._job_timer.timeout.connect(self._show_job)
+        self._note_timer = QTimer(self, singleShot=True, interval=NOTE_DURATION_MS)
+        self._note_timer.timeout.connect(self._note.clear)
+        self._memory_timer = QTimer(self, interval=MEMORY_INTERVAL_MS)
+        self._memory_timer.timeout.connect(self._show_memory)
+        for watch in (self._show_memory, self._memory_timer.start):
+            workbench.ready.connect(watch)  # the engine's libraries are loaded by then
         workbench.bridge.happened.connect(self._follow)
         workbench.resolved_changed.connect(self._show_pruned)
         workbench.resolved_changed.connect(self._show_before)
         workbench.opened.connect(self._pruned.clear)
         self._cancel.setIcon(icon("cancel"))
-        self.setMinimumHeight(self.sizeHint().height())  # the window is not to move for a job
+        # The layout must not move when a job is shown.
+        self.setMinimumHeight(self.sizeHint().height())
         self._hide_job()
 
     def say(self, note: str) -> None:
-        """Show a sentence for a while."""
+        """Show a note for `NOTE_DURATION_MS`."""
         note = one_line(note)
         self._note.setText(note)
         self._note.setToolTip(note)
-        self._forget.start()
+        self._note_timer.start()
 
     @property
     def busy(self) -> bool:
@@ -104,30 +105,33 @@ class StatusBar(QStatusBar):
             return
         elif isinstance(event, Progressed):
             if event.total:
-                self._progress.setRange(0, FINE)
-                # The total may grow on the way; what is shown does not go back for it.
-                share = FINE * event.done // event.total
+                self._progress.setRange(0, PROGRESS_STEPS)
+                # The total may grow while the job runs; the bar never moves backwards.
+                share = PROGRESS_STEPS * event.done // event.total
                 self._progress.setValue(max(self._progress.value(), share))
-                self._tell_time_left()
+                self._show_time_left()
         else:
             self._ticket = None
             self._hide_job()
 
-    def _tell_time_left(self) -> None:
-        """Say how long it will take if it goes on like this, once that can be told."""
-        passed, share = time.monotonic() - self._began, self._progress.value() / FINE
-        if passed >= SOONEST and share > 0:
-            left = formatting.duration(passed * (1 - share) / share)
+    def _show_time_left(self) -> None:
+        """Show the remaining time at the average speed so far, after `MIN_ESTIMATE_S`."""
+        elapsed, share = (
+            time.monotonic() - self._start_time,
+            self._progress.value() / PROGRESS_STEPS,
+        )
+        if elapsed >= MIN_ESTIMATE_S and share > 0:
+            left = formatting.duration(elapsed * (1 - share) / share)
             self._progress.setFormat(tr("%p %, {time} left", time=left))
 
     def _begin(self, ticket: int, job: Job) -> None:
-        self._ticket, self._began = ticket, time.monotonic()
+        self._ticket, self._start_time = ticket, time.monotonic()
         self._progress.setFormat(tr("%p %"))
         self._title.setText(tr("{job} …", job=one_line(tr(job.title))))
         self._progress.setRange(0, 0)
         self._progress.reset()
-        if not job.idle:  # of which the user need not know
-            self._patience.start()
+        if not job.idle:  # idle jobs are not shown
+            self._job_timer.start()
 
     def _show_job(self) -> None:
         self._cancel.setIcon(icon("cancel"))
@@ -136,7 +140,7 @@ class StatusBar(QStatusBar):
         self.busy_changed.emit()
 
     def _hide_job(self) -> None:
-        self._patience.stop()
+        self._job_timer.stop()
         for widget in self._job:
             widget.hide()
         self.busy_changed.emit()

@@ -1,4 +1,4 @@
-"""What the window shows while nothing is open: what to do first."""
+"""The start page, shown while no checkpoint is open."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from prune_gui.gui.runtime.locale import literal
 from prune_gui.gui.widgets.icons import app_icon, icon
 from prune_gui.language import tr
 
-RECENT: Final = 5
-WIDTH: Final = 420
-"""In pixels: no explanation is cut off."""
+MAX_RECENT: Final = 5
+"""Limit of the recent files that are shown."""
+MIN_WIDTH_PX: Final = 420
+"""Minimum width at which no explanation is cut off."""
 
 
 class Welcome(QWidget):
-    """Buttons to open something, and the files opened lately.
+    """Buttons to open a checkpoint, and the recent files.
 
     Signals:
-        wanted: (path) open this checkpoint.
+        wanted: (path) the user wants to open this checkpoint.
     """
 
     wanted = Signal(object)
@@ -38,7 +39,7 @@ class Welcome(QWidget):
         font.setPointSizeF(font.pointSizeF() * 1.8)
         title.setFont(font)
         advice = QLabel(tr("Open a checkpoint, or drop one here."))
-        self._opening: dict[QCommandLinkButton, QAction] = {}
+        self._button_actions: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
         for widget in (picture, title, advice):
             self._column.addWidget(widget, alignment=Qt.AlignmentFlag.AlignHCenter)
@@ -46,13 +47,13 @@ class Welcome(QWidget):
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())
             button.clicked.connect(action.trigger)
-            self._opening[button] = action
+            self._button_actions[button] = action
             self._column.addWidget(button)
         self._recent = QVBoxLayout()
         self._column.addLayout(self._recent)
         middle = QWidget()
         middle.setLayout(self._column)
-        middle.setMinimumWidth(WIDTH)
+        middle.setMinimumWidth(MIN_WIDTH_PX)
         layout = QVBoxLayout(self)
         layout.addStretch()
         layout.addWidget(middle, alignment=Qt.AlignmentFlag.AlignHCenter)
@@ -60,12 +61,12 @@ class Welcome(QWidget):
         self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:
-        """Show the latest of these checkpoints."""
+        """Show a button for each of the first `MAX_RECENT` paths."""
         while (item := self._recent.takeAt(0)) is not None:
             widget = item.widget()
             if widget is not None:
                 widget.deleteLater()
-        for path in map(Path, paths[:RECENT]):
+        for path in map(Path, paths[:MAX_RECENT]):
             button = QCommandLinkButton(literal(path.name), one_line(str(path.parent)))
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
@@ -79,5 +80,5 @@ class Welcome(QWidget):
 
     def _show_icons(self) -> None:
         for button in self.findChildren(QCommandLinkButton):
-            action = self._opening.get(button)
+            action = self._button_actions.get(button)
             button.setIcon(icon("tensor") if action is None else action.icon())

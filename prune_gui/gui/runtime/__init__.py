@@ -1,1 +1,1 @@
-"""How the application runs: start, garbage collection, logging, settings, language."""
+"""Services of the running application: start, garbage collection, logging, settings, language."""

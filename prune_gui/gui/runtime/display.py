@@ -1,4 +1,4 @@
-"""Whether a window can be opened here."""
+"""A check whether this machine can open a window."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 
 
 def display_problem() -> str | None:
-    """Return why no window can be opened, in a sentence; None if one can.
+    """Return the reason why no window can be opened; None if one can.
 
-    Qt ends the process when it finds no display, so another process tries.
+    Qt ends the process if it finds no display, so a subprocess tries.
     """
-    chosen = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
-    if sys.platform == "linux" and not chosen & os.environ.keys():
+    display_variables = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
+    if sys.platform == "linux" and not display_variables & os.environ.keys():
         return "this machine has no display."
     program = "from PySide6.QtWidgets import QApplication; QApplication([])"
-    trial = subprocess.run(  # -P: without the working folder on the import path
+    trial = subprocess.run(  # -P keeps the working folder off the import path
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False
     )
     if trial.returncode == 0:
         return None
-    said = trial.stderr.strip().splitlines()
-    return said[0] if said else "Qt cannot open one."
+    error_lines = trial.stderr.strip().splitlines()
+    return error_lines[0] if error_lines else "Qt cannot open one."

@@ -1,4 +1,4 @@
-"""Waiting until a window is seen."""
+"""A callback after the first paint of a window."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Final
 from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
-UNSEEN: Final = 1000
-"""Milliseconds after which nobody looks at the window: it came up minimized, or elsewhere."""
+TIMEOUT_MS: Final = 1000
+"""Limit of the wait for the first paint; a window may open minimized or on another desktop."""
 
 
 class FirstPaint(QObject):
-    """Calls a function once a window has been painted, or nobody is there to see it.
+    """Calls a function once, after a window has been painted or `TIMEOUT_MS` have passed.
 
-    It stays as long as the window: PySide6 6.11 crashes at times if it is deleted when it is done.
+    The object lives as long as the window: PySide6 6.11 sometimes crashes if it is deleted earlier.
 
     Args:
-        window: that is being shown.
-        then: is called once.
+        window: a window that is being shown; it owns this object.
+        then: called once, without arguments.
     """
 
     def __init__(self, window: QWidget, then: Callable[[], object]) -> None:
         super().__init__(window)
         self._then = then
-        self._wait = QTimer(self, singleShot=True, interval=UNSEEN)
-        self._wait.timeout.connect(self._go_on)
-        self._wait.start()
+        self._timer = QTimer(self, singleShot=True, interval=TIMEOUT_MS)
+        self._timer.timeout.connect(self._finish)
+        self._timer.start()
         self._handle = window.windowHandle()
         self._handle.installEventFilter(self)
 
     def eventFilter(self, _: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Notice that the window is about to be painted; what waits comes after that."""
+        """Start the timer at 0 ms on an expose event, so that `then` runs after the paint."""
         if event.type() == QEvent.Type.Expose:
-            self._wait.start(0)
+            self._timer.start(0)
         return False
 
-    def _go_on(self) -> None:
+    def _finish(self) -> None:
         self._handle.removeEventFilter(self)
         self._then()

@@ -1,7 +1,7 @@
-"""Cyclic garbage, collected on the GUI thread alone.
+"""Cyclic garbage collection on the GUI thread only.
 
-A collection runs on whichever thread happens to make an object, and destroys what it finds there;
-a widget must not be destroyed on the engine's thread.
+Python collects on any thread that allocates an object, and destroys the garbage on that thread.
+A widget must not be destroyed on the engine's thread.
 """
 
 from __future__ import annotations
@@ -12,62 +12,66 @@ from typing import Final
 
 from PySide6.QtCore import QObject, QTimer
 
-OFTEN: Final = 500
-RARELY: Final = 20_000
-"""Milliseconds between collections of young objects, and of all."""
-FLOOD: Final = 20_000
-"""New objects in that time that no widgets make: they are the tensors of a large checkpoint, or
-what is pruned of them, which hold no cycles and would take long to look through."""
-LONG: Final = 0.03
-"""Seconds of a collection of all after which what is left is not looked through again."""
+YOUNG_INTERVAL_MS: Final = 500
+"""Interval between collections of the two young generations."""
+FULL_INTERVAL_MS: Final = 20_000
+"""Interval between full collections."""
+MAX_YOUNG_OBJECTS: Final = 20_000
+"""Limit of the new objects that a young collection examines; more are frozen.
+
+Widgets never make that many within the interval. They belong to the tensors of a large checkpoint
+or to a resolution, hold no cycles, and take long to examine.
+"""
+MAX_FULL_COLLECTION_S: Final = 0.03
+"""If a full collection takes longer, the surviving objects are frozen."""
 
 
 class GcTimer(QObject):
-    """Collects on a timer of the thread it is made on, in place of Python's own way.
+    """Replaces Python's automatic collection by timers of the thread that creates this object.
 
-    Python's way ends at once. Collecting begins with `settle`: while libraries load there is much
-    to look through and nothing to find.
+    Automatic collection is disabled on creation. The timers start with `settle`: while libraries
+    load, there are many objects to examine and no garbage.
     """
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         gc.disable()
-        self._young = QTimer(self, interval=OFTEN)
+        self._young = QTimer(self, interval=YOUNG_INTERVAL_MS)
         self._young.timeout.connect(_collect_young)
-        self._all = QTimer(self, interval=RARELY)
-        self._all.timeout.connect(_collect_all)
+        self._full = QTimer(self, interval=FULL_INTERVAL_MS)
+        self._full.timeout.connect(_collect_all)
 
     def settle(self) -> None:
-        """Begin, and leave alone what exists by now: libraries, most of it, there to stay."""
-        if not self._all.isActive():
+        """Freeze all existing objects, mostly those of libraries, and start the timers."""
+        if not self._full.isActive():
             gc.freeze()
             self._young.start()
-            self._all.start()
+            self._full.start()
 
     def look_again(self) -> None:
-        """Look through what was left alone, too: a window that was part of it is gone."""
+        """Collect frozen objects too, after a window that may be frozen was closed."""
         gc.unfreeze()
         gc.collect()
-        if self._all.isActive():
+        if self._full.isActive():
             gc.freeze()
 
     def stop(self) -> None:
-        """Hand collecting back to Python."""
+        """Stop the timers and enable automatic collection again."""
         self._young.stop()
-        self._all.stop()
+        self._full.stop()
         gc.unfreeze()
         gc.enable()
 
 
 def _collect_young() -> None:
-    if gc.get_count()[0] > FLOOD:
+    if gc.get_count()[0] > MAX_YOUNG_OBJECTS:
         gc.freeze()
     else:
         gc.collect(1)
 
 
 def _collect_all() -> None:
-    began = time.perf_counter()
+    start = time.perf_counter()
     gc.collect(2)
-    if time.perf_counter() - began > LONG:
+    if time.perf_counter() - start > MAX_FULL_COLLECTION_S:
         gc.freeze()

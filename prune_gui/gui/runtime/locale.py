@@ -1,4 +1,4 @@
-"""The language of the window: that of the user's choice, or of the system."""
+"""The language and the number format of the window: those of the settings, or of the system."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from prune_gui.errors import LONGEST, one_line
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 
 SYSTEM: Final = "system"
-KEY_BEHIND: Final = re.compile(r"\(&\w\)")
-"""A mnemonic behind a text whose own signs no key types, as in Chinese."""
+TRAILING_MNEMONIC: Final = re.compile(r"\(&\w\)")
+"""A mnemonic in brackets after a text, as in Chinese, whose characters no key types."""
 
 
 def speak(app: QApplication, language: str) -> None:
-    """Have the program, and Qt's own dialogs, speak a language from now on.
+    """Set the language of the program and of Qt's own dialogs.
 
-    Numbers are those of the system's locale, as it is for them that people set one; see
-    `numbers_of`.
+    Numbers use the system's locale in any language; see `numbers_of`.
 
     Args:
-        app: what Qt's own texts are for.
+        app: the application that gets Qt's translations.
         language: a code of `LANGUAGES`, or "system".
     """
     system = QLocale.system()
@@ -38,29 +37,32 @@ def speak(app: QApplication, language: str) -> None:
 
 
 def language_of(locale: QLocale) -> str:
-    """Return the code of the language that comes first in a locale and that the program speaks."""
-    for spoken in (QLocale(name) for name in locale.uiLanguages() if "-" in name):
+    """Return the code of the first language of a locale that is available, else that of English."""
+    for preferred in (QLocale(name) for name in locale.uiLanguages() if "-" in name):
         for code in LANGUAGES:
-            known = QLocale(code)
-            if (spoken.language(), spoken.script()) == (known.language(), known.script()):
+            available = QLocale(code)
+            if (preferred.language(), preferred.script()) == (
+                available.language(),
+                available.script(),
+            ):
                 return code
     return SOURCE
 
 
 def numbers_of(locale: QLocale) -> QLocale:
-    """Return the locale that numbers are shown and typed in: the one given, or else English.
+    """Return the locale of shown and typed numbers: `locale` if it has Latin digits, or English.
 
-    Shapes, names and recipes have Latin digits. Where others are usual, Qt would mix both, and
-    read a Latin point in a number as no part of it.
+    Shapes, names and recipes have Latin digits. In a locale with other digits, Qt would mix both,
+    and would reject a Latin decimal point.
     """
     return locale if locale.zeroDigit() == "0" else QLocale("en_US")
 
 
-def literal(text: str, most: int = LONGEST) -> str:
-    """Return a text from a file as that of an action or a button, where & would begin a key."""
-    return one_line(text, most).replace("&", "&&")
+def literal(text: str, limit: int = LONGEST) -> str:
+    """Return a text of at most `limit` characters for an action or a button, with & escaped."""
+    return one_line(text, limit).replace("&", "&&")
 
 
 def plain(text: str) -> str:
-    """Return the text of an action or a label as a person says it: "Open" for "&Open…"."""
-    return KEY_BEHIND.sub("", text).replace("&", "").removesuffix("…")
+    """Return a text without mnemonic and trailing ellipsis: "Open" for "&Open…"."""
+    return TRAILING_MNEMONIC.sub("", text).replace("&", "").removesuffix("…")

@@ -1,4 +1,4 @@
-"""What the program logs, on whichever thread, handed to the window."""
+"""Log records of all threads, delivered to the GUI thread."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from PySide6.QtCore import QObject, Qt, Signal, Slot
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.language import later, tr
 
-MOST: Final = 1000
-"""Records that are kept; older ones are in the log file."""
-LONGEST_LINE: Final = 2000
+MAX_ENTRIES: Final = 1000
+"""Limit of the entries kept in memory; older ones are in the log file only."""
+MAX_LINE_CHARS: Final = 2000
 LEVELS: Final = (later("Info"), later("Warning"), later("Error"), later("Critical"))
-"""What `logging` calls the levels that are listed, to be translated."""
+"""Names of the levels in `logging`, capitalized, to be translated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A record of the log as a person reads it, made where it was logged.
+class LogEntry:
+    """A log record as text, made on the thread that logged it.
 
     Attributes:
-        when: the time of day, "16:20:03".
+        when: the local time of day, "16:20:03".
         level: as in `logging`.
-        text: what happened.
-        details: of a fault, where in the program; "" if there are none.
+        text: the message, in one line.
+        details: traceback or cause of an error, see `details_of`; "" if there is none.
     """
 
     when: str
@@ -40,8 +40,8 @@ class Entry:
     details: str = ""
 
     @classmethod
-    def of(cls, record: logging.LogRecord) -> Entry:
-        """Return a record as an entry."""
+    def of(cls, record: logging.LogRecord) -> LogEntry:
+        """Return the entry of a log record."""
         error = record.exc_info[1] if record.exc_info else None
         return cls(
             time.strftime("%H:%M:%S", time.localtime(record.created)),
@@ -51,40 +51,41 @@ class Entry:
         )
 
     @classmethod
-    def of_error(cls, tried: str, error: BaseException) -> Entry:
-        """Return what the log has of an error, as it happens now."""
-        fault = not isinstance(error, PruneGuiError)
+    def of_error(cls, tried: str, error: BaseException) -> LogEntry:
+        """Return the entry of an error that occurs now."""
+        is_fault = not isinstance(error, PruneGuiError)
         text = (
             tr("{tried} failed", tried=tried)
-            if fault
+            if is_fault
             else tr("{tried}: {error}", tried=tried, error=error)
         )
-        level = logging.ERROR if fault else logging.WARNING
+        level = logging.ERROR if is_fault else logging.WARNING
         return cls(time.strftime("%H:%M:%S"), level, one_line(text), details_of(error))
 
     @property
     def level_name(self) -> str:
-        """What to call the level: "Warning"."""
+        """The translated name of the level: "Warning"."""
         return tr(logging.getLevelName(self.level).capitalize())
 
     @property
     def line(self) -> str:
-        """What happened in one line; of an error, with its own last words."""
+        """The text in one line, with the last line of the details in brackets."""
         last = self.details.rpartition("\n")[2]
         return one_line(f"{self.text} ({last})" if last else self.text)
 
     @property
     def whole(self) -> str:
-        """Everything it says, to be copied."""
+        """The full text with time, level and details, as Copy uses it."""
         return "\n".join(
             filter(None, (f"{self.when} {self.level_name}: {self.text}", self.details))
         )
 
 
 def details_of(error: BaseException) -> str:
-    """Return what the message of an error leaves out: its trace, if it is a fault of the program.
+    """Return details that the message of an error does not contain.
 
-    Of an error that input caused, that is what the system said about it, if anything.
+    For a fault of the program, this is the traceback. For an error caused by input, it is the
+    exception of the system that caused it, or "".
     """
     if not isinstance(error, PruneGuiError):
         return _lines("".join(traceback.format_exception(error)))
@@ -94,43 +95,43 @@ def details_of(error: BaseException) -> str:
 
 
 def _lines(text: str) -> str:
-    return "\n".join(one_line(line, LONGEST_LINE) for line in text.rstrip().split("\n"))
+    return "\n".join(one_line(line, MAX_LINE_CHARS) for line in text.rstrip().split("\n"))
 
 
 class LogFeed(QObject):
-    """Takes what is logged from INFO up, and hands it to the GUI thread some entries at a time.
+    """Collects log records of level INFO and above, and emits them in batches on the GUI thread.
 
-    However fast other threads log, no more than `MOST` entries wait.
+    At most `MAX_ENTRIES` entries wait for delivery; the oldest are dropped.
 
     Signals:
-        logged: (entries) a tuple of new ones, oldest first; on the GUI thread.
+        logged: (entries) a tuple of new `LogEntry` objects, oldest first; on the GUI thread.
     """
 
     logged = Signal(object)
-    _some_wait = Signal()
+    _entries_waiting = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._lock = threading.Lock()
-        self._waiting: deque[Entry] = deque(maxlen=MOST)
+        self._waiting: deque[LogEntry] = deque(maxlen=MAX_ENTRIES)
         self._handler = _Handler(self._take)
-        self._some_wait.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+        self._entries_waiting.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start collecting records."""
         logging.getLogger().addHandler(self._handler)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop collecting records."""
         logging.getLogger().removeHandler(self._handler)
         self._handler.close()
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: LogEntry) -> None:
         with self._lock:
-            first = not self._waiting
+            was_empty = not self._waiting
             self._waiting.append(entry)
-        if first:
-            self._some_wait.emit()
+        if was_empty:
+            self._entries_waiting.emit()
 
     @Slot()
     def _deliver(self) -> None:
@@ -141,12 +142,12 @@ class LogFeed(QObject):
 
 
 class _Handler(logging.Handler):
-    def __init__(self, take: Callable[[Entry], None]) -> None:
+    def __init__(self, take: Callable[[LogEntry], None]) -> None:
         super().__init__(logging.INFO)
         self._take = take
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._take(Entry.of(record))
-        except Exception:  # noqa: BLE001 - as in every handler: to log must never break who logs
+            self._take(LogEntry.of(record))
+        except Exception:  # noqa: BLE001 - as in every handler: logging must not raise in the caller
             self.handleError(record)

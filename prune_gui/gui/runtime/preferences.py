@@ -1,4 +1,4 @@
-"""The settings as all windows see them."""
+"""The settings, shared by all windows."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ Change = Callable[[Settings], Settings]
 
 
 class Preferences(QObject):
-    """The one place where settings are kept and changed.
+    """Holds the settings, and writes every change to disk.
 
-    Each change begins with what is on disk: another program may have written there meanwhile, and
-    what it wrote stays, but for the setting that is changed here. What cannot be written counts in
-    this program, and is written with the next change.
+    A change is applied to the settings on disk, which another program may have changed meanwhile;
+    its other changes are kept. A change that cannot be written is effective in this program, and is
+    written together with the next one.
 
     Args:
-        settings: as they were when the program started.
+        settings: the settings at program start.
 
     Attributes:
-        now: the settings as they are now.
+        now: the current settings.
 
     Signals:
-        changed: (name) that attribute of `now` has another value.
+        changed: (name) an attribute of `now` changed.
     """
 
     changed = Signal(str)
@@ -37,14 +37,14 @@ class Preferences(QObject):
         self._unwritten: list[Change] = []
 
     def change(self, name: str, value: object) -> None:
-        """Change the setting of that name, now and for later."""
-        self._keep(lambda settings: settings.model_copy(update={name: value}))
+        """Set an attribute of the settings."""
+        self._apply(lambda settings: settings.model_copy(update={name: value}))
 
     def remember(self, path: Path) -> None:
-        """Put a checkpoint first among those opened lately."""
-        self._keep(lambda settings: settings.with_recent(path))
+        """Put a checkpoint first in the list of recent files."""
+        self._apply(lambda settings: settings.with_recent(path))
 
-    def _keep(self, change: Change) -> None:
+    def _apply(self, change: Change) -> None:
         before = self.now
         self._unwritten.append(change)
         written = Settings.update(self._with_unwritten)

@@ -1,7 +1,7 @@
-"""The classes of Qt, made ahead of need on the window's thread.
+"""Creation of all Qt classes on the GUI thread.
 
-PySide6 makes a class when somebody first asks for it, and dies if two threads ask at once. To
-import pyqtgraph is to ask for all of them; once they are made, another thread may do it.
+PySide6 creates a class on first use, and crashes if two threads do so at once. The import of
+pyqtgraph uses all of them; once they exist, another thread can import it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from importlib import import_module
 from typing import Final
 
 MODULES: Final = ("QtCore", "QtGui", "QtWidgets", "QtSvg", "QtOpenGLWidgets", "QtTest")
-"""Those of which pyqtgraph takes classes."""
+"""PySide6 modules whose classes pyqtgraph uses."""
 
 
 def make_classes() -> Iterator[str]:
-    """Make one class after another, and yield the name of each; those there are take no time."""
+    """Create one class after another, and yield the name of each. Existing classes take no time."""
     for name in MODULES:
-        with suppress(ImportError):  # pyqtgraph can do without some
+        with suppress(ImportError):  # some modules are optional for pyqtgraph
             module = import_module(f"PySide6.{name}")
             for member in dir(module):
                 getattr(module, member)

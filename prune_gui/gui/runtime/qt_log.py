@@ -1,4 +1,4 @@
-"""What Qt has to say, in the log of the program."""
+"""Qt's messages in the log of the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("qt")
 
 
 def log_qt() -> None:
-    """Send Qt's messages to the log."""
+    """Redirect Qt's messages to the log."""
     qInstallMessageHandler(_take)
 
 

@@ -1,4 +1,4 @@
-"""Long work of the window's own thread, done between what the user does."""
+"""Long work on the GUI thread, split into slices between which the user's events are handled."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 from PySide6.QtCore import QObject, QTimer
 
-SLICE: Final = 0.01
-"""Seconds of a turn of the event loop after which the next part waits for another one."""
+SLICE_S: Final = 0.01
+"""Time after which the work returns to the event loop."""
 
 
 class SlicedWork(QObject):
-    """Does a part of some work in each turn of the event loop, or several that are short.
+    """Runs work in slices of about `SLICE_S`, one per iteration of the event loop.
 
     Args:
-        parts: does the next part whenever it is asked for one.
-        parent: with which the work ends, done or not.
-        then: is called when all of it is done.
+        parts: does one part of the work in each call of `next`.
+        parent: the work stops when it is deleted.
+        then: called after the last part.
     """
 
     def __init__(
@@ -27,15 +27,15 @@ class SlicedWork(QObject):
         super().__init__(parent)
         self._parts = parts
         self._then = then
-        self._turn = QTimer(self, singleShot=True, interval=0)
-        self._turn.timeout.connect(self._go_on)
-        self._turn.start()
+        self._timer = QTimer(self, singleShot=True, interval=0)
+        self._timer.timeout.connect(self._run_slice)
+        self._timer.start()
 
-    def _go_on(self) -> None:
-        until = time.perf_counter() + SLICE
+    def _run_slice(self) -> None:
+        deadline = time.perf_counter() + SLICE_S
         for _ in self._parts:
-            if time.perf_counter() >= until:
-                self._turn.start()  # anew: behind the timers that are due by now
+            if time.perf_counter() >= deadline:
+                self._timer.start()  # runs after the other timers that are due
                 return
         self._then()
         self.deleteLater()

@@ -1,4 +1,4 @@
-"""What the user looks at: the chosen parameter in many ways, it beside another, and all."""
+"""Views: pictures of the chosen parameter, a comparison of two states, and all parameters."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What the axes of a picture are called, and the numbers along them."""
+"""Labels and tick texts of the axes of a plot."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from prune_gui.language import later, number, tr
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
 
-BEYOND: Final = 8
-"""Pixels that a number may reach beyond the ends of its axis: half of a 0 under the first entry."""
-PLAIN: Final = 5
-"""The power of ten from which on numbers are written as such, as pyqtgraph does below 0.0001."""
+LABEL_OVERHANG_PX: Final = 8
+"""Pixels by which a tick text may extend beyond the ends of its axis: half a "0" under index 0."""
+EXPONENT_FORM_FROM: Final = 5
+"""Exponent from which powers of ten are written as 10⁵; pyqtgraph does so below 0.0001."""
 
 
 KERNEL_DIMS: Final = {
@@ -27,33 +27,34 @@ KERNEL_DIMS: Final = {
 }
 
 
-def dim_names(kind: str, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return what runs along each dimension of a parameter.
+def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the name of each dimension of a parameter.
 
     Args:
-        kind: of its module, as `kinds.kind_of` tells; "" if that is not known.
-        name: of the parameter.
-        shape: of the parameter.
+        module_type: type of the parameter's module, as `module_types.module_type` infers it; "" if
+            it is not known.
+        name: name of the parameter.
+        shape: shape of the parameter.
     """
     dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
-    kernel = tuple(map(tr, KERNEL_DIMS.get(kind[-2:], ())))
+    kernel = tuple(map(tr, KERNEL_DIMS.get(module_type[-2:], ())))
     if kernel and len(shape) == 2 + len(kernel):
-        ends = (tr("input channel"), tr("output channel"))
-        return (*(ends if "Transpose" in kind else ends[::-1]), *kernel)
+        channels = (tr("input channel"), tr("output channel"))
+        return (*(channels if "Transpose" in module_type else channels[::-1]), *kernel)
     if len(shape) == 2:
-        return _matrix(kind, name) or dims
-    if len(shape) == 1 and (kind == "Linear" or kernel):
+        return _matrix(module_type, name) or dims
+    if len(shape) == 1 and (module_type == "Linear" or kernel):
         return (tr("output channel"),)
-    if len(shape) == 1 and kind.endswith("Norm"):
-        return (tr("feature"),) if kind in ("LayerNorm", "RMSNorm") else (tr("channel"),)
+    if len(shape) == 1 and module_type.endswith("Norm"):
+        return (tr("feature"),) if module_type in ("LayerNorm", "RMSNorm") else (tr("channel"),)
     return dims if len(shape) > 1 else (tr("entry"),) * len(shape)
 
 
 def dim_labels(names: tuple[str, ...]) -> list[str]:
-    """Return the number of each dimension with what runs along it: "dim 0: output channel".
+    """Return the number and the name of each dimension: "dim 0: output channel".
 
     Args:
-        names: of the dimensions, as `dim_names` gives them.
+        names: names of the dimensions, from `dim_names`.
     """
     plain = [tr("dim {dim}", dim=dim) for dim in range(len(names))]
     return [
@@ -62,17 +63,21 @@ def dim_labels(names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _matrix(kind: str, name: str) -> tuple[str, str] | None:
-    """Return what runs down and across a matrix; None if nobody can tell."""
-    last = name.rpartition(".")[2]
-    if kind == "Embedding":
+def _matrix(module_type: str, name: str) -> tuple[str, str] | None:
+    """Return the names of the rows and the columns of a matrix; None if they are not known."""
+    leaf = name.rpartition(".")[2]
+    if module_type == "Embedding":
         return tr("position") if "pos" in name.lower() else tr("token"), tr("feature")
-    if kind == "Conv1D":
+    if module_type == "Conv1D":
         return tr("input channel"), tr("output channel")
-    if kind.startswith(("LSTM", "GRU", "RNN")):
+    if module_type.startswith(("LSTM", "GRU", "RNN")):
         unit = tr("hidden unit")
-        down = unit if kind.startswith("RNN") else tr("gate \N{MULTIPLICATION SIGN} hidden unit")
-        return down, tr("input") if "_ih" in last else unit
+        down = (
+            unit
+            if module_type.startswith("RNN")
+            else tr("gate \N{MULTIPLICATION SIGN} hidden unit")
+        )
+        return down, tr("input") if "_ih" in leaf else unit
     if "embed" in name.lower():
         return None
     return tr("output channel"), tr("input channel")
@@ -81,12 +86,12 @@ def _matrix(kind: str, name: str) -> tuple[str, str] | None:
 def layout_labels(
     names: tuple[str, ...], layout: ParameterLayout, dims: tuple[int, int] | None
 ) -> tuple[str, str]:
-    """Return what runs down and what runs across a picture.
+    """Return the labels of the vertical and the horizontal axis of a picture.
 
     Args:
-        names: of the dimensions.
-        layout: of the picture.
-        dims: of a section; None where all entries are shown.
+        names: names of the dimensions.
+        layout: layout of the picture.
+        dims: the two dimensions of a section; None if the picture shows all elements.
     """
     if dims is not None:
         return names[dims[0]], names[dims[1]]
@@ -102,9 +107,9 @@ def layout_labels(
 
 
 def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float, int]]:
-    """Return for both axes what a line counts, and the number after the last.
+    """Return for both axes the index units per line, and the index after the last.
 
-    Of a sheet it is channels that are counted, of which rows may have several.
+    The axes of a kernel grid count channels. One of its rows may hold several channels.
     """
     if isinstance(layout, KernelGrid):
         per_row = layout.shape[0] // layout.down
@@ -114,7 +119,7 @@ def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float
 
 
 class ValueAxis(pg.AxisItem):  # type: ignore[misc]
-    """An axis of numbers as pyqtgraph writes them, but for the decimal sign."""
+    """An axis of numbers written as by pyqtgraph, but with the decimal sign of the locale."""
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         """Return the text of each tick."""
@@ -122,19 +127,19 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
         return [text.replace(".", point) for text in super().tickStrings(values, scale, spacing)]
 
     def logTickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick: 10 beside 0.1 and 1, where pyqtgraph would write 10¹."""
+        """Return the text of each tick: 10 next to 0.1 and 1, where pyqtgraph writes 10¹."""
         texts = super().logTickStrings(values, scale, spacing)
         return [
-            f"{10**value:g}" if 1 <= value < PLAIN else text
+            f"{10**value:g}" if 1 <= value < EXPONENT_FORM_FROM else text
             for value, text in zip(values, texts, strict=True)
         ]
 
 
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]
-    """An axis of whole numbers from 0 on, written out: 12,288.
+    """An axis of indices from 0, with digits grouped: 12,288.
 
     Attributes:
-        end: the number after the last; None if there is none.
+        end: the index after the last; None if there is no limit.
     """
 
     def __init__(self, orientation: str) -> None:
@@ -142,21 +147,21 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
         self.end: int | None = None
         self.setStyle(maxTextLevel=0)
         if orientation == "bottom":
-            self.setStyle(hideOverlappingLabels=BEYOND)
+            self.setStyle(hideOverlappingLabels=LABEL_OVERHANG_PX)
 
     def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:  # noqa: N802
-        """Return spacings as pyqtgraph does, but none below one."""
+        """Return the tick spacings of pyqtgraph, raised to at least 1."""
         return [(max(1.0, spacing), at) for spacing, at in super().tickSpacing(low, high, size)]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick; there is none where there is no entry."""
+        """Return the text of each tick; "" outside the range of indices."""
         end = math.inf if self.end is None else self.end
-        counted = [value * scale for value in values]
-        return [number(round(value)) if 0 <= value < end else "" for value in counted]
+        scaled = [value * scale for value in values]
+        return [number(round(value)) if 0 <= value < end else "" for value in scaled]
 
 
 class CountAxis(IndexAxis):
-    """An axis of counts; on a logarithmic one only the powers of ten are written."""
+    """An axis of counts; if it is logarithmic, only the powers of ten have texts."""
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         """Return the text of each tick."""

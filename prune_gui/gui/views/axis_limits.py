@@ -1,4 +1,4 @@
-"""How large and how small numbers may be along an axis. No Qt."""
+"""Limits of the numbers along an axis. No Qt."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-MOST: Final = 1e290
-LEAST: Final = 1e-290
-"""Beyond these the arithmetic of pyqtgraph overflows, or divides by zero; float64 goes farther."""
+MAX_MAGNITUDE: Final = 1e290
+MIN_LENGTH: Final = 1e-290
+"""Beyond these limits, pyqtgraph's arithmetic overflows or divides by zero, although float64 does
+not."""
 
 
 def drawable(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return numbers as near to themselves as they can be drawn."""
-    return np.clip(numbers, -MOST, MOST)
+    """Return the numbers, clipped to the range that can be drawn."""
+    return np.clip(numbers, -MAX_MAGNITUDE, MAX_MAGNITUDE)
 
 
-def span(low: float, high: float, least: float = LEAST) -> tuple[float, float]:
-    """Return from where to where an axis reaches, so that it has an end and at least a length."""
-    low, high = max(low, -MOST), min(high, MOST)
-    return low, max(high, low + least)
+def span(low: float, high: float, min_length: float = MIN_LENGTH) -> tuple[float, float]:
+    """Return the range of an axis, clipped to what can be drawn and at least `min_length` long."""
+    low, high = max(low, -MAX_MAGNITUDE), min(high, MAX_MAGNITUDE)
+    return low, max(high, low + min_length)

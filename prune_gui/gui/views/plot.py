@@ -1,4 +1,4 @@
-"""A plot that follows the theme."""
+"""A plot in the colours of the theme."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from prune_gui.gui.widgets.theme import Colours
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]
-    """A plot without pyqtgraph's own menu and buttons.
+    """A plot without pyqtgraph's menu and buttons.
 
     Args:
-        axes: in place of the usual ones, by side.
-        view: in place of the usual one.
+        axes: axes that replace the default ones, by side.
+        view: view box that replaces the default one.
 
     Signals:
-        left: the cursor is not over it any more.
+        left: the cursor left the plot.
     """
 
     left = Signal()
@@ -29,20 +29,20 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     def __init__(
         self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None
     ) -> None:
-        now = theme.colours(QApplication.palette())
+        colours = theme.colours(QApplication.palette())
         pg.setConfigOptions(
-            imageAxisOrder="row-major", background=now.background, foreground=now.foreground
+            imageAxisOrder="row-major", background=colours.background, foreground=colours.foreground
         )
         items = dict(axes or {})
         items |= {side: ValueAxis(side) for side in ("left", "bottom") if side not in items}
         super().__init__(viewBox=view or pg.ViewBox(enableMenu=False), axisItems=items)
         self.plotItem.hideButtons()
         self.plotItem.setMenuEnabled(False)
-        # The menu is made all the same, and belongs to nobody: it is to go with the plot.
+        # pyqtgraph creates the menu nevertheless, without a parent: let the plot own it.
         menu = self.plotItem.ctrlMenu
         menu.setParent(self, menu.windowFlags())
         self.setFrameShape(self.Shape.NoFrame)
-        # The background is one colour. Kept as a pixmap, it would be one in a drawing too.
+        # The background is plain. A cached pixmap would end up as a bitmap in vector exports.
         self.setCacheMode(self.CacheModeFlag.CacheNone)
         self.plotItem.layout.setContentsMargins(4, 10, 16, 4)
         for side in ("left", "bottom"):
@@ -50,23 +50,23 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     @property
     def view(self) -> pg.ViewBox:
-        """Where the items are."""
+        """The view box that contains the items."""
         return self.plotItem.vb
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Tell that the cursor left."""
+        """Emit that the cursor left."""
         super().leaveEvent(event)
         self.left.emit()
 
     def label(self, side: str, text: str) -> None:
-        """Say what runs along an axis."""
+        """Set the label of an axis."""
         axis = self.plotItem.getAxis(side)
-        axis.setLabel(escape(text))  # it shows HTML
+        axis.setLabel(escape(text))  # the label is HTML
         axis.showLabel(bool(text))
-        axis.resizeEvent()  # puts it in the middle; else it begins where the text before it did
+        axis.resizeEvent()  # centres the new text; otherwise it keeps the start of the old one
 
     def recolour(self, colours: Colours) -> None:
-        """Take other colours; pyqtgraph does not look at the palette."""
+        """Use other colours; pyqtgraph ignores the palette."""
         self.setBackground(colours.background)
         for side in ("left", "bottom"):
             axis = self.plotItem.getAxis(side)
@@ -75,6 +75,6 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
 
 def pen(colour: str, *, width: float = 1.0, dashed: bool = False) -> pg.QtGui.QPen:
-    """Return a pen whose width is in pixels at any zoom."""
+    """Return a pen whose width is in screen pixels at any zoom."""
     style = pg.QtCore.Qt.PenStyle.DashLine if dashed else pg.QtCore.Qt.PenStyle.SolidLine
     return pg.mkPen(colour, width=width, style=style)

@@ -1,4 +1,4 @@
-"""What a view is looking at."""
+"""The subject of a view of one parameter."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A parameter and what is pruned of it, as it stood at one moment.
+    """A parameter and its resolution, as a snapshot.
 
     Attributes:
-        resolution: of the stack, and of the draft if there is one.
+        resolution: of the stack, with the draft if there is one.
         info: the parameter.
-        draft: the number that the draft has as a step; None without a draft.
+        draft: step number of the draft; None without a draft.
     """
 
     resolution: Resolution
@@ -38,12 +38,12 @@ class Subject:
 
     @property
     def mask_key(self) -> tuple[Hashable, ...]:
-        """Equal to that of another subject if both are one parameter and their masks are equal."""
+        """A key that is equal for subjects with the same parameter and the same mask."""
         resolution = self.resolution
         return resolution.checkpoint, self.name, resolution.layers.get(self.name, ())
 
     def same_parameter(self, other: object) -> bool:
-        """Tell whether both are about one parameter of one open file."""
+        """Return whether both are about the same parameter of the same open file."""
         return (
             isinstance(other, Subject)
             and self.name == other.name
@@ -51,22 +51,22 @@ class Subject:
         )
 
     def counts(self) -> dict[int, int]:
-        """Return how many entries each step pruned, by code, kept ones first; none is zero."""
+        """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         pruned, total = self.resolution.counts[self.name]
         steps = {
             number: outcome.pruned.get(self.name, 0)
             for number, outcome in enumerate(self.resolution.outcomes, start=1)
         }
-        every = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
-        return {code: count for code, count in every.items() if count}
+        by_code = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
+        return {code: count for code, count in by_code.items() if count}
 
     def title(self, code: int) -> str:
-        """Return what to call entries of this code: "kept", "step 2: L1 unstructured"."""
+        """Return the name of a code: "kept", "step 2: L1 unstructured"."""
         return title(self.resolution, self.draft, code)
 
 
 def title(resolution: Resolution, draft: int | None, code: int) -> str:
-    """Return what to call entries of a code, where the draft has a number as a step."""
+    """Return the name of a code; `draft` is the step number of the draft, or None."""
     if code == KEPT:
         return tr("kept")
     if code == IN_FILE:
@@ -78,14 +78,14 @@ def title(resolution: Resolution, draft: int | None, code: int) -> str:
 
 
 def by(title: str, count: int, pruned: int) -> str:
-    """Say how many of some pruned entries went by what has this title."""
+    """Describe how many of `pruned` elements the step called `title` pruned."""
     if count == pruned:
         return tr("all by {step}", step=title)
     return tr("{count:,} by {step}", count=count, step=title)
 
 
 def facts(subject: Subject) -> str:
-    """Say what a parameter is: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
+    """Describe a parameter: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
     pruned, total = subject.resolution.counts[subject.name]
     return tr(
         "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
@@ -98,7 +98,7 @@ def facts(subject: Subject) -> str:
 
 
 def bare_facts(info: TensorInfo) -> str:
-    """Say what a tensor is of which nothing can be pruned, or not yet: "(384, 1536) · float32"."""
+    """Describe a tensor that is not prunable or not resolved yet: "(384, 1536) · float32"."""
     return f"{_shape(info)} · {info.dtype}"
 
 
@@ -107,7 +107,7 @@ def _shape(info: TensorInfo) -> str:
 
 
 def subject_of(workbench: Workbench) -> Subject | str:
-    """Return what there is to look at, or why there is nothing, for a person."""
+    """Return the current subject, or a message that says why there is none."""
     session, shown, name = workbench.session, workbench.shown, workbench.chosen
     if session is None:
         return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")
@@ -122,8 +122,8 @@ def subject_of(workbench: Workbench) -> Subject | str:
     return Subject(shown, info, workbench.draft_number)
 
 
-def kind_around(workbench: Workbench, subject: Subject) -> str:
-    """Return the kind of module that a parameter belongs to; "" if that is not known."""
+def module_type_of(workbench: Workbench, subject: Subject) -> str:
+    """Return the type of a parameter's module; "" if it is not known."""
     module = subject.name.rpartition(".")[0]
     session = workbench.session
     branch = session.outline.find(module) if session is not None and module else None

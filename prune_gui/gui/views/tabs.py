@@ -1,4 +1,4 @@
-"""The middle of the window: what is chosen, and the views of it."""
+"""The central widget of the window: the chosen parameter and its views."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ TITLES: Final = {
     "layers_view": later("&Layers"),
     "compare_view": later("Compa&re"),
 }
-"""What the tab of each view says, by the name of the view and of its module."""
+"""Tab title of each view, by its attribute name."""
 MAPS: Final = ("mask_view", "weights_view")
-"""The views that keep pictures."""
+"""The views that cache tiles."""
 
 AnyView = TypeVar("AnyView", bound=ViewOf[Any])
 
 
 class ViewTabs(QWidget):
-    """The views of the chosen parameter, under a line that names it. The one in front works.
+    """The views of the chosen parameter, below a header. Only the view in front does any work.
 
-    A view is made when somebody first asks for it: it comes to the front, or its attribute is
-    read. A window is seen sooner without, and what they are drawn with takes long to load.
+    A view is created on first use: when it comes to the front, or when its attribute is read. The
+    window appears sooner this way, because the plotting library takes long to load.
 
     Attributes:
-        mask_view: which entries are pruned.
-        weights_view: the numbers, entry by entry.
-        distribution_view: the values.
+        mask_view: which elements are pruned.
+        weights_view: the weights, element by element.
+        distribution_view: the distribution of values.
         norms_view: the channels.
         layers_view: all parameters.
-        compare_view: what another moment of the stack, or another checkpoint, prunes.
+        compare_view: what another state of the stack, or another checkpoint, prunes.
 
     Signals:
         changed: another view is in front, or it has another picture.
@@ -74,11 +74,11 @@ class ViewTabs(QWidget):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
-        self._whereabouts = Viewport()
+        self._viewport = Viewport()
         self._actions: Sequence[QAction] = ()
         self._memory: int | None = None
         self._tabs = QTabWidget(documentMode=True)
-        # Its place in the order of the tab key is that of its bar, not one more.
+        # In the tab order, only the tab bar counts, not the tab widget.
         self._tabs.setFocusProxy(None)  # type: ignore[arg-type]  # it may be None
         self._tabs.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         for widget in (self._tabs, self._tabs.tabBar()):
@@ -100,24 +100,24 @@ class ViewTabs(QWidget):
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
         for signal in (workbench.opened, workbench.chosen_changed, workbench.resolved_changed):
-            signal.connect(self._say)
-        self._tabs.currentChanged.connect(self._bring)
-        self._say()
+            signal.connect(self._update_header)
+        self._tabs.currentChanged.connect(self._tab_changed)
+        self._update_header()
 
     @cached_property
     def mask_view(self) -> MaskView:  # noqa: D102
         from prune_gui.gui.views.maps.mask_view import MaskView
 
-        view = MaskView(self._workbench, self._whereabouts)
-        self._limit(view)
+        view = MaskView(self._workbench, self._viewport)
+        self._limit_view(view)
         return self._add("mask_view", view)
 
     @cached_property
     def weights_view(self) -> WeightsView:  # noqa: D102
         from prune_gui.gui.views.maps.weights_view import WeightsView
 
-        view = WeightsView(self._workbench, self._whereabouts)
-        self._limit(view)
+        view = WeightsView(self._workbench, self._viewport)
+        self._limit_view(view)
         return self._add("weights_view", view)
 
     @cached_property
@@ -149,27 +149,27 @@ class ViewTabs(QWidget):
     def compare_view(self) -> CompareView:  # noqa: D102
         from prune_gui.gui.views.compare.compare_view import CompareView
 
-        return self._add("compare_view", CompareView(self._workbench, self._whereabouts))
+        return self._add("compare_view", CompareView(self._workbench, self._viewport))
 
     @property
     def current(self) -> ViewOf[Any] | None:
-        """The view in front; None until it is made."""
+        """The view in front; None until it is created."""
         front = self._tabs.currentWidget()
         return front if isinstance(front, ViewOf) else None
 
     @property
     def front(self) -> ViewOf[Any]:
-        """The view in front, made if it has to be."""
+        """The view in front, created if needed."""
         view: ViewOf[Any] = getattr(self, list(TITLES)[self._tabs.currentIndex()])
         return view
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
-        """Load what the views are drawn with, without a stop, and make the one in front.
+        """Load what the views need in the background, and create the view in front.
 
-        Ask for it before a file is opened: until it is loaded, who needs a view has to wait.
+        Call it before a file is opened: a view that is needed earlier blocks until all is loaded.
 
         Args:
-            then: is called in a turn of its own once there is a view in front.
+            then: called in a later event loop iteration, once there is a view in front.
         """
 
         def loaded() -> None:
@@ -181,25 +181,25 @@ class ViewTabs(QWidget):
         self._workbench.load(_load_views, loaded)
 
     def limit_memory(self, nbytes: int) -> None:
-        """Keep no more bytes of pictures than these, in all views together."""
+        """Limit the tiles of all views together to a number of bytes."""
         self._memory = nbytes
         for name in MAPS:
             if name in vars(self):
-                self._limit(getattr(self, name))
+                self._limit_view(getattr(self, name))
 
     def dismantle(self) -> None:
-        """Let go of what Qt would not take along when the views are deleted."""
+        """Release what Qt does not delete together with the views."""
         self.limit_memory(0)
         if not self._views():
             return
         from prune_gui.gui.views.plot import Plot
 
         for plot in self.findChildren(Plot):
-            plot.close()  # of menus that belong to no widget, and of its own parent
+            plot.close()  # releases menus without a parent, and its own parent
             plot.deleteLater()
 
     def offer(self, actions: Sequence[QAction]) -> None:
-        """Offer actions in a menu on every view."""
+        """Add actions to the context menu of every view."""
         self._actions = actions
         for view in self._views():
             self._offer_on(view)
@@ -208,21 +208,21 @@ class ViewTabs(QWidget):
         """Put a view into its tab."""
         self._offer_on(view)
         view.pictured.connect(self.changed)
-        place = list(TITLES).index(name)
-        empty = self._tabs.widget(place)
+        index = list(TITLES).index(name)
+        empty = self._tabs.widget(index)
         assert empty is not None
-        had_focus = empty.hasFocus()  # for lack of anything in it that takes it
-        with QSignalBlocker(self._tabs):  # what is in front stays in front
+        had_focus = empty.hasFocus()  # the placeholder has the focus if nothing in it accepts it
+        with QSignalBlocker(self._tabs):  # keep the current tab
             in_front = self._tabs.currentIndex()
-            self._tabs.insertTab(place, view, tr(TITLES[name]))
+            self._tabs.insertTab(index, view, tr(TITLES[name]))
             self._tabs.setCurrentIndex(in_front)
-            self._tabs.removeTab(place + 1)
+            self._tabs.removeTab(index + 1)
         order_tabs(self._tabs)
         if had_focus:
             self._tabs.tabBar().setFocus(Qt.FocusReason.ShortcutFocusReason)
         return view
 
-    def _limit(self, view: MapView) -> None:
+    def _limit_view(self, view: MapView) -> None:
         if self._memory is not None:
             view.limit_memory(self._memory // len(MAPS))
 
@@ -231,44 +231,44 @@ class ViewTabs(QWidget):
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
 
     def _views(self) -> list[ViewOf[Any]]:
-        """Return those that are made."""
+        """Return the views that exist."""
         tabs = (self._tabs.widget(index) for index in range(self._tabs.count()))
         return [view for view in tabs if isinstance(view, ViewOf)]
 
     def _make_front(self) -> None:
         _ = self.front
 
-    def _bring(self) -> None:
+    def _tab_changed(self) -> None:
         if self.isVisible():
             self._make_front()
         self.changed.emit()
 
-    def _say(self) -> None:
+    def _update_header(self) -> None:
         session, name = self._workbench.session, self._workbench.chosen
         info = session.checkpoint.tensors.get(name) if session and name is not None else None
-        found = subject_of(self._workbench)
-        if isinstance(found, Subject):
-            self._facts.setText(facts(found))
+        subject_or_message = subject_of(self._workbench)
+        if isinstance(subject_or_message, Subject):
+            self._facts.setText(facts(subject_or_message))
         else:
             self._facts.setText(bare_facts(info) if info else "")
         self._name.setToolTip(one_line(name or ""))
         self._elide()
 
     def _elide(self) -> None:
-        """Shorten a name that is too long in its middle: both of its ends tell it from others."""
+        """Elide a long name in the middle, because both of its ends distinguish it from others."""
         margins = self._name.contentsMargins()
-        room = self.width() - margins.left() - margins.right()
+        available_width = self.width() - margins.left() - margins.right()
         name = one_line(self._workbench.chosen or "")
         metrics = self._name.fontMetrics()
-        self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, room))
+        self._name.setText(metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, available_width))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show as much of the name as there is room for."""
+        """Elide the name to the new width."""
         super().resizeEvent(event)
         self._elide()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Have a view to show."""
+        """Create the view in front."""
         super().showEvent(event)
         self._make_front()
 

@@ -1,4 +1,4 @@
-"""What all views have in common: when they look, and what they show meanwhile."""
+"""Behaviour that all views share: when they update, and what they show meanwhile."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 
-class Sight(Protocol):
-    """What a view can look at, as it stood at one moment."""
+class AnySubject(Protocol):
+    """What a view can show, as a snapshot."""
 
     @property
     def name(self) -> str:
-        """What to call it."""
+        """Name of the subject."""
 
     def same_parameter(self, other: object, /) -> bool:
-        """Tell whether both are about one thing, whatever is pruned of it."""
+        """Return whether both are about the same thing, regardless of what is pruned of it."""
 
 
 Result = TypeVar("Result")
-Seen = TypeVar("Seen", bound=Sight)
+SubjectT = TypeVar("SubjectT", bound=AnySubject)
 
-SETTLE = 25
-"""Milliseconds in which moves of a picture count as one."""
-PATIENCE = 400
-"""Milliseconds for which the picture of the parameter before may stay."""
+SETTLE_MS = 25
+"""Interval in which changes of the visible region are merged into one update."""
+STALE_TIMEOUT_MS = 400
+"""Time for which the picture of the previous parameter may stay on the screen."""
 
 
-class ViewOf(QWidget, Generic[Seen]):
-    """A picture of something in the open file, or a sentence where there is none.
+class ViewOf(QWidget, Generic[SubjectT]):
+    """A picture of something in the open file, or a message if there is none.
 
-    It looks only while it is visible. While newer figures of the same thing are on their way, the
-    picture stays as it is.
+    A view updates only while it is visible. The picture stays while newer data of the same thing is
+    computed.
 
     Attributes:
-        has_table: whether `table` returns one while there is a picture.
-        subject: what the view looks at now; None if there is nothing to look at.
-        ticket: of the last job that was to make the picture; None if there was none yet.
+        has_table: whether `table` returns a table while there is a picture.
+        subject: what the view shows or is about to show; None if there is nothing.
+        ticket: of the last job that computes the picture; None before the first.
 
     Signals:
-        pictured: there is a new picture, or none any more.
+        pictured: there is a new picture, or there is none any more.
     """
 
     lane: ClassVar[str]
@@ -64,10 +64,10 @@ class ViewOf(QWidget, Generic[Seen]):
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.subject: Seen | None = None
+        self.subject: SubjectT | None = None
         self._complete = False
         self._workbench = workbench
-        self._pictured: Seen | None = None
+        self._pictured: SubjectT | None = None
         self.ticket: int | None = None
         self._shown: QWidget | None = None
         self._legend = Legend()
@@ -78,37 +78,37 @@ class ViewOf(QWidget, Generic[Seen]):
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._message)
         self._pages.addWidget(self._content)
-        self._impatience = QTimer(self, singleShot=True, interval=PATIENCE)
-        self._impatience.timeout.connect(self._say_it_takes_time)
+        self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
+        self._stale_timer.timeout.connect(self._show_busy)
         workbench.opened.connect(self.refresh)
-        workbench.resolved_changed.connect(self._follow)
+        workbench.resolved_changed.connect(self._resolution_changed)
 
     @abstractmethod
-    def _find(self) -> Seen | str:
-        """Return what there is to look at, or why there is nothing, for a person."""
+    def _current_subject(self) -> SubjectT | str:
+        """Return the current subject, or a message that says why there is none."""
 
-    # What can be taken away: see `gui/taking_away.py`.
+    # For export: see `gui/export/exporter.py`.
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
         return self._shown if self._pages.currentWidget() is self._content else None
 
     def caption(self) -> tuple[str, str]:
-        """Return what the picture is of, and what it shows of it."""
+        """Return the name of the subject, and a description of the picture."""
         return (self.subject.name if self.subject else ""), self.accessibleName()
 
     def legend(self) -> str:
-        """Return the legend as rich text, in the colours that the picture has."""
+        """Return the legend as rich text, in the colours of the picture."""
         return self._legend.text()
 
     def table(self) -> Table | None:
-        """Return what the picture shows as a table; None if that is none."""
+        """Return the content of the picture as a table; None if there is none."""
         return None
 
     def _lay_out(
         self, controls: Sequence[QWidget], picture: QWidget, notes: Sequence[QWidget]
     ) -> None:
-        """Put controls above the picture; below it, side by side, notes, and then the legend."""
+        """Lay out controls above the picture; below it the notes in a row, then the legend."""
         above, below = QHBoxLayout(), QHBoxLayout()
         above.setContentsMargins(8, 6, 8, 6)
         above.setSpacing(8)
@@ -129,57 +129,59 @@ class ViewOf(QWidget, Generic[Seen]):
         self._complete = True
 
     def colours(self) -> Colours:
-        """Return the colours of the theme as it is now."""
+        """Return the colours of the current theme."""
         return colours(self.palette())
 
     def refresh(self) -> None:
-        """Look again."""
+        """Update the view if it is visible."""
         if not self.isVisible():
             return
-        found = self._find()
-        if isinstance(found, str):
+        subject_or_message = self._current_subject()
+        if isinstance(subject_or_message, str):
             self.subject = self._pictured = None
-            self._say(found)
+            self._show_message(subject_or_message)
             return
-        self.subject = found
-        if found.same_parameter(self._pictured):
-            self._impatience.stop()
+        self.subject = subject_or_message
+        if subject_or_message.same_parameter(self._pictured):
+            self._stale_timer.stop()
         else:
-            self._impatience.start()
-        self._look(found)
+            self._stale_timer.start()
+        self._request_picture(subject_or_message)
 
-    def _follow(self) -> None:
-        """Look at what is pruned by now."""
+    def _resolution_changed(self) -> None:
+        """React to a new resolution."""
         self.refresh()
 
     @abstractmethod
-    def _look(self, subject: Seen) -> None:
-        """Set out to make the picture of `subject`, by way of `_picture`."""
+    def _request_picture(self, subject: SubjectT) -> None:
+        """Start to compute the picture of `subject`, through `_run_picture_job`."""
 
-    def _picture(
-        self, subject: Seen, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+    def _run_picture_job(
+        self, subject: SubjectT, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> None:
-        """Run `work` on the engine, and `then` with the picture it made if that is still wanted."""
-        self.ticket = self._ask(
-            self.lane, subject, work, lambda result: self._arrive(subject, result, then)
+        """Run `work` on the engine; show the result with `then` if it is still current."""
+        self.ticket = self._run_job(
+            self.lane, subject, work, lambda result: self._show_result(subject, result, then)
         )
 
-    def _arrive(self, subject: Seen, result: Result, then: Callable[[Result], None]) -> None:
-        """Show a picture that is made."""
-        self._impatience.stop()
+    def _show_result(
+        self, subject: SubjectT, result: Result, then: Callable[[Result], None]
+    ) -> None:
+        """Show a computed picture."""
+        self._stale_timer.stop()
         self._pages.setCurrentWidget(self._content)
         then(result)
         self._pictured = subject
         self.pictured.emit()
 
-    def _ask(
+    def _run_job(
         self,
         lane: str,
-        subject: Seen,
+        subject: SubjectT,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
     ) -> int:
-        """Run `work` on the engine, and `then` if the view still looks at the same parameter.
+        """Run `work` on the engine, and `then` if the view still shows the same parameter.
 
         Returns the ticket of the job.
         """
@@ -193,43 +195,43 @@ class ViewOf(QWidget, Generic[Seen]):
                 return error
 
         def arrived(result: Result | PruneGuiError) -> None:
-            # The window may be gone by now, or show something else.
+            # The view may be deleted by now, or show something else.
             if not isValid(self) or not subject.same_parameter(self.subject):
                 return
             if isinstance(result, PruneGuiError):
                 self._pictured = None
-                self._say(str(result))
+                self._show_message(str(result))
             else:
                 then(result)
 
         return self._workbench.look(lane, guarded, arrived)
 
-    def _say(self, message: str) -> None:
-        self._impatience.stop()
+    def _show_message(self, message: str) -> None:
+        self._stale_timer.stop()
         self._message.setText(message)
         self._pages.setCurrentWidget(self._message)
         self.pictured.emit()
 
-    def _say_it_takes_time(self) -> None:
+    def _show_busy(self) -> None:
         if self.subject is not None:
-            self._say(tr("Looking at {name}…", name=one_line(self.subject.name)))
+            self._show_message(tr("Looking at {name}…", name=one_line(self.subject.name)))
 
     @abstractmethod
     def _recolour(self) -> None:
-        """Take the colours of the theme as it is now."""
+        """Use the colours of the current theme."""
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Look at what changed while nobody did."""
+        """Update, because changes are ignored while the view is hidden."""
         super().showEvent(event)
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timer."""
         super().hideEvent(event)
-        self._impatience.stop()
+        self._stale_timer.stop()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
+        """React to a new theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and self._complete:
             self._recolour()
@@ -237,17 +239,17 @@ class ViewOf(QWidget, Generic[Seen]):
 
 
 class View(ViewOf[Subject]):
-    """A picture of the chosen parameter, or a sentence where there is none."""
+    """A picture of the chosen parameter, or a message if there is none."""
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
         workbench.chosen_changed.connect(self.refresh)
 
-    def _find(self) -> Subject | str:
+    def _current_subject(self) -> Subject | str:
         return subject_of(self._workbench)
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and what the picture shows of it."""
+        """Return the name of the parameter, and a description of the picture."""
         name, what = super().caption()
         if self.subject is None:
             return name, what

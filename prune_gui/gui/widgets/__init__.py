@@ -1,1 +1,1 @@
-"""Widgets that know nothing of pruning, the theme and the icons."""
+"""General widgets, independent of pruning; the theme and the icons."""

@@ -1,4 +1,4 @@
-"""A box of choices that gives way where a view has little room."""
+"""A combo box that elides its text if it is narrow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from PySide6.QtWidgets import (
 )
 
 NARROW: Final = 90
-"""How narrow a box may become, in pixels, before the docks have to make room."""
+"""Minimum width of the box in pixels."""
 
 
 class ElidedComboBox(QComboBox):
-    """Is as wide as its texts, or narrower: then an ellipsis says that the text goes on."""
+    """A combo box that may be narrower than its texts, and then shows an ellipsis."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -27,16 +27,17 @@ class ElidedComboBox(QComboBox):
         self.setMinimumWidth(NARROW)
 
     def shown(self) -> str:
-        """Return the chosen text as far as there is room for it."""
+        """Return the current text, elided to the width of the box."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
-        text = QStyle.SubControl.SC_ComboBoxEditField
-        kind = QStyle.ComplexControl.CC_ComboBox
-        room = self.style().subControlRect(kind, option, text, self).width() - 2  # Fusion's margins
-        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, room)
+        field = QStyle.SubControl.SC_ComboBoxEditField
+        control = QStyle.ComplexControl.CC_ComboBox
+        rect = self.style().subControlRect(control, option, field, self)
+        width = rect.width() - 2  # Fusion's margins
+        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, width)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the box as Qt does, but for the text, which Fusion would cut."""
+        """Draw the box as Qt does, with the elided text; Fusion would cut the text off."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
         option.currentText = self.shown()

@@ -1,4 +1,4 @@
-"""A line of text under a picture, about what the cursor is on."""
+"""A label that elides its text, used under the pictures of the views."""
 
 from __future__ import annotations
 
@@ -8,40 +8,39 @@ from PySide6.QtWidgets import QLabel, QSizePolicy
 
 
 class ElidedLabel(QLabel):
-    """A text that can be copied.
+    """A label with selectable text that never makes the window grow.
 
-    What does not fit is wrapped, or left out at the end, which an ellipsis says; the window is not
-    to grow for it.
+    A text that is too long is wrapped, or elided at the end.
 
     Args:
-        name: for screen readers.
-        wrapped: whether it goes on in further lines.
+        name: the accessible name, for screen readers.
+        wrapped: whether to wrap the text instead of eliding it.
     """
 
     def __init__(self, name: str, *, wrapped: bool = False) -> None:
         super().__init__(
             textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse, wordWrap=wrapped
         )
-        self._said = ""
+        self._full_text = ""
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def say(self, text: str) -> None:
-        """Show as much of a text as there is room for."""
-        self._said = text
+        """Show a text, elided to the width unless the label wraps."""
+        self._full_text = text
         self.setAccessibleDescription(text)
         self._fit()
 
     def _fit(self) -> None:
         right = Qt.TextElideMode.ElideRight
-        line = self.fontMetrics().elidedText(self._said, right, self.contentsRect().width())
-        self.setText(self._said if self.wordWrap() else line)
+        line = self.fontMetrics().elidedText(self._full_text, right, self.contentsRect().width())
+        self.setText(self._full_text if self.wordWrap() else line)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show as much as there is room for now."""
+        """Elide the text to the new width."""
         super().resizeEvent(event)
         self._fit()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Ask for one line."""
+        """Return the height of one line, and the minimum width."""
         return QSize(1, self.fontMetrics().height())

@@ -1,4 +1,4 @@
-"""A line for texts that may be longer than it is."""
+"""A line edit that elides its text while it does not have the focus."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.formatting import wrapped
 
-MARGIN = 2
-"""Pixels that Qt leaves on either side of the text, in every style."""
+MARGIN_PX = 2
+"""Margin of Qt on either side of the text, in every style."""
 
 
 class ElidedLineEdit(QLineEdit):
-    """Says by an ellipsis, while nobody types, that there is more; the tool tip has all of it.
+    """A line edit that elides a long text without the focus. Its tool tip shows the full text.
 
     Args:
-        elided: where the text gives way.
+        elided: where the ellipsis is.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class ElidedLineEdit(QLineEdit):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._elided = elided
+        self._elide_mode = elided
 
     def shown(self) -> str:
-        """Return the text as far as there is room for it."""
+        """Return the text, elided to the width of the line."""
         metrics = self.fontMetrics()
-        return metrics.elidedText(self.text(), self._elided, self._room().width())
+        return metrics.elidedText(self.text(), self._elide_mode, self._text_rect().width())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the shortened text in place of the one that Qt would cut."""
+        """Draw the elided text; Qt would cut the text off."""
         if self.hasFocus() or self.shown() == self.text():
             super().paintEvent(event)
             return
@@ -50,26 +50,26 @@ class ElidedLineEdit(QLineEdit):
         painter = QStylePainter(self)
         painter.drawPrimitive(QStyle.PrimitiveElement.PE_PanelLineEdit, option)
         painter.setPen(self.palette().color(QPalette.ColorRole.Text))
-        painter.drawText(self._room(), Qt.AlignmentFlag.AlignVCenter, self.shown())
+        painter.drawText(self._text_rect(), Qt.AlignmentFlag.AlignVCenter, self.shown())
         painter.end()
 
     def event(self, event: QEvent) -> bool:
-        """Put the text before the tool tip where it does not fit."""
-        asked = event.type() == QEvent.Type.ToolTip and self.shown() != self.text()
-        if asked and isinstance(event, QHelpEvent):
+        """Add the full text before the tool tip if it does not fit."""
+        shows_tip = event.type() == QEvent.Type.ToolTip and self.shown() != self.text()
+        if shows_tip and isinstance(event, QHelpEvent):
             parts = filter(None, (wrapped(self.text()), self.toolTip()))
             QToolTip.showText(event.globalPos(), "\n\n".join(parts), self)
             return True
         return super().event(event)
 
-    def _room(self) -> QRect:
-        """Return where the text is, beside the button that clears it."""
+    def _text_rect(self) -> QRect:
+        """Return the rectangle of the text, without the visible buttons in the line."""
         option = QStyleOptionFrame()
         self.initStyleOption(option)
         contents = QStyle.SubElement.SE_LineEditContents
-        room = self.style().subElementRect(contents, option, self)
-        room.adjust(MARGIN, 0, -MARGIN, 0)
+        rect = self.style().subElementRect(contents, option, self)
+        rect.adjust(MARGIN_PX, 0, -MARGIN_PX, 0)
         for button in self.findChildren(QToolButton):
             if button.isVisible():
-                room.setRight(min(room.right(), button.x() - MARGIN))
-        return room
+                rect.setRight(min(rect.right(), button.x() - MARGIN_PX))
+        return rect

@@ -1,4 +1,4 @@
-"""A scroll area that is as high as what is in it, where there is room for that."""
+"""A scroll area whose preferred height is that of its content."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 
 class FitScrollArea(QScrollArea):
-    """Asks for the height of its content and no more; with less it scrolls up and down.
+    """A vertical scroll area that is at most as high as its content.
 
     Args:
-        content: what to show.
-        least: the height it asks for in any case, in pixels.
+        content: the widget to show.
+        min_height: the minimum height in pixels.
     """
 
-    def __init__(self, content: QWidget, least: int) -> None:
+    def __init__(self, content: QWidget, min_height: int) -> None:
         super().__init__()
         self._content = content
         self.setWidget(content)
         self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a stop of the tab key that shows nothing
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # otherwise a tab stop without a visible focus
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-        self.setMinimumHeight(least)
+        self.setMinimumHeight(min_height)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the content at the width there is."""
+        """Return the size of the content at the current width."""
         width = max(self.viewport().width(), self._content.minimumSizeHint().width())
         height = self._content.heightForWidth(width)
         return QSize(width, height if height >= 0 else self._content.sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Never narrower than the content, which does not scroll sideways."""
+        """Return the minimum width of the content, which does not scroll horizontally."""
         bar = self.verticalScrollBar().sizeHint().width()
         return QSize(self._content.minimumSizeHint().width() + bar, self.minimumHeight())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Ask anew when the content changes."""
+        """Update the geometry when the layout of the content changes."""
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().eventFilter(watched, event)

@@ -1,4 +1,4 @@
-"""A frame around what has the focus, where the style of Qt draws none."""
+"""A frame around the focus widget, for widgets for which Qt's style draws none."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from PySide6.QtWidgets import (
 )
 
 FRAMED = (QGraphicsView, QCommandLinkButton)
-"""Pictures, and buttons without a frame of their own."""
+"""Widget classes that need the frame: pictures, and buttons without their own frame."""
 
 
 class FocusFrame(QFocusFrame):
-    """Lies around the picture or the link of a window that has the focus, and is no part of it."""
+    """A frame around the focus widget of a window, if that is one of `FRAMED`.
+
+    The frame is not a child of the widget, so exported pictures do not contain it.
+    """
 
     def __init__(self, window: QMainWindow) -> None:
         super().__init__(window)
@@ -28,8 +31,8 @@ class FocusFrame(QFocusFrame):
 
     def _follow(self, _: QWidget | None, now: QWidget | None) -> None:
         framed = isinstance(now, FRAMED) and self._window.isAncestorOf(now)
-        self.setWidget(now if framed else None)  # type: ignore[arg-type]  # it may be None
+        self.setWidget(now if framed else None)  # type: ignore[arg-type]  # None is allowed
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw it in one colour; the mask that Qt gives it leaves the middle free."""
+        """Fill the frame with the highlight colour; Qt's mask excludes the middle."""
         QPainter(self).fillRect(event.rect(), self.palette().color(QPalette.ColorRole.Highlight))

@@ -1,4 +1,4 @@
-"""A line of text that tells of a problem, and takes no room if there is none."""
+"""A label for warnings and remarks that is hidden while it is empty."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from prune_gui.gui.widgets.theme import colours
 
-PATIENCE: Final = 400
-"""Milliseconds for which a text that may not hold any more looks as if it did."""
+FADE_DELAY_MS: Final = 400
+"""Delay before an outdated text is shown faintly."""
 
 
 class Message(QLabel):
-    """Text in the colour of warnings, or of remarks."""
+    """A label with a text in the colour of warnings or of remarks."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._warning = True
         self._faded = False
-        self._fading = QTimer(self, singleShot=True, interval=PATIENCE)
+        self._fading = QTimer(self, singleShot=True, interval=FADE_DELAY_MS)
         self._fading.timeout.connect(self._fade)
         self.setWordWrap(True)
         self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.hide()
 
     def say(self, text: str, *, warning: bool = True) -> None:
-        """Show a text; none hides the line."""
+        """Show a text; "" hides the label."""
         self._warning, self._faded = warning, False
         self._fading.stop()
         self.setText(text)
@@ -36,17 +36,17 @@ class Message(QLabel):
         self.setVisible(bool(text))
 
     def fade(self) -> None:
-        """Show the text faintly if no other one is said soon: it may not hold any more."""
+        """Mark the text as outdated: it becomes faint unless `say` is called within the delay."""
         if not self._faded and not self._fading.isActive():
             self._fading.start()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Never lower than its lines at the width there is: in less it would cover what is near."""
+        """Return at least the height of the lines at this width; less would overlap neighbours."""
         hint = super().minimumSizeHint()
         return QSize(hint.width(), max(hint.height(), self.heightForWidth(self.width())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Ask for the height of another width."""
+        """Update the geometry when the width changes."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self.updateGeometry()
@@ -62,7 +62,7 @@ class Message(QLabel):
         self._colour()
 
     def _colour(self) -> None:
-        palette = QPalette()  # what is not set here is inherited, and follows the theme
+        palette = QPalette()  # colours that are not set are inherited, and follow the theme
         if self._faded:
             shade = QApplication.palette().color(QPalette.ColorRole.PlaceholderText)
             palette.setColor(QPalette.ColorRole.WindowText, shade)
@@ -73,6 +73,6 @@ class Message(QLabel):
 
 
 def keep_room(label: QLabel, *, lines: int) -> None:
-    """Give a label the room of some lines, where fewer would do: nothing below it is to jump."""
+    """Set the minimum height of a label to `lines` lines, so that widgets below do not move."""
     label.setMinimumHeight(lines * label.fontMetrics().lineSpacing())
     label.setAlignment(Qt.AlignmentFlag.AlignTop)

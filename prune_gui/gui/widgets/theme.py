@@ -1,4 +1,4 @@
-"""Light and dark: the palettes of the widgets, and the colours that carry meaning."""
+"""The light and the dark theme: palettes of the widgets, and colours of the views."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ Mode = Literal["system", "light", "dark"]
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """What each colour of a view stands for. Written as "#rrggbb".
+    """The colours of the views, each as "#rrggbb".
 
-    The colours of neighbouring steps differ in lightness as well as in hue, so that they can be
-    told apart with any kind of colour vision.
+    The colours of successive steps differ in lightness as well as in hue, so that they can be
+    distinguished with any kind of colour vision.
 
     Attributes:
-        background: of every picture.
-        foreground: of text, axes and the outlines that matter.
-        grid: of lines that only help to count.
-        kept: entries that no step prunes.
-        steps: entries pruned by step 1, 2, ...; step 9 looks like step 1 if there are 8.
-        draft: entries pruned by the step that is only drafted.
-        in_file: entries that were pruned in the file already.
+        background: background of every picture.
+        foreground: text, axes and important outlines.
+        grid: grid lines.
+        kept: elements that no step prunes.
+        steps: elements pruned by step 1, 2, ...; the colours repeat after the last one.
+        draft: elements pruned by the draft.
+        in_file: elements that were pruned in the file already.
         cut: the line below which a step prunes.
         box: inside of a check box.
-        warning: something a person should look at.
-        scale: shares from 0 to 1, at equal distances. Lightness alone tells them apart.
+        warning: warnings.
+        scale: shares from 0 to 1, at equal distances. The colours differ in lightness.
     """
 
     background: str
@@ -59,27 +59,27 @@ class Colours:
     scale: tuple[str, ...]
 
     def share(self, share: float) -> str:
-        """Return the colour of a share in [0, 1]."""
-        place = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
-        low = min(int(place), len(self.scale) - 2)
+        """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
+        position = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
+        low = min(int(position), len(self.scale) - 2)
         start, end = (QColor(shade) for shade in self.scale[low : low + 2])
-        part = place - low
-        mixed = (
-            round(a + part * (b - a))
+        fraction = position - low
+        rgb = (
+            round(a + fraction * (b - a))
             for a, b in (
                 (start.red(), end.red()),
                 (start.green(), end.green()),
                 (start.blue(), end.blue()),
             )
         )
-        return QColor(*mixed).name()
+        return QColor(*rgb).name()
 
     def of(self, code: int, draft: int | None = None) -> str:
-        """Return the colour of entries pruned by step `code`.
+        """Return the colour of elements pruned by step `code`.
 
         Args:
             code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
-            draft: the number that is the draft's, if there is a draft.
+            draft: the number of the draft as a step, if there is a draft.
         """
         if code == KEPT:
             return self.kept
@@ -117,29 +117,30 @@ DARK: Final = Colours(
 
 
 def colours(palette: QPalette) -> Colours:
-    """Return the colours that go with a palette. A widget asks again when its palette changes."""
+    """Return the colours for a palette. Widgets call this again when their palette changes."""
     return DARK if palette.color(QPalette.ColorRole.Base).lightness() < 128 else LIGHT
 
 
 class PlainStyle(QProxyStyle):
-    """A style of plain texts, without icons on buttons, and with frames around what has the focus.
+    """A style with plain text in labels, no icons on dialog buttons, and focus frames on top.
 
-    Labels and tool tips show texts as they are: Qt would guess from a name in them that they are
-    HTML, which can look like anything and load files. A label that is to be rich text says so.
+    Labels and tool tips show plain text by default. Qt would treat a text that looks like HTML, for
+    example because of a name from a file, as rich text, which can imitate anything and load files.
+    Labels with rich text set that format explicitly.
 
-    Some platforms put their own icons there, which know nothing of the palette: dark on dark. Qt
-    would have a frame lie below what is around the widget, and be a part of it.
+    Dialog buttons have no icons because those of some platforms ignore the palette: dark on dark.
+    Focus frames lie above the widget. Qt would draw them below its neighbours, as a part of it.
     """
 
     def __init__(self, base: str | QStyle) -> None:
         super().__init__(base)
         self.setObjectName(base if isinstance(base, str) else base.objectName())
 
-    def polish(self, thing: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
-        """Have a label that would guess its format, as that of a tool tip, show plain text."""
-        if isinstance(thing, QLabel) and thing.textFormat() == Qt.TextFormat.AutoText:
-            thing.setTextFormat(Qt.TextFormat.PlainText)
-        super().polish(thing)
+    def polish(self, target: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
+        """Set labels whose text format is automatic, such as tool tips, to plain text."""
+        if isinstance(target, QLabel) and target.textFormat() == Qt.TextFormat.AutoText:
+            target.setTextFormat(Qt.TextFormat.PlainText)
+        super().polish(target)
 
     def styleHint(  # noqa: N802
         self,
@@ -148,7 +149,7 @@ class PlainStyle(QProxyStyle):
         widget: QWidget | None = None,
         returnData: QStyleHintReturn | None = None,  # noqa: N803 - as Qt has it
     ) -> int:
-        """Return what the base does, but for the icons and the frames."""
+        """Return the hint of the base style, except for button icons and focus frames."""
         if hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons:
             return 0
         if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
@@ -157,11 +158,11 @@ class PlainStyle(QProxyStyle):
 
 
 class Theme(QObject):
-    """Keeps the application light or dark as the user wishes, or as the system does.
+    """Applies the light or the dark palette to the application, by setting or system scheme.
 
     Args:
-        app: owns the theme.
-        mode: what the user wishes.
+        app: the application; it owns this object.
+        mode: the setting of the user.
     """
 
     def __init__(self, app: QApplication, mode: Mode = "system") -> None:
@@ -173,25 +174,28 @@ class Theme(QObject):
         self.use(mode)
 
     def follow(self, preferences: Preferences) -> None:
-        """Change with the setting from now on."""
+        """Apply the theme setting whenever it changes."""
 
-        def look(name: str) -> None:
+        def on_changed(name: str) -> None:
             if name == "theme":
                 self.use(preferences.now.theme)
 
-        preferences.changed.connect(look)
+        preferences.changed.connect(on_changed)
 
     def use(self, mode: Mode) -> None:
-        """Change the palette of every widget; pictures follow when they see the change."""
+        """Set the palette of every widget; pictures update on the palette change event."""
         self._mode = mode
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         dark = mode == "dark" or (mode == "system" and system_is_dark)
-        chosen = DARK if dark else LIGHT
+        view_colours = DARK if dark else LIGHT
         shades = _DARK_WIDGETS if dark else _LIGHT_WIDGETS
         self._app.setPalette(_palette(shades))
-        boxed = _palette({**shades, _Role.Base: chosen.box})
-        for kind in ("QCheckBox", "QRadioButton"):  # when dark, their boxes have hardly an outline
-            self._app.setPalette(boxed, kind)  # type: ignore[arg-type]  # it takes only str
+        box_palette = _palette({**shades, _Role.Base: view_colours.box})
+        for kind in (
+            "QCheckBox",
+            "QRadioButton",
+        ):  # the outline of their boxes is faint in the dark
+            self._app.setPalette(box_palette, kind)  # type: ignore[arg-type]  # it accepts only str
 
 
 _Role = QPalette.ColorRole
@@ -250,7 +254,7 @@ _WHEN_DISABLED: Final = (
 
 
 def light_palette() -> QPalette:
-    """Return the palette of light widgets, whatever the theme is."""
+    """Return the palette of the light theme, independent of the current theme."""
     return _palette(_LIGHT_WIDGETS)
 
 

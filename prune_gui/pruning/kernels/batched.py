@@ -1,4 +1,7 @@
-"""Compiled loops over many small tensors, one after the other; as those of `kernels`."""
+"""Compiled loops over many small concatenated tensors.
+
+``bounds`` is the start of each tensor and the end of the last one; see `kernels.keys` for the rest.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,11 @@ def cut_each(
     thresholds: Bits,
     last_ties: NDArray[np.int64],
 ) -> None:
-    """Find for each tensor the key of its ``units``-th smallest entry, and the last tie that goes.
+    """Find the cut of each tensor that prunes its ``units`` smallest elements.
 
-    ``ranked`` are the same keys with those of every tensor in order. Where all ties go, the last
-    entry counts as one; where ``units`` is 0 nothing is written.
+    ``thresholds`` gets the ``units``-th smallest key of the tensor, ``last_ties`` the index of the
+    last pruned tie; where all ties are pruned, that of the tensor's last element. Where ``units``
+    is 0, nothing is written. ``ranked`` has the same keys, sorted within each tensor.
     """
     for tensor in range(units.size):
         start, stop, wanted = bounds[tensor], bounds[tensor + 1], units[tensor]
@@ -39,12 +43,12 @@ def cut_each(
             wanted -= ranked[i] < threshold
         for i in range(start, stop):
             if keys[i] == threshold and (remaining_mask is None or remaining_mask[i]):
-                if wanted == 0:  # it does not go
+                if wanted == 0:  # this tie is kept
                     break
-                last, wanted = i - start, wanted - 1
+                last_pruned, wanted = i - start, wanted - 1
         else:
             continue
-        last_ties[tensor] = last
+        last_ties[tensor] = last_pruned
 
 
 @compiled
@@ -52,23 +56,23 @@ def score_each(
     ranked: Bits,
     squares: NDArray[np.float64],
     bounds: NDArray[np.int64],
-    there: NDArray[np.int64],
+    remaining: NDArray[np.int64],
     first_non_finite: np.unsignedinteger,
     above_all: float,
     scores: NDArray[np.float64],
 ) -> None:
-    """Fill in the LAMP scores of the first ``there`` entries of each tensor, which are in order."""
-    for tensor in range(there.size):
+    """Write the LAMP scores of the first ``remaining`` sorted keys of each tensor."""
+    for tensor in range(remaining.size):
         start = bounds[tensor]
-        rest, i = 0.0, start + there[tensor] - 1
+        sum_above, i = 0.0, start + remaining[tensor] - 1
         while i >= start:
             key, last = ranked[i], i
             while i >= start and ranked[i] == key:
                 i -= 1
             score = above_all
             if key < first_non_finite:
-                rest += (last - i) * squares[last]
-                score = squares[last] / rest if rest > 0.0 else 0.0
+                sum_above += (last - i) * squares[last]
+                score = squares[last] / sum_above if sum_above > 0.0 else 0.0
             scores[i + 1 : last + 1] = score
 
 
@@ -76,14 +80,14 @@ def score_each(
 def count_leading_of_each(
     scores: NDArray[np.int64],
     bounds: NDArray[np.int64],
-    going: NDArray[np.int64],
+    prunable: NDArray[np.int64],
     shift: int,
     counts: NDArray[np.int64],
 ) -> None:
-    """Count each value of ``score >> shift`` among the first ``going`` scores of each tensor."""
-    for tensor in range(going.size):
+    """Count each value of ``score >> shift`` among the first ``prunable`` scores of each tensor."""
+    for tensor in range(prunable.size):
         start = bounds[tensor]
-        for i in range(start, start + going[tensor]):
+        for i in range(start, start + prunable[tensor]):
             counts[scores[i] >> shift] += 1
 
 
@@ -91,47 +95,49 @@ def count_leading_of_each(
 def list_between(
     scores: NDArray[np.int64],
     bounds: NDArray[np.int64],
-    going: NDArray[np.int64],
-    least: int,
-    most: int,
-    found: NDArray[np.int64],
+    prunable: NDArray[np.int64],
+    min_score: int,
+    max_score: int,
+    rows: NDArray[np.int64],
 ) -> int:
-    """List the scores from ``least`` to ``most`` among the first ``going`` of each tensor.
+    """List the distinct scores in a range among the first ``prunable`` of each tensor.
 
-    Into ``found``, of shape (entries, 3): the score, the tensor, and how many of its entries have
-    it. Returns how many rows that are.
+    A row of ``rows``, of shape (elements, 3), is a score in [``min_score``, ``max_score``], the
+    index of the tensor, and the number of its elements with that score. Returns the number of rows
+    written.
     """
-    rows = 0
-    for tensor in range(going.size):
+    count = 0
+    for tensor in range(prunable.size):
         start = bounds[tensor]
-        before = np.int64(-1)
-        for i in range(start, start + going[tensor]):
-            if scores[i] > most:
+        previous = np.int64(-1)
+        for i in range(start, start + prunable[tensor]):
+            if scores[i] > max_score:
                 break
-            if scores[i] >= least:
-                if scores[i] != before:
-                    before = scores[i]
-                    found[rows, 0], found[rows, 1], found[rows, 2] = before, tensor, 0
-                    rows += 1
-                found[rows - 1, 2] += 1
-    return rows
+            if scores[i] >= min_score:
+                if scores[i] != previous:
+                    previous = scores[i]
+                    rows[count, 0], rows[count, 1], rows[count, 2] = previous, tensor, 0
+                    count += 1
+                rows[count - 1, 2] += 1
+    return count
 
 
 @compiled
 def count_up_to(
     scores: NDArray[np.int64],
     bounds: NDArray[np.int64],
-    going: NDArray[np.int64],
+    prunable: NDArray[np.int64],
     limit: int,
     tensor_of_limit: int,
     units: NDArray[np.int64],
 ) -> None:
-    """Count the scores below ``limit`` among the first ``going`` of each tensor.
+    """Count the scores below ``limit`` among the first ``prunable`` of each tensor.
 
-    Up to ``tensor_of_limit``, those equal to it count too.
+    In tensors up to the index ``tensor_of_limit``, scores equal to ``limit`` are counted too. The
+    counts are added to ``units``.
     """
-    for tensor in range(going.size):
+    for tensor in range(prunable.size):
         start = bounds[tensor]
-        for i in range(start, start + going[tensor]):
+        for i in range(start, start + prunable[tensor]):
             below = scores[i] < limit
             units[tensor] += below | ((scores[i] == limit) & (tensor <= tensor_of_limit))

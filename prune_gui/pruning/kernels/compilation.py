@@ -1,7 +1,9 @@
-"""The only place where numba is imported: it reads no file of the working folder.
+"""Compilation of loops by numba, which is imported only here.
 
-Compiled loops are kept in `__pycache__` beside their source; where that cannot be written, in the
-user's cache folder; where neither can, they are compiled anew in each process.
+numba reads no file of the working folder.
+
+Compiled loops are cached in `__pycache__` beside their source; if that cannot be written, in the
+user's cache folder; if neither can, they are compiled again in each process.
 """
 
 from __future__ import annotations
@@ -37,31 +39,31 @@ __all__ = ["compiled", "compiled_within", "overload", "types"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-PRIVATE: Final = 0o700
+PRIVATE_MODE: Final = 0o700
 
 log = logging.getLogger(__name__)
 
 
 def compiled(function: F) -> F:
-    """Compile a loop on first use, and keep what was compiled for the next process."""
+    """Compile a loop on first use, and cache the compiled code for the next process."""
     dispatcher = compiled_within(function)
     try:
         dispatcher._cache = _Cache(function)  # type: ignore[attr-defined] # as enable_caching() does
-    except RuntimeError:  # numba's way of saying that no folder can be written
+    except RuntimeError:  # numba raises this if no folder can be written
         _log_once("Compiled loops are not kept: no cache folder can be written")
     return dispatcher
 
 
 def compiled_within(function: F) -> F:
-    """Compile a loop on first use; it is kept with the `compiled` ones that call it."""
+    """Compile a loop on first use; it is cached with the `compiled` loops that call it."""
     return cast("F", numba.njit(nogil=True)(function))
 
 
 class _PrivateFolder(UserWideCacheLocator):  # type: ignore[misc] # numba has no types
     """The user's cache folder of this program, if no other user can write to it.
 
-    What is kept there runs, so a folder of another user would run that user's code. numba's own
-    locator checks neither the owner nor that the path is absolute.
+    Code in this folder is executed, so a folder that another user can write to would run that
+    user's code. numba's own locator checks neither the owner nor that the path is absolute.
     """
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
@@ -73,11 +75,11 @@ class _PrivateFolder(UserWideCacheLocator):  # type: ignore[misc] # numba has no
         path = Path(self._cache_path)
         if not path.is_absolute():
             raise PermissionError(f"{path} depends on the working folder")
-        path.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+        path.mkdir(mode=PRIVATE_MODE, parents=True, exist_ok=True)
         if sys.platform != "win32":
-            found = path.lstat()
+            status = path.lstat()
             writable = stat.S_IWGRP | stat.S_IWOTH
-            if found.st_uid != os.geteuid() or found.st_mode & writable or path.is_symlink():
+            if status.st_uid != os.geteuid() or status.st_mode & writable or path.is_symlink():
                 raise PermissionError(f"{path} can be written by other users")
         super().ensure_cache_path()
 
@@ -87,7 +89,7 @@ class _CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """A cache whose faults cost time only: a loop that cannot be read or kept is compiled."""
+    """A cache that never fails: a loop that cannot be read or written is compiled in memory."""
 
     _impl_class = _CacheFiles
 

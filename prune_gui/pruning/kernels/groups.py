@@ -1,4 +1,4 @@
-"""Compiled loops over groups of entries and over blocks of them; what holds of `kernels` holds."""
+"""Compiled loops over groups of elements and over blocks of a matrix; see `kernels.keys`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from prune_gui.pruning.kernels.keys import Bits, RemainingMask
 
-BATCH = 256
-"""Groups ranked side by side, so that each comparison is one vector instruction for several."""
-BY_PAIRS = 128
-"""Up to so many members a group is ranked by comparing all pairs of them."""
+GROUPS_PER_BATCH = 256
+"""Groups ranked at once: one vector instruction compares the members of several."""
+MAX_PAIRWISE_MEMBERS = 128
+"""Groups of more members are ranked by a partition instead of comparing all pairs."""
 
 
 @compiled
@@ -25,49 +25,50 @@ def mark_groups(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
     remaining_mask: RemainingMask,
-    going: int,
+    prune_count: int,
     m: int,
     inner: int,
     slab: int,
-    place: int,
+    offset: int,
     out: NDArray[np.bool_],
 ) -> None:
-    """Set ``out`` at the ``going`` lowest of each group; of equal keys the lower index is lower.
+    """Set ``out`` to True at the ``prune_count`` lowest members of each group, else to False.
 
-    The members of a group lie ``inner`` apart. Groups fill each slab of ``slab`` entries from its
-    start; what is left at its end is not marked. Entries that are not alive are the lowest.
+    The members of a group are ``inner`` elements apart. Groups fill each slab of ``slab`` elements
+    from its start; the elements after its last whole group are in no group. Elements that are not
+    remaining rank lowest; of equal keys the one of lower index.
 
     Args:
-        bits: whole groups, and whole ends of slabs; ``magnitude`` leaves out their top bit.
+        bits: whole groups, and whole ends of slabs; ``magnitude`` excludes the top bit.
         magnitude: as for all kernels.
         remaining_mask: as for all kernels.
-        going: between 0 and ``m``.
+        prune_count: between 0 and ``m``.
         m: members of a group.
-        inner: distance between them.
+        inner: distance between them, in elements.
         slab: a multiple of ``inner``.
-        place: of ``bits[0]`` within its slab.
+        offset: index of ``bits[0]`` within its slab.
         out: as long as ``bits``.
     """
-    ranks = np.empty((m, BATCH if m <= BY_PAIRS else 1), bits.dtype)
+    ranks = np.empty((m, GROUPS_PER_BATCH if m <= MAX_PAIRWISE_MEMBERS else 1), bits.dtype)
     whole = slab // (m * inner) * (m * inner)
-    step = m if inner == 1 else 1  # from a group to the next
+    step = m if inner == 1 else 1  # from the first member of a group to that of the next
     start = 0
     while start < bits.size:
-        if place == whole:
+        if offset == whole:
             out[start : start + slab - whole] = False
-            start, place = start + slab - whole, 0
+            start, offset = start + slab - whole, 0
             continue
-        span = min(whole - place, bits.size - start) if inner == 1 else m * inner
+        span = min(whole - offset, bits.size - start) if inner == 1 else m * inner
         groups = span // m
         for group in range(0, groups, ranks.shape[1]):
             count = min(ranks.shape[1], groups - group)
             first = start + group * step
             _rank(bits, magnitude, remaining_mask, first, step, inner, count, ranks)
-            if m <= BY_PAIRS:
-                _mark_by_pairs(ranks, going, first, step, inner, count, out)
+            if m <= MAX_PAIRWISE_MEMBERS:
+                _mark_by_pairs(ranks, prune_count, first, step, inner, count, out)
             else:
-                _mark_by_cut(ranks[:, 0], going, first, inner, out)
-        start, place = start + span, place + span
+                _mark_by_cut(ranks[:, 0], prune_count, first, inner, out)
+        start, offset = start + span, offset + span
 
 
 @compiled
@@ -81,26 +82,32 @@ def _rank(
     count: int,
     ranks: Bits,
 ) -> None:
-    """Fill ``ranks``, a row for each member and a column for each group; 0 if it is not alive."""
+    """Fill ``ranks``, a row per member and a column per group, with keys; 0 if not remaining."""
     top = bits.dtype.type(~magnitude)
     for i in range(len(ranks)):
         at = first + i * inner
-        theirs, rank = bits[at : at + (count - 1) * step + 1], ranks[i]
+        members, rank = bits[at : at + (count - 1) * step + 1], ranks[i]
         if step == 1:
             for t in range(count):
-                rank[t] = theirs[t] | top
+                rank[t] = members[t] | top
         else:
             for t in range(count):
-                rank[t] = theirs[t * step] | top
+                rank[t] = members[t * step] | top
         if remaining_mask is not None:
-            there = remaining_mask[at : at + (count - 1) * step + 1]
+            is_remaining = remaining_mask[at : at + (count - 1) * step + 1]
             for t in range(count):
-                rank[t] *= there[t * step]
+                rank[t] *= is_remaining[t * step]
 
 
 @compiled
 def _mark_by_pairs(
-    ranks: Bits, going: int, first: int, step: int, inner: int, count: int, out: NDArray[np.bool_]
+    ranks: Bits,
+    prune_count: int,
+    first: int,
+    step: int,
+    inner: int,
+    count: int,
+    out: NDArray[np.bool_],
 ) -> None:
     m = len(ranks)
     before = np.zeros(ranks.shape, np.uint8)
@@ -115,19 +122,21 @@ def _mark_by_pairs(
         at = first + i * inner
         marks, lower = out[at : at + (count - 1) * step + 1], before[i]
         for t in range(count):
-            marks[t * step] = lower[t] < going
+            marks[t * step] = lower[t] < prune_count
 
 
 @compiled
-def _mark_by_cut(ranks: Bits, going: int, first: int, inner: int, out: NDArray[np.bool_]) -> None:
-    cut = np.partition(ranks, max(going - 1, 0))[max(going - 1, 0)]
-    ties = going
+def _mark_by_cut(
+    ranks: Bits, prune_count: int, first: int, inner: int, out: NDArray[np.bool_]
+) -> None:
+    cut = np.partition(ranks, max(prune_count - 1, 0))[max(prune_count - 1, 0)]
+    ties = prune_count
     for i in range(ranks.size):
         ties -= ranks[i] < cut
     for i in range(ranks.size):
         tie = ranks[i] == cut and ties > 0
         ties -= tie
-        out[first + i * inner] = going > 0 and (tie or ranks[i] < cut)
+        out[first + i * inner] = prune_count > 0 and (tie or ranks[i] < cut)
 
 
 @compiled
@@ -139,15 +148,15 @@ def mark_blocks(
     start: int,
     out: NDArray[np.bool_],
 ) -> None:
-    """Set ``out`` where the block of an entry is pruned; entries outside the blocks are not.
+    """Set ``out`` to True where the block of an element is pruned; elements in no block are kept.
 
     Args:
-        pruned: one per block, in two dimensions.
+        pruned: shape (blocks down, blocks across).
         height: rows of a block.
         width: columns of a block.
         columns: of the parameter, as a matrix.
         start: flat index of ``out[0]``.
-        out: what is filled.
+        out: the flags to fill.
     """
     i = 0
     while i < out.size:
@@ -161,9 +170,9 @@ def mark_blocks(
         while i < stop:
             block = column // width
             end = min(stop, i + (block + 1) * width - column)
-            goes = block < blocks.size and blocks[block]
+            is_pruned = block < blocks.size and blocks[block]
             for k in range(i, end):
-                out[k] = goes
+                out[k] = is_pruned
             column += end - i
             i = end
 
@@ -177,7 +186,7 @@ def count_blocks(
     start: int,
     counts: NDArray[np.int64],
 ) -> None:
-    """Add to ``counts`` how many entries of each block are marked; as `mark_blocks`."""
+    """Add the number of marked elements of each block to ``counts``; see `mark_blocks`."""
     i = 0
     while i < marked.size:
         row, column = divmod(start + i, columns)
@@ -198,9 +207,9 @@ def count_blocks(
 
 @compiled
 def moments(values: NDArray[np.float64]) -> tuple[int, float, float]:
-    """Return how many values are finite, their mean, and the sum of their squared distances to it.
+    """Return the count, the mean and the sum of squared deviations of the finite values.
 
-    Added up one after the other, so that the sums are the same on any processor.
+    Values are added one after the other, so that the sums are the same on any processor.
     """
     count, total = 0, 0.0
     for i in range(values.size):

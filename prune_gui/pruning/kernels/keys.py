@@ -1,9 +1,9 @@
-"""Compiled loops over raw bits. They release the GIL, so threads run them in parallel.
+"""Compiled loops over the raw bits of scores. They release the GIL, so threads run in parallel.
 
 A *key* is ``bits & magnitude``: the bit pattern of an IEEE number without its sign, read as an
-unsigned integer, which orders as the absolute value does (IEEE 754-2019, 5.10), NaN above infinity.
-``remaining_mask`` is None, or a boolean array: elements where it is False are left out. To *mark*
-an element is to set ``codes`` at its index to ``step``, if it is still 0.
+unsigned integer. Keys order as the absolute values do (IEEE 754-2019, 5.10), NaN above infinity.
+``remaining_mask`` is None, or a boolean array: elements where it is False are left out. Marking an
+element sets ``codes`` at its index to ``step`` if it is still 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     RemainingMask = NDArray[np.bool_] | None
 
 BLOCK = 4096
-"""So many entries are compared together, to fit a processor's nearest cache; then looked at."""
+"""Elements compared in one block; the flags of a block fit in the L1 cache."""
 
 
 @compiled
@@ -34,51 +34,51 @@ def count_leading(
 ) -> None:
     """Add to ``counts``, of shape (2, values), how often each value of ``bits >> shift`` occurs.
 
-    The sign counts as a bit: whoever leaves it out adds two halves, and the loop is a third faster.
-    Every other entry goes into the second table, since to count a value right after itself, as the
-    zeros of a pruned tensor, is slow.
+    The sign is one of the counted bits: the caller adds the two halves, and the loop is a third
+    faster. Elements of odd index are counted in the second table, because incrementing the same
+    counter twice in a row is slow, as for the zeros of a pruned tensor.
     """
-    even, odd = counts[0], counts[1]
+    even_counts, odd_counts = counts[0], counts[1]
     pairs = bits.size // 2
     if remaining_mask is None:
         for i in range(pairs):
-            even[bits[2 * i] >> shift] += np.uint32(1)
-            odd[bits[2 * i + 1] >> shift] += np.uint32(1)
+            even_counts[bits[2 * i] >> shift] += np.uint32(1)
+            odd_counts[bits[2 * i + 1] >> shift] += np.uint32(1)
         for i in range(2 * pairs, bits.size):
-            even[bits[i] >> shift] += np.uint32(1)
-    else:  # adding 0 costs less than a branch that is guessed wrong
+            even_counts[bits[i] >> shift] += np.uint32(1)
+    else:  # adding 0 costs less than a mispredicted branch
         for i in range(pairs):
-            even[bits[2 * i] >> shift] += np.uint32(remaining_mask[2 * i])
-            odd[bits[2 * i + 1] >> shift] += np.uint32(remaining_mask[2 * i + 1])
+            even_counts[bits[2 * i] >> shift] += np.uint32(remaining_mask[2 * i])
+            odd_counts[bits[2 * i + 1] >> shift] += np.uint32(remaining_mask[2 * i + 1])
         for i in range(2 * pairs, bits.size):
-            even[bits[i] >> shift] += np.uint32(remaining_mask[i])
+            even_counts[bits[i] >> shift] += np.uint32(remaining_mask[i])
 
 
 @compiled
 def find_between(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
-    least: np.unsignedinteger[Any],
-    most: np.unsignedinteger[Any],
-    found: NDArray[np.uint32],
+    min_key: np.unsignedinteger[Any],
+    max_key: np.unsignedinteger[Any],
+    positions: NDArray[np.uint32],
 ) -> int:
-    """List the positions of keys from ``least`` to ``most``, and return how many there are.
+    """Write the positions of keys in [``min_key``, ``max_key``], and return their number.
 
-    Made for few of them: eight entries of which none is meant are passed over at once.
+    Fast if there are few: eight elements without a match are skipped at once.
     """
     between = np.zeros(BLOCK, np.uint8)
-    eights, count = between.view(np.uint64), 0
+    words, count = between.view(np.uint64), 0
     for start in range(0, bits.size, BLOCK):
         block = bits[start : start + BLOCK]
         for i in range(block.size):
             key = block[i] & magnitude
-            between[i] = (key >= least) & (key <= most)
+            between[i] = (key >= min_key) & (key <= max_key)
         between[block.size :] = 0
-        for place in range(eights.size):
-            if eights[place] != 0:
-                for i in range(8 * place, 8 * place + 8):
+        for word in range(words.size):
+            if words[word] != 0:
+                for i in range(8 * word, 8 * word + 8):
                     if between[i]:
-                        found[count] = start + i
+                        positions[count] = start + i
                         count += 1
     return count
 
@@ -88,20 +88,20 @@ def count_digits_between(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
     remaining_mask: RemainingMask,
-    least: np.unsignedinteger[Any],
-    most: np.unsignedinteger[Any],
+    min_key: np.unsignedinteger[Any],
+    max_key: np.unsignedinteger[Any],
     shift: np.unsignedinteger[Any],
     digit: np.unsignedinteger[Any],
     counts: NDArray[np.uint32],
 ) -> None:
     """Add to ``counts`` how often each value of ``(key >> shift) & digit`` occurs.
 
-    Only keys from ``least`` to ``most`` count.
+    Only keys in [``min_key``, ``max_key``] are counted.
     """
-    found = np.empty(BLOCK, np.uint32)
+    positions = np.empty(BLOCK, np.uint32)
     for start in range(0, bits.size, BLOCK):
         block = bits[start : start + BLOCK]
-        for i in found[: find_between(block, magnitude, least, most, found)]:
+        for i in positions[: find_between(block, magnitude, min_key, max_key, positions)]:
             if remaining_mask is None or remaining_mask[start + i]:
                 counts[((block[i] & magnitude) >> shift) & digit] += np.uint32(1)
 
@@ -114,10 +114,10 @@ def count_ties(
     threshold: np.unsignedinteger[Any],
 ) -> int:
     """Count the keys equal to ``threshold``."""
-    found = 0
+    ties = 0
     for i in range(bits.size):
-        found += (bits[i] & magnitude == threshold) & (remaining_mask is None or remaining_mask[i])
-    return found
+        ties += (bits[i] & magnitude == threshold) & (remaining_mask is None or remaining_mask[i])
+    return ties
 
 
 @compiled
@@ -144,17 +144,20 @@ def count_before(
     magnitude: np.unsignedinteger[Any],
     remaining_mask: RemainingMask,
     key: np.unsignedinteger[Any],
-    place: int,
+    index: int,
 ) -> tuple[int, int]:
-    """Count keys below ``key``, or equal to it ahead of ``place``; and count all keys."""
-    before, there = 0, 0
+    """Count the keys that rank before ``key`` at ``index``, and all keys.
+
+    Lower keys rank before it, and equal keys at lower indices.
+    """
+    before, remaining = 0, 0
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:
-            there += 1
+            remaining += 1
             other = bits[i] & magnitude
-            if other < key or (other == key and i < place):
+            if other < key or (other == key and i < index):
                 before += 1
-    return before, there
+    return before, remaining
 
 
 @compiled
@@ -166,11 +169,11 @@ def mark_below(
     step: np.uint8,
     codes: Codes,
 ) -> None:
-    """Mark where the key is below ``threshold``, or equal to it up to ``last_tie``."""
+    """Mark where the key is below ``threshold``, or equal to it at an index up to ``last_tie``."""
     ties = min(max(last_tie + 1, 0), bits.size)
     for i in range(ties):
         codes[i] = step if bits[i] & magnitude <= threshold and codes[i] == 0 else codes[i]
-    rest, codes_of_rest = bits[ties:], codes[ties:]  # from 0 on, or the loop is not vectorized
+    rest, codes_of_rest = bits[ties:], codes[ties:]  # slices: the loop is vectorized only from 0 on
     for i in range(rest.size):
         below = rest[i] & magnitude < threshold
         codes_of_rest[i] = step if below and codes_of_rest[i] == 0 else codes_of_rest[i]
@@ -185,24 +188,24 @@ def count_cut_of_each(
     threshold: np.unsignedinteger[Any],
     last_tie: int,
     first_non_finite: np.unsignedinteger[Any],
-    found: NDArray[np.int64],
+    counts: NDArray[np.int64],
 ) -> None:
-    """Count of each of many tensors, one after the other, what a cut through all of them does.
+    """Count the effect of one cut on each of many concatenated tensors.
 
-    Into ``found``, of shape (tensors, 4): the keys below ``threshold``, those equal to it, of these
-    the ones up to ``last_tie``, and the keys from ``first_non_finite`` on.
+    The columns of ``counts``, of shape (tensors, 4), are the numbers of keys below ``threshold``,
+    of ties (keys equal to it), of ties up to ``last_tie``, and of non-finite keys.
     """
     for tensor in range(bounds.size - 1):
-        below, there, go, odd = 0, 0, 0, 0
+        below, ties, pruned_ties, non_finite = 0, 0, 0, 0
         for i in range(bounds[tensor], bounds[tensor + 1]):
             if remaining_mask is None or remaining_mask[i]:
                 key = bits[i] & magnitude
                 below += key < threshold
-                there += key == threshold
-                go += (key == threshold) & (i <= last_tie)
-                odd += key >= first_non_finite
-        found[tensor, 0], found[tensor, 1] = below, there
-        found[tensor, 2], found[tensor, 3] = go, odd
+                ties += key == threshold
+                pruned_ties += (key == threshold) & (i <= last_tie)
+                non_finite += key >= first_non_finite
+        counts[tensor, 0], counts[tensor, 1] = below, ties
+        counts[tensor, 2], counts[tensor, 3] = pruned_ties, non_finite
 
 
 @compiled
@@ -215,7 +218,7 @@ def mark_below_each(
     step: np.uint8,
     codes: Codes,
 ) -> None:
-    """Do as `mark_below` for many tensors, one after the other, each by its own cut."""
+    """Apply `mark_below` to each of many concatenated tensors, with a cut per tensor."""
     for tensor in range(thresholds.size):
         start, stop = bounds[tensor], bounds[tensor + 1]
         mark_below(
@@ -230,7 +233,7 @@ def mark_below_each(
 
 @compiled
 def mark_where(pruned: NDArray[np.bool_], step: np.uint8, codes: Codes) -> None:
-    """Mark where an entry is pruned."""
+    """Mark the elements where ``pruned`` is True."""
     for i in range(codes.size):
         codes[i] = step if pruned[i] and codes[i] == 0 else codes[i]
 
@@ -244,21 +247,25 @@ def cut_rows(
     thresholds: Bits,
     last_ties: NDArray[np.int64],
 ) -> None:
-    """Find for each row the key of its ``units``-th smallest entry, and the last tie that goes."""
+    """Find the cut of each row that prunes its ``units`` smallest elements.
+
+    ``thresholds`` gets the ``units``-th smallest key of the row, ``last_ties`` the column of the
+    last pruned tie. Where ``units`` is 0, nothing is written.
+    """
     columns = bits.size // units.size
     keys = np.empty(columns, bits.dtype)
     for row in range(units.size):
-        first, there = row * columns, 0
+        first, remaining = row * columns, 0
         for i in range(first, first + columns):
             if remaining_mask is None or remaining_mask[i]:
-                keys[there] = bits[i] & magnitude
-                there += 1
+                keys[remaining] = bits[i] & magnitude
+                remaining += 1
         wanted = units[row]
         if wanted == 0:
             continue
-        threshold = np.partition(keys[:there], wanted - 1)[wanted - 1]
+        threshold = np.partition(keys[:remaining], wanted - 1)[wanted - 1]
         thresholds[row] = threshold
-        for i in range(there):
+        for i in range(remaining):
             wanted -= keys[i] < threshold
         for i in range(columns):
             if bits[first + i] & magnitude == threshold and (
@@ -281,33 +288,34 @@ def mark_rows(
     step: np.uint8,
     codes: Codes,
 ) -> None:
-    """Do as `mark_below`, each row of ``columns`` entries by its own cut.
+    """Apply `mark_below` to each row of ``columns`` elements, with a cut per row.
 
     ``start`` is the flat index of ``codes[0]``.
     """
-    row, place, begin = start // columns, start % columns, 0
+    row, column, begin = start // columns, start % columns, 0
     while begin < codes.size:
-        end = min(begin + columns - place, codes.size)
-        last_tie = last_ties[row] - place
+        end = min(begin + columns - column, codes.size)
+        last_tie = last_ties[row] - column
         mark_below(bits[begin:end], magnitude, thresholds[row], last_tie, step, codes[begin:end])
-        row, place, begin = row + 1, 0, end
+        row, column, begin = row + 1, 0, end
 
 
 @compiled
 def mark_channels(
     pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
 ) -> None:
-    """Mark where the channel of an entry is pruned.
+    """Mark the elements whose channel is pruned.
 
-    A channel's entries come in runs of ``inner``; ``start`` is the flat index of ``codes[0]``.
+    The elements of a channel are in runs of ``inner`` consecutive ones; ``start`` is the flat index
+    of ``codes[0]``.
     """
-    place = start % inner
+    offset = start % inner
     channel = start // inner % pruned.size
     for i in range(codes.size):
         codes[i] = step if pruned[channel] and codes[i] == 0 else codes[i]
-        place += 1
-        if place == inner:
-            place = 0
+        offset += 1
+        if offset == inner:
+            offset = 0
             channel = channel + 1 if channel + 1 < pruned.size else 0
 
 
@@ -315,23 +323,23 @@ def mark_channels(
 def count_channels(
     marked: NDArray[np.bool_], inner: int, start: int, counts: NDArray[np.int64]
 ) -> None:
-    """Add to ``counts`` how many entries of each channel are marked; as `mark_channels`."""
-    place = start % inner
+    """Add the number of marked elements of each channel to ``counts``; see `mark_channels`."""
+    offset = start % inner
     channel = start // inner % counts.size
     for i in range(marked.size):
         counts[channel] += marked[i]
-        place += 1
-        if place == inner:
-            place = 0
+        offset += 1
+        if offset == inner:
+            offset = 0
             channel = channel + 1 if channel + 1 < counts.size else 0
 
 
 @compiled
 def fill_random_bits(stream: np.uint64, start: np.uint64, out: NDArray[np.uint32]) -> None:
-    """Fill ``out`` with 32 random bits for each of the indices from ``start`` on.
+    """Fill ``out`` with 32 random bits for each index from ``start`` on.
 
-    The upper half of SplitMix64's output at that place of its sequence (Steele, Lea and Flood,
-    "Fast splittable pseudorandom number generators", 2014), so that any stretch can be made alone.
+    They are the upper half of SplitMix64's output at that index of its sequence (Steele, Lea and
+    Flood, "Fast splittable pseudorandom number generators", 2014). Any span can be computed alone.
     """
     for i in range(out.size):
         z = stream + (start + np.uint64(i) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
@@ -343,7 +351,7 @@ def fill_random_bits(stream: np.uint64, start: np.uint64, out: NDArray[np.uint32
 
 @compiled
 def are_binary(bits: Bits, one: np.unsignedinteger[Any], minus: np.unsignedinteger[Any]) -> bool:
-    """Tell whether all bits are 0, or ``one``, or ``minus``: those of 1 and of -0."""
+    """Return whether all bits are 0, ``one`` (the bits of 1) or ``minus`` (the bits of -0)."""
     others = 0
     for i in range(bits.size):
         others += (bits[i] != 0) & (bits[i] != one) & (bits[i] != minus)

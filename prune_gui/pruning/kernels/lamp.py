@@ -1,4 +1,4 @@
-"""The compiled loop of `prune_gui.pruning.selection.lamp`; as those of `kernels`."""
+"""The compiled loop of `prune_gui.pruning.selection.lamp`; see `kernels.keys`."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def add_squares(
 ) -> None:
     """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
 
-    Where ``values``, the numbers that the bits stand for, are given, their squares are added up in
-    ``sums`` by that same digit, each number times ``scale`` before it is squared.
+    ``values`` are the numbers of those bits, or None. Each is multiplied by ``scale`` and squared;
+    the squares are added to ``sums`` by the same digit.
     """
     for i in range(bits.size):
         key = bits[i] & magnitude
         if key >> above == prefix and (remaining_mask is None or remaining_mask[i]):
-            place = (key >> shift) & digit
-            counts[place] += 1
+            index = (key >> shift) & digit
+            counts[index] += 1
             if values is not None:
                 value = np.float64(values[i]) * scale
-                sums[place] += value * value
+                sums[index] += value * value

@@ -1,9 +1,9 @@
-"""The compiled loops of `prune_gui.pruning.norms.channels`; what holds of `kernels` holds.
+"""The compiled loops of `prune_gui.pruning.norms.channels`; see `kernels.keys`.
 
-Entries are added up in *lanes* that lie side by side, one vector instruction for several: entry i
-goes to lane ``i % lanes.size``, and each ``inner`` neighbouring lanes belong to one channel, after
-the last of which comes the first again. After `BAND` entries a lane is added to the float64 sum of
-its channel, so that float32 never adds up more. The order of all this depends on shapes alone.
+Elements are summed in adjacent *lanes*, several per vector instruction: element i is added to lane
+``i % lanes.size``. Each run of ``inner`` lanes belongs to one channel; after the last channel the
+first follows again. A lane sums at most `BAND` elements in float32; then it is added to the float64
+sum of its channel. The order of the additions depends on shapes alone.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ if TYPE_CHECKING:
 
     from prune_gui.pruning.kernels.keys import Bits
 
-    Entries = NDArray[np.floating[Any]] | NDArray[np.uint16]
-    """Floating-point numbers, or the bits of bfloat16 ones, which numpy does not know."""
+    Elements = NDArray[np.floating[Any]] | NDArray[np.uint16]
+    """Floating-point numbers, or the bits of bfloat16 numbers, a type that numpy does not have."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 LANES: Final = 64
-"""Lanes of a single channel: all fit in a processor's registers."""
+"""Lanes of a single channel: all fit in the vector registers of a processor."""
 BAND: Final = 256
-"""Entries per lane that are added up before the sum is made in float64."""
+"""Elements per lane that are summed in float32 before the lane is added to a float64 sum."""
 
-INVERSE_ROOT: Final = np.uint32(0x5F378100)
-"""What the halved bits of a float32 are taken from, to be within 3.5 % of 1 / sqrt(x)."""
-ROOT_OF: Final = tuple(
+INVERSE_ROOT_BITS: Final = np.uint32(0x5F378100)
+"""Minus the halved bits of a float32 x, these are the bits of 1 / sqrt(x) within 3.5 %."""
+INVERSE_ROOT_COEFFICIENTS: Final = tuple(
     np.float32(c) for c in (2.46107077, -3.28033218, 2.9495743, -1.40243684, 0.27212395)
 )
-"""1 / sqrt(t) by powers of t, within 2.4e-8 of it for t in [0.9336, 1.0711]: the polynomial of this
-degree whose largest error is the smallest.
+"""Of the minimax polynomial of 1 / sqrt(t), lowest power first.
+
+Its error is at most 2.4e-8 for t in [0.9336, 1.0711].
 """
-FAINT: Final = 2.0**-36
-"""Per entry: a smaller sum of roots is found in float64, since `_by_products` is up to 2^-62 off
-where an entry is so small that it has not all its bits.
+MIN_ROOT_MEAN: Final = 2.0**-36
+"""A sum of roots below this times its number of elements is computed again in float64, because
+`_root_by_products` has an error of up to 2^-62 for subnormal elements.
 """
 
 NON_ZEROS: Final = 0
@@ -51,81 +52,81 @@ SQUARES: Final = 3
 CUBES: Final = 4
 
 
-def _value(entry: Any) -> Any:  # noqa: ANN401 - known to the compiler only
-    """Return the absolute value of an entry, in float32 or better."""
+def _value(element: Any) -> Any:  # noqa: ANN401 - only the compiler knows the type
+    """Return the absolute value of an element, in float32 or wider."""
 
 
-def _means(function: Callable[..., Any], **options: set[str]) -> Callable[[F], F]:
-    """Say that what follows compiles a function, as the types of its arguments ask for."""
-    how: Any = overload
-    return cast("Callable[[F], F]", how(function, strict=False, jit_options=options))
+def _implements(function: Callable[..., Any], **options: set[str]) -> Callable[[F], F]:
+    """Return a decorator for a function that returns an implementation for argument types."""
+    untyped_overload: Any = overload
+    return cast("Callable[[F], F]", untyped_overload(function, strict=False, jit_options=options))
 
 
-@_means(_value)
-def _compile_value(entry: types.Type) -> Callable[..., Any]:
-    if isinstance(entry, types.Float):
-        return lambda entry: abs(entry)
-    return lambda entry: abs(np.uint32(np.uint32(entry) << np.uint32(16)).view(np.float32))
+@_implements(_value)
+def _compile_value(element: types.Type) -> Callable[..., Any]:
+    if isinstance(element, types.Float):
+        return lambda element: abs(element)
+    return lambda element: abs(np.uint32(np.uint32(element) << np.uint32(16)).view(np.float32))
 
 
 @compiled
-def _one(entry: Any) -> Any:  # noqa: ANN401
-    value = _value(entry)
+def _one(element: Any) -> Any:  # noqa: ANN401
+    value = _value(element)
     return type(value)(value != 0)
 
 
 @compiled
-def _root(entry: Any) -> Any:  # noqa: ANN401
-    return np.sqrt(_value(entry))
+def _root(element: Any) -> Any:  # noqa: ANN401
+    return np.sqrt(_value(element))
 
 
 @compiled
-def _square(entry: Any) -> Any:  # noqa: ANN401
-    value = _value(entry)
+def _square(element: Any) -> Any:  # noqa: ANN401
+    value = _value(element)
     return value * value
 
 
 @compiled
-def _cube(entry: Any) -> Any:  # noqa: ANN401
-    value = _value(entry)
+def _cube(element: Any) -> Any:  # noqa: ANN401
+    value = _value(element)
     return value * value * value
 
 
 @compiled
-def _power(entry: Any, what: int) -> Any:  # noqa: ANN401
-    if what == NON_ZEROS:
-        return _one(entry)
-    if what == ROOTS:
-        return _root(entry)
-    if what == VALUES:
-        return _value(entry)
-    if what == SQUARES:
-        return _square(entry)
-    return _cube(entry)
+def _power(element: Any, power_kind: int) -> Any:  # noqa: ANN401
+    if power_kind == NON_ZEROS:
+        return _one(element)
+    if power_kind == ROOTS:
+        return _root(element)
+    if power_kind == VALUES:
+        return _value(element)
+    if power_kind == SQUARES:
+        return _square(element)
+    return _cube(element)
 
 
-def _by_products(entry: Any) -> Any:  # noqa: ANN401 - known to the compiler only
-    """Return the root of a bfloat16 entry, within 2^-21 of it, by products; another's as `_root`.
+def _root_by_products(element: Any) -> Any:  # noqa: ANN401 - only the compiler knows the type
+    """Return the root of a bfloat16 element by multiplications only; other types as `_root`.
 
-    A processor has one place to take roots, which takes longer than memory takes to give entries of
-    16 bits, while the multipliers stand idle. The bits of x, halved, are about those of its root;
-    taken from a constant they are y, within 4 % of 1 / sqrt(x). With t = x y y, near 1, the root is
-    x y / sqrt(t), and 1 / sqrt(t) is a polynomial.
+    The relative error is at most 2^-21. A processor has a single unit for roots, which is slower
+    than reading 16-bit elements from memory, while its multipliers are idle. A constant minus the
+    halved bits of x gives the bits of y, within 4 % of 1 / sqrt(x). With t = x y y, near 1, the
+    root is x y / sqrt(t), and a polynomial gives 1 / sqrt(t).
 
-    For an entry that is not finite, neither is the outcome; `FAINT` says when it is wrong.
+    The result for a non-finite element is non-finite. `MIN_ROOT_MEAN` covers subnormal elements.
     """
 
 
-@_means(_by_products, fastmath={"contract"})
-def _compile_by_products(entry: types.Type) -> Callable[..., Any]:
-    if isinstance(entry, types.Float):
-        return lambda entry: np.sqrt(abs(entry))
-    c0, c1, c2, c3, c4 = ROOT_OF
+@_implements(_root_by_products, fastmath={"contract"})
+def _compile_root_by_products(element: types.Type) -> Callable[..., Any]:
+    if isinstance(element, types.Float):
+        return lambda element: np.sqrt(abs(element))
+    c0, c1, c2, c3, c4 = INVERSE_ROOT_COEFFICIENTS
 
-    def by_products(entry: Any) -> Any:  # noqa: ANN401
-        x = _value(entry)
+    def by_products(element: Any) -> Any:  # noqa: ANN401
+        x = _value(element)
         halved = np.float32(x).view(np.uint32) >> np.uint32(1)
-        y = np.uint32(INVERSE_ROOT - np.uint32(halved)).view(np.float32)
+        y = np.uint32(INVERSE_ROOT_BITS - np.uint32(halved)).view(np.float32)
         xy = x * y
         t = xy * y
         return xy * (c0 + t * (c1 + t * (c2 + t * (c3 + t * c4))))
@@ -133,19 +134,19 @@ def _compile_by_products(entry: types.Type) -> Callable[..., Any]:
     return by_products
 
 
-def _adder(power: Callable[[Any], Any], beside: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401
-    """Return what adds the powers of a band of entries to the lanes.
+def _adder(power: Callable[[Any], Any], alternate: Callable[[Any], Any] | None = None) -> Any:  # noqa: ANN401
+    """Return a compiled function that adds the powers of a band of elements to the lanes.
 
-    It takes eight rows at once, to load and store the lanes less. There is one for each power: of
-    one for all, the compiler works out all powers and chooses.
+    It adds eight rows at once, so that lanes are loaded and stored less often. Each power has its
+    own function: in a common one, the compiler would compute all powers and select one.
 
     Args:
-        power: of an entry.
-        beside: for every other row of the eight; None: the same.
+        power: returns the power of an element.
+        alternate: used for every second of the eight rows; None for `power`.
     """
-    other = beside or power
+    other = alternate or power
 
-    def add_band(band: Entries, lanes: NDArray[np.floating[Any]]) -> None:
+    def add_band(band: Elements, lanes: NDArray[np.floating[Any]]) -> None:
         whole = band.size // lanes.size
         eights = whole // 8 * 8
         rows = band[: whole * lanes.size].reshape(-1, lanes.size)
@@ -167,7 +168,7 @@ def _adder(power: Callable[[Any], Any], beside: Callable[[Any], Any] | None = No
 
 
 _add_ones = _adder(_one)
-_add_roots = _adder(_root, beside=_by_products)
+_add_roots = _adder(_root, alternate=_root_by_products)
 _add_values = _adder(_value)
 _add_squares = _adder(_square)
 _add_cubes = _adder(_cube)
@@ -175,44 +176,44 @@ _add_cubes = _adder(_cube)
 
 @compiled
 def add_powers(
-    entries: Entries,
-    what: int,
+    elements: Elements,
+    power_kind: int,
     inner: int,
     lanes: NDArray[np.floating[Any]],
     sums: NDArray[np.float64],
 ) -> None:
-    """Add the powers of the entries of each channel to its sum.
+    """Add the powers of the elements of each channel to its sum.
 
     Args:
-        entries: (batch, entries), each with channels of its own.
-        what: `NON_ZEROS`, and so on: which power.
-        inner: entries of a channel side by side.
-        lanes: room for whole channels, or a part of a single one, in the type to reckon in.
-        sums: (batch, channels).
+        elements: shape (batch, elements); each row has channels of its own.
+        power_kind: `NON_ZEROS`, `ROOTS`, `VALUES`, `SQUARES` or `CUBES`.
+        inner: number of consecutive elements of one channel.
+        lanes: a buffer for whole channels, or a part of a single one, in the type of the sums.
+        sums: shape (batch, channels).
     """
-    for batch in range(entries.shape[0]):
-        _add_powers(entries[batch], what, inner, lanes, sums[batch])
+    for batch in range(elements.shape[0]):
+        _add_powers(elements[batch], power_kind, inner, lanes, sums[batch])
 
 
 @compiled
 def _add_powers(
-    entries: Entries,
-    what: int,
+    elements: Elements,
+    power_kind: int,
     inner: int,
     lanes: NDArray[np.floating[Any]],
     sums: NDArray[np.float64],
 ) -> None:
-    least = BAND * inner * FAINT if what == ROOTS else 0.0
-    for start in range(0, entries.size, BAND * lanes.size):
-        band = entries[start : start + BAND * lanes.size]
+    min_sum = BAND * inner * MIN_ROOT_MEAN if power_kind == ROOTS else 0.0
+    for start in range(0, elements.size, BAND * lanes.size):
+        band = elements[start : start + BAND * lanes.size]
         lanes[:] = 0
-        if what == NON_ZEROS:
+        if power_kind == NON_ZEROS:
             _add_ones(band, lanes)
-        elif what == ROOTS:
+        elif power_kind == ROOTS:
             _add_roots(band, lanes)
-        elif what == VALUES:
+        elif power_kind == VALUES:
             _add_values(band, lanes)
-        elif what == SQUARES:
+        elif power_kind == SQUARES:
             _add_squares(band, lanes)
         else:
             _add_cubes(band, lanes)
@@ -221,51 +222,51 @@ def _add_powers(
             total = 0.0
             for lane in range(first, first + inner):
                 total += lanes[lane]
-            if not (total == 0 or least <= total < np.inf):
-                total = _sum_in_double(band, what, first, inner, lanes.size)
+            if not (total == 0 or min_sum <= total < np.inf):
+                total = _sum_in_float64(band, power_kind, first, inner, lanes.size)
             sums[channel] += total
             channel = channel + 1 if channel + 1 < sums.size else 0
 
 
 @compiled
-def _sum_in_double(band: Entries, what: int, first: int, inner: int, step: int) -> float:
-    """Return the sum of the lanes of one channel, which float32 cannot hold."""
+def _sum_in_float64(band: Elements, power_kind: int, first: int, inner: int, step: int) -> float:
+    """Return the sum over the lanes of one channel, computed in float64."""
     total = 0.0
     for lane in range(first, first + inner):
         for i in range(lane, band.size, step):
-            total += _power(np.float64(_value(band[i])), what)
+            total += _power(np.float64(_value(band[i])), power_kind)
     return total
 
 
 @compiled
-def find_greatest(
+def find_maxima(
     bits: Bits,
     magnitude: np.unsignedinteger[Any],
     flip: np.unsignedinteger[Any],
     base: np.unsignedinteger[Any],
     inner: int,
     lanes: Bits,
-    found: Bits,
+    maxima: Bits,
 ) -> None:
-    """Raise ``found`` to the greatest ``(key ^ flip) + base`` of each channel.
+    """Set ``maxima`` to the maximum of its value and ``(key ^ flip) + base`` in each channel.
 
     Args:
-        bits: (batch, entries), each with channels of its own.
+        bits: shape (batch, elements); each row has channels of its own.
         magnitude: as for all kernels.
-        flip: 0, or all ones to turn the order around.
-        base: added at last, and wraps around.
-        inner: as of `add_powers`.
-        lanes: as of `add_powers`, in the type of the bits.
-        found: (batch, channels).
+        flip: 0, or all ones to reverse the order.
+        base: added last; the sum wraps around.
+        inner: as in `add_powers`.
+        lanes: as in `add_powers`, in the type of the bits.
+        maxima: shape (batch, channels).
     """
     as_key = bits.dtype.type
     for batch in range(bits.shape[0]):
-        entries, greatest = bits[batch], found[batch]
+        row, row_maxima = bits[batch], maxima[batch]
         lanes[:] = 0
-        whole = entries.size // lanes.size * lanes.size
-        rows, rest = entries[:whole].reshape(-1, lanes.size), entries[whole:]
+        whole = row.size // lanes.size * lanes.size
+        rows, rest = row[:whole].reshape(-1, lanes.size), row[whole:]
         fours = rows.shape[0] // 4
-        for i in range(fours):  # four at once, to load and store the lanes less
+        for i in range(fours):  # four rows at once: lanes are loaded and stored less often
             a, b, c, d = rows[4 * i], rows[4 * i + 1], rows[4 * i + 2], rows[4 * i + 3]
             for j in range(lanes.size):
                 one = max(
@@ -285,5 +286,5 @@ def find_greatest(
         channel = 0
         for first in range(0, lanes.size, inner):
             for lane in range(first, first + inner):
-                greatest[channel] = max(greatest[channel], lanes[lane])
-            channel = channel + 1 if channel + 1 < greatest.size else 0
+                row_maxima[channel] = max(row_maxima[channel], lanes[lane])
+            channel = channel + 1 if channel + 1 < row_maxima.size else 0

@@ -1,8 +1,9 @@
-"""Importing numba without `.numba_config.yaml`, which numba reads from the working folder.
+"""Prevents numba from reading `.numba_config.yaml` in the working folder.
 
 The file can name a folder of compiled code to run and a file to overwrite. A downloaded folder with
-such a file beside its checkpoint must do neither. numba reads the file when `numba.core.config` is
-imported, and again before each compilation. Environment variables NUMBA_* keep their meaning.
+such a file beside its checkpoint must not have these effects. numba reads the file when
+`numba.core.config` is imported, and again before each compilation. Environment variables NUMBA_*
+keep their meaning.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import Final
 
-MODULE: Final = "numba.core.config"
-FILE: Final = ".numba_config.yaml"
+CONFIG_MODULE: Final = "numba.core.config"
+CONFIG_FILE: Final = ".numba_config.yaml"
 
 
 def ignore_config_file() -> None:
-    """Have numba, once it is imported, look for its configuration in no file.
+    """Prevent numba from reading its configuration file when it is imported later.
 
-    Nothing changes in a process that has imported numba already.
+    It has no effect in a process that has already imported numba.
     """
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
@@ -33,7 +34,7 @@ class _Finder:
     def find_spec(
         name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != MODULE:
+        if name != CONFIG_MODULE:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and spec.origin is not None:
@@ -42,14 +43,16 @@ class _Finder:
 
 
 class _Loader(SourceFileLoader):
-    """Replaces the name of the file by an empty one, which no file can have."""
+    """Replaces the file name in the module's code by an empty one, which no file has."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         code = super().get_code(fullname)
-        if code is None or FILE not in code.co_consts:
+        if code is None or CONFIG_FILE not in code.co_consts:
             raise ImportError(
-                f"this version of numba does not name {FILE} where it is expected, so that it "
-                "cannot be kept from reading it. Install another version of numba"
+                f"this version of numba does not name {CONFIG_FILE} where it is expected, so that "
+                "it cannot be kept from reading it. Install another version of numba"
             )
-        constants = tuple("" if constant == FILE else constant for constant in code.co_consts)
+        constants = tuple(
+            "" if constant == CONFIG_FILE else constant for constant in code.co_consts
+        )
         return code.replace(co_consts=constants)

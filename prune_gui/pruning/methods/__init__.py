@@ -1,4 +1,4 @@
-"""Every method a recipe can name, one class each. To add one, write its class and name it here."""
+"""The methods of recipes, one class each. A new method is a new class, listed here."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -54,14 +54,14 @@ _methods: dict[str, type[Method]] = {
     )
 }
 METHODS: Mapping[str, type[Method]] = MappingProxyType(_methods)
-"""By their names in recipes, in the order in which the window offers them."""
+"""The methods by their names in recipes, in the order of the window's list."""
 
 
 def register(methods: Sequence[type[Method]]) -> None:
-    """Offer the methods of a plug-in too, in place of those that came from the same source before.
+    """Add the methods of a plug-in, in place of earlier ones from the same source.
 
     Raises:
-        PluginError: one has the name of another method; nothing is changed.
+        PluginError: a method has the name of another method; nothing is changed.
     """
     added: dict[str, type[Method]] = {}
     for method in methods:
@@ -81,4 +81,4 @@ def register(methods: Sequence[type[Method]]) -> None:
     for name, method in list(_methods.items()):
         if method.source in sources and name not in added:
             del _methods[name]
-    _methods.update(added)  # one at a time: whoever reads meanwhile finds what stays
+    _methods.update(added)  # not cleared first: concurrent readers find the unchanged methods

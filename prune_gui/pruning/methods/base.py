@@ -1,10 +1,10 @@
-"""What every method of a recipe has in common.
+"""The base classes of the methods of recipes.
 
-A method is one frozen model: its typed parameters are its fields, and `decide` turns them into a
-predicate per parameter. The recipe's validation, the window's form and ``prune-gui methods`` are
-made from the fields, so a new method is one class, named in `prune_gui.pruning.methods`.
+A method is a frozen pydantic model: its fields are its options, and `decide` computes a predicate
+per targeted parameter. Recipe validation, the form of the window and ``prune-gui methods`` are
+derived from the fields, so a new method is one class, listed in `prune_gui.pruning.methods`.
 
-Nothing here imports torch until a method decides: the form must not wait for it.
+torch is imported only when a method decides, since the form must not wait for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.selection.scores import Scores
 
 
-def _within_range(amount: int | float) -> int | float:
+def _validate_amount(amount: int | float) -> int | float:
     if isinstance(amount, float) and not 0.0 <= amount <= 1.0:
         raise ValueError(
             tr("a share must lie between 0.0 and 1.0; write a whole number for a count")
@@ -52,7 +52,7 @@ def _within_range(amount: int | float) -> int | float:
 
 Amount = Annotated[
     StrictInt | StrictFloat,
-    AfterValidator(_within_range),
+    AfterValidator(_validate_amount),
     Field(description=later("A share between 0.0 and 1.0, or a whole number of units.")),
 ]
 Scope = Annotated[
@@ -87,22 +87,22 @@ Seed = Annotated[
     Field(description=later("The same seed prunes the same entries, on any machine.")),
 ]
 Content = Literal["scores", "weights", "mask"]
-"""What a tensor in another file is to a method: "scores" may be one number per input column."""
+"""The role of a tensor in another file; "scores" may be one number per input column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One parameter as a step finds it.
+    """One parameter that a step targets, with the state that earlier steps left.
 
     Attributes:
-        name: as the checkpoint names it.
-        shape: of the parameter.
-        remaining: entries that no earlier step pruned.
-        weights: the entries.
-        other: gives the tensor of this parameter's name in another file; of the same shape, but
-            see `Content`.
-        remaining_mask: where entries are still there; None if all are.
-        remembered: knows counts of its entries from earlier.
+        name: name in the checkpoint.
+        shape: shape of the parameter.
+        remaining: number of elements that no earlier step pruned.
+        weights: the elements.
+        other: reads the tensor of this name from another file; it has the same shape, except for
+            scores, see `Content`.
+        remaining_mask: returns which elements of a span remain; None if all remain.
+        remembered: cache of histograms of its elements.
     """
 
     name: str
@@ -115,18 +115,18 @@ class Target:
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a step does to one parameter.
+    """The effect of a step on one parameter.
 
     Attributes:
-        predicate: the entries it prunes; None where it prunes nothing.
-        pruned: how many entries that were still there it prunes.
-        note: what a person should know about it beside `Predicate.note`, or "".
+        predicate: selects the elements to prune; None if the step prunes nothing.
+        pruned: number of remaining elements that the step prunes.
+        note: a remark for the user in addition to `Predicate.note`, or "".
     """
 
     predicate: Predicate | None
@@ -135,22 +135,22 @@ class Decision:
 
 
 class Method(BaseModel):
-    """One way of choosing what to prune. Subclasses add typed parameters and `decide`."""
+    """A pruning method of recipes. Subclasses add fields and implement `decide`."""
 
-    # JSON has no NaN and infinity: a recipe would be written without them, and so with defaults.
+    # Infinity as null in JSON would be omitted from a recipe, and read as the default.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     name: ClassVar[str]
-    """In recipes and on the command line; torch's name where torch has the method."""
+    """Name in recipes and on the command line; torch's name if torch has the method."""
     title: ClassVar[str]
-    """In the window; a message for `tr`."""
+    """Name in the window; a message for `tr`."""
     unit: ClassVar[Literal["entry", "channel", "block"]]
-    """What an amount counts."""
+    """Unit of the amount."""
     source: ClassVar[str] = later("built-in")
-    """Where it comes from, if it is a plug-in's."""
+    """File or package of a plug-in; "built-in" for others."""
 
     def __eq__(self, other: object) -> bool:
-        """Tell 1, one unit, from 1.0, all of them; pydantic and Python do not."""
+        """Compare strictly: 1 (one unit) differs from 1.0 (all units), unlike in pydantic."""
         return type(self) is type(other) and repr(self) == repr(other)
 
     def __hash__(self) -> int:
@@ -158,21 +158,21 @@ class Method(BaseModel):
 
     @property
     def files(self) -> dict[str, FilePath]:
-        """The files that it names, by field."""
+        """The files that the fields name, by field name."""
         return {name: value for name, value in self if isinstance(value, FilePath)}
 
     @abstractmethod
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Decide what to prune of each target: a pure function of the targets.
+        """Decide what to prune of each target; a pure function of the targets.
 
         Raises:
-            RecipeError: the method cannot do this to a target; the message names it.
-            Cancelled: the monitor said so.
+            RecipeError: the method is not applicable to a target, which the message names.
+            Cancelled: the work should stop.
         """
 
 
 class ScoredMethod(Method):
-    """A method that ranks entries by their weights, or by scores that were made elsewhere."""
+    """A method that ranks elements by the weights, or by scores from a file."""
 
     importance: Annotated[
         FileName | None,
@@ -196,7 +196,7 @@ class ScoredMethod(Method):
     ] = None
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _check_score_source(self) -> Self:
         if self.importance is not None and self.moved_from is not None:
             raise ValueError(
                 tr("importance and moved_from exclude each other; leave one of them out")
@@ -205,14 +205,14 @@ class ScoredMethod(Method):
 
     @property
     def ranks_weights(self) -> bool:
-        """Whether nothing but the weights themselves decides."""
+        """Whether the weights themselves are the scores."""
         return self.importance is None and self.moved_from is None
 
     def scores(self, target: Target) -> Scores:
-        """Return what the entries of a target are ranked by, in absolute value.
+        """Return the scores of a target, whose absolute values rank its elements.
 
         Raises:
-            RecipeError: a file cannot be opened, or has no tensor that fits the target.
+            RecipeError: a file cannot be opened, or has no tensor for the target.
         """
         from prune_gui.pruning.selection.scores import ScaledColumns, WeightDelta
 
@@ -232,17 +232,17 @@ def count_units(
     total: int,
     of: Callable[[], str],
 ) -> int:
-    """Return how many units to prune.
+    """Return the number of units to prune.
 
     Args:
         amount: a share in [0, 1], or a number of units.
         amount_of: as for `units_to_prune`.
-        remaining: units not yet pruned.
-        total: all units.
-        of: says whose units they are, if there are too few.
+        remaining: number of units not yet pruned.
+        total: number of all units.
+        of: returns the subject of the error message.
 
     Raises:
-        RecipeError: more than remain.
+        RecipeError: fewer units remain.
     """
     units = units_wanted(amount, amount_of, remaining=remaining, total=total)
     if units > remaining:
@@ -258,18 +258,23 @@ def count_units(
 
 
 def all_targets() -> str:
-    """Return what the targets of a global step are called in a message."""
+    """Return the name of the targets of a global step for messages."""
     return tr("All targets")
 
 
-def at_most(max_sparsity: float, *, remaining: int, total: int) -> int:
-    """Return how many of `remaining` units may go until that share of `total` is pruned."""
+def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
+    """Return how many of `remaining` units may be pruned under `max_sparsity` of `total`."""
     allowed = math.floor(Fraction(str(max_sparsity)) * total)
     return min(remaining, max(0, allowed - (total - remaining)))
 
 
 def cap_note(max_sparsity: float, missing: int) -> str:
-    """Say of a target that it was held, and by how much the whole step falls short."""
+    """Return the note on a target that reached `max_sparsity`.
+
+    Args:
+        max_sparsity: the limit, in [0, 1].
+        missing: units by which the whole step falls short of its amount.
+    """
     percent = 100 * max_sparsity
     if not missing:
         return tr("held at {percent:.6g} % by max_sparsity", percent=percent)
@@ -281,5 +286,5 @@ def cap_note(max_sparsity: float, missing: int) -> str:
 
 
 def summary_of(method: type[Method]) -> str:
-    """Return what a method does, as the first paragraph of its docstring; a message for `tr`."""
+    """Return the first paragraph of the docstring of a method; a message for `tr`."""
     return (inspect.getdoc(method) or "").split("\n\n", maxsplit=1)[0].replace("\n", " ")

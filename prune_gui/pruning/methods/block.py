@@ -1,4 +1,4 @@
-"""Blocks of a weight matrix, which kernels for block-sparse products skip."""
+"""Pruning of blocks of a weight matrix, which block-sparse kernels skip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from prune_gui.pruning.methods.base import (
 )
 from prune_gui.pruning.methods.n_m import Tail
 from prune_gui.pruning.methods.structured import Norm, dimension
-from prune_gui.pruning.methods.units import Units, choose
+from prune_gui.pruning.methods.units import Units, select_units
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.predicates import Blocks
 
 Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
-"""The number of entries of a block has to fit into 64 bits."""
+"""Limited so that the number of elements of a block fits into 64 bits."""
 
 FLAT: Final = later(
     "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
@@ -63,8 +63,8 @@ class Block(ScoredMethod):
     tail: Tail = "refuse"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k blocks of least norm that have at least one entry left."""
-        return choose([self._units(target) for target in targets], self, monitor)
+        """Prune the k blocks of smallest norm among those with a remaining element."""
+        return select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         import numpy as np
@@ -79,28 +79,31 @@ class Block(ScoredMethod):
             return block_norms(scores, target.remaining_mask, self.n, blocks, monitor).numpy()
 
         if target.remaining_mask is not None:
-            there = blocks.count(target.remaining_mask)
+            remaining = blocks.count(target.remaining_mask)
         else:
-            there = np.broadcast_to(np.int64(self.height * self.width), blocks.down * blocks.across)
+            remaining = np.broadcast_to(
+                np.int64(self.height * self.width), blocks.down * blocks.across
+            )
         return Units(
             target=target,
-            called=lambda: tr(
+            label=lambda: tr(
                 "{name}, blocks of {height} x {width}",
                 name=target.name,
                 height=self.height,
                 width=self.width,
             ),
-            there=there,
+            remaining_elements=remaining,
             rank=rank,
-            work=scores.nbytes,
+            rank_bytes=scores.nbytes,
             predicate=partial(BlockCut, blocks),
         )
 
     def _blocks(self, target: Target) -> Blocks:
-        """Return the blocks of a target.
+        """Return the block grid of a target.
 
         Raises:
-            RecipeError: it has not two dimensions, or does not divide into such blocks.
+            RecipeError: the target has fewer than two dimensions, or its sides are not multiples of
+                the block's.
         """
         from prune_gui.pruning.predicates import Blocks
 

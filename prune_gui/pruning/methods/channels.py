@@ -1,4 +1,4 @@
-"""Channels picked by hand."""
+"""Pruning of a given list of channels."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from prune_gui.pruning.methods.structured import CHANNELS_OF_ONE, dimension, rem
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
-MOST: Final = 1 << 20
-"""Channels that a step may name: more are a slip of the finger."""
+MAX_CHANNELS: Final = 1 << 20
+"""Maximum number of channels in a step; more are most likely a typing error."""
 MAX_DIGITS: Final = 18
-"""Of the number of a channel."""
-LISTED: Final = 100
-"""Channels up to which a recipe file has a list of them; of more it has a text of ranges."""
+"""Maximum number of digits of a channel index."""
+MAX_LIST_LENGTH: Final = 100
+"""Maximum length of a list of channels in a recipe file; longer ones are written as ranges."""
 
 
-def _listed(given: object) -> object:
-    """Return the numbers that a text like "3, 7, 12-15" names; anything else as it is."""
+def _parse_channels(given: object) -> object:
+    """Parse a text like "3, 7, 12-15" to a tuple of channels; return other values unchanged."""
     if not isinstance(given, str):
         return given
-    found: list[int] = []
+    channels: list[int] = []
     for part in filter(None, map(str.strip, given.split(","))):
         first, dash, last = (word.strip() for word in part.partition("-"))
         numbers = (first, last) if dash else (first,)
@@ -45,29 +45,29 @@ def _listed(given: object) -> object:
         start, stop = int(first), int(numbers[-1]) + 1
         if start >= stop:
             raise ValueError(tr("the range {part} holds no channels", part=part))
-        if len(found) + stop - start > MOST:
+        if len(channels) + stop - start > MAX_CHANNELS:
             raise ValueError(tr("the range {part} holds too many channels", part=part))
-        found += range(start, stop)
-    return tuple(found)
+        channels += range(start, stop)
+    return tuple(channels)
 
 
 def in_ranges(channels: Sequence[int]) -> str:
-    """Return channels as a person writes them: "3, 7, 12-15"."""
+    """Return a text of channels and ranges of channels: "3, 7, 12-15"."""
     parts: list[str] = []
     for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
-        some = [channel for _, channel in run]
-        parts += [f"{some[0]}-{some[-1]}"] if len(some) > 2 else map(str, some)
+        chunk = [channel for _, channel in run]
+        parts += [f"{chunk[0]}-{chunk[-1]}"] if len(chunk) > 2 else map(str, chunk)
     return ", ".join(parts)
 
 
-def _each_once(channels: tuple[int, ...]) -> tuple[int, ...]:
+def _check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
     if not channels:
         raise ValueError(tr("name at least one channel; the first is 0"))
     if min(channels) < 0:
         raise ValueError(tr("channels count from 0; {channel} is none", channel=min(channels)))
-    [(most_named, times)] = Counter(channels).most_common(1)
-    if times > 1:
-        raise ValueError(tr("channel {channel} is named more than once", channel=most_named))
+    [(most_frequent, frequency)] = Counter(channels).most_common(1)
+    if frequency > 1:
+        raise ValueError(tr("channel {channel} is named more than once", channel=most_frequent))
     return channels
 
 
@@ -80,19 +80,19 @@ class Channels(Method):
 
     channels: Annotated[
         tuple[StrictInt, ...],
-        BeforeValidator(_listed),
-        Field(max_length=MOST),
-        AfterValidator(_each_once),
+        BeforeValidator(_parse_channels),
+        Field(max_length=MAX_CHANNELS),
+        AfterValidator(_check_channels),
         Field(description=later("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
     ]
     dim: Dim = 0
 
     @field_serializer("channels", when_used="json")
-    def _written(self, channels: tuple[int, ...]) -> list[int] | str:
-        return list(channels) if len(channels) <= LISTED else in_ranges(channels)
+    def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
+        return list(channels) if len(channels) <= MAX_LIST_LENGTH else in_ranges(channels)
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the channels of each target that are listed."""
+        """Prune the listed channels of each target."""
         decisions = []
         for target in targets:
             monitor.advance()
@@ -105,7 +105,7 @@ class Channels(Method):
         from prune_gui.pruning.lazy import Lazy
         from prune_gui.pruning.predicates import ChannelCut, PrunedChannels
 
-        dim = dimension(target, self.dim, least=1, flat=CHANNELS_OF_ONE)
+        dim = dimension(target, self.dim, min_dims=1, flat=CHANNELS_OF_ONE)
         size, last = target.shape[dim], max(self.channels)
         if last >= size:
             raise RecipeError(
@@ -121,8 +121,8 @@ class Channels(Method):
                     last=size - 1,
                 )
             )
-        there = remaining_channels(target, dim)
+        remaining = remaining_channels(target, dim)
         pruned = np.zeros(size, np.bool_)
         pruned[list(self.channels)] = True
-        chosen = Lazy.known(PrunedChannels(pruned, None, there))
-        return Decision(ChannelCut(target.shape, dim, chosen), int(there[pruned].sum()))
+        chosen = Lazy.known(PrunedChannels(pruned, None, remaining))
+        return Decision(ChannelCut(target.shape, dim, chosen), int(remaining[pruned].sum()))

@@ -1,4 +1,4 @@
-"""Methods that rank nothing: a mask made elsewhere, and none at all."""
+"""Methods that rank nothing: a custom mask from a file, and the identity."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Identity(Method):
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Decide to prune nothing."""
+        """Prune nothing."""
         return [Decision(None, 0) for _ in targets]
 
 
@@ -58,7 +58,7 @@ class CustomFromMask(Method):
     ] = "mask"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune where the mask is 0; every value of it is looked at here, once."""
+        """Prune where the mask is 0; this reads and checks the whole mask."""
         masks = [target.other(self.mask, "mask") for target in targets]
         with monitor.plan(sum(mask.nbytes for mask in masks)):
             return [
@@ -75,8 +75,8 @@ class CustomFromMask(Method):
         predicate = CustomMask(mask)
         pruned = 0
         for start, stop in chunks(target.size):
-            part = mask.part(start, stop).to(torch.float64)
-            if self.take == "mask" and not bool(((part == 0) | (part == 1)).all()):
+            chunk = mask.part(start, stop).to(torch.float64)
+            if self.take == "mask" and not bool(((chunk == 0) | (chunk == 1)).all()):
                 raise RecipeError(
                     tr(
                         "{path}: the mask of {name} holds values other than 0 and 1. If it is a "

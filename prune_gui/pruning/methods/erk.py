@@ -1,4 +1,4 @@
-"""Layers as dense as their shapes say: the Erdos-Renyi-Kernel distribution."""
+"""The Erdos-Renyi-Kernel distribution: densities of layers from their shapes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
     count_batched,
-    cut_alone,
+    cut_lazily,
     prunable_count,
-    rank,
+    rankings_of,
 )
 
 if TYPE_CHECKING:
@@ -37,60 +37,62 @@ class Erk(ScoredMethod, OverallMethod):
     title: ClassVar[str] = later("ERK")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Decide by arithmetic alone; cuts are found when somebody looks at them."""
+        """Compute the counts from the shapes alone; cuts are computed on first use."""
         from prune_gui.pruning.selection.keys import ScoreKeys
 
         keys = [ScoreKeys.of(self.scores(target)) for target in targets]
-        rankings = rank(targets, keys, self.max_sparsity)
+        rankings = rankings_of(targets, keys, self.max_sparsity)
         k = count_batched(targets, self.amount, self.amount_of)
-        most = [prunable_count(*pair) for pair in zip(targets, rankings, strict=True)]
-        possible = min(k, sum(most))
+        max_pruned = [prunable_count(*pair) for pair in zip(targets, rankings, strict=True)]
+        possible = min(k, sum(max_pruned))
         remaining = [target.remaining for target in targets]
-        kept = _in_proportion(
-            # density * size: the product of the dimensions is the size
+        kept = _proportional_counts(
+            # density * size, since the size is the product of the dimensions
             [sum(target.shape) or 1 for target in targets],
-            [left - some for left, some in zip(remaining, most, strict=True)],
+            [count - prunable for count, prunable in zip(remaining, max_pruned, strict=True)],
             remaining,
             sum(remaining) - possible,
         )
         decisions = []
-        for target, ranking, stay in zip(targets, rankings, kept, strict=True):
+        for target, ranking, n_kept in zip(targets, rankings, kept, strict=True):
             monitor.advance()
-            pruned = target.remaining - stay
+            pruned = target.remaining - n_kept
             decisions.append(
-                cut_alone(target, ranking, pruned, self.max_sparsity, missing=k - possible)
+                cut_lazily(target, ranking, pruned, self.max_sparsity, missing=k - possible)
             )
         return decisions
 
 
-def _in_proportion(
-    rates: Sequence[int], least: Sequence[int], most: Sequence[int], total: int
+def _proportional_counts(
+    rates: Sequence[int], min_counts: Sequence[int], max_counts: Sequence[int], total: int
 ) -> list[int]:
-    """Return whole numbers of a given total that are to each other as their rates, within bounds.
+    """Return integers in proportion to `rates`, within bounds, that sum to `total`.
 
-    Number i is ``f * rates[i]``, moved to the nearer of its bounds if beyond; f is exact. Rounding
-    is by largest remainder, of equal ones the earlier up.
+    Integer i is ``f * rates[i]`` clamped to ``[min_counts[i], max_counts[i]]`` and rounded; f is
+    exact. Rounding is by largest remainder; of equal remainders, the earlier is rounded up.
     """
 
     def shares(f: Fraction) -> list[Fraction]:
         return [
             min(max(f * rate, Fraction(low)), Fraction(high))
-            for rate, low, high in zip(rates, least, most, strict=True)
+            for rate, low, high in zip(rates, min_counts, max_counts, strict=True)
         ]
 
-    def reached(f: Fraction) -> Fraction:
+    def sum_at(f: Fraction) -> Fraction:
         return sum(shares(f), Fraction())
 
-    # Between two neighbours of these values of f, the total grows by a straight line.
-    ends = sorted({Fraction(), *map(Fraction, least, rates), *map(Fraction, most, rates)})
-    place = bisect_left(ends, Fraction(total), key=reached)
-    f = ends[place]
-    if over := reached(f) - total:
-        before = ends[place - 1]
-        f -= (f - before) * over / (reached(f) - reached(before))
-    exact = shares(f)
-    counts = [math.floor(share) for share in exact]
-    by_remainder = sorted(range(len(exact)), key=lambda i: counts[i] - exact[i])
+    # The sum is a linear function of f between two neighbours of these values.
+    breakpoints = sorted(
+        {Fraction(), *map(Fraction, min_counts, rates), *map(Fraction, max_counts, rates)}
+    )
+    index = bisect_left(breakpoints, Fraction(total), key=sum_at)
+    f = breakpoints[index]
+    if excess := sum_at(f) - total:
+        before = breakpoints[index - 1]
+        f -= (f - before) * excess / (sum_at(f) - sum_at(before))
+    exact_shares = shares(f)
+    counts = [math.floor(share) for share in exact_shares]
+    by_remainder = sorted(range(len(exact_shares)), key=lambda i: counts[i] - exact_shares[i])
     for i in by_remainder[: total - sum(counts)]:
         counts[i] += 1
     return counts

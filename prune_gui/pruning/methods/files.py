@@ -1,4 +1,4 @@
-"""Files that a method names: the value of such a field means one file, whoever reads it."""
+"""Paths of files in fields of methods, independent of the working folder."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from prune_gui.language import tr
 
 
 class FilePath(str):
-    """The path of a file, in a recipe the absolute one; equal to others by that alone.
+    """The path of a file, absolute within a recipe; `written` does not affect equality.
 
     Attributes:
-        written: the path as the user wrote it.
+        written: the path as written by the user.
     """
 
     __slots__ = ("written",)
@@ -29,10 +29,10 @@ class FilePath(str):
 
     @classmethod
     def of(cls, written: str, folder: Path) -> FilePath:
-        """Return the path of a file that is written in a recipe in `folder`.
+        """Return the path of a file that a recipe in `folder` names.
 
         Raises:
-            OSError: `folder` is relative, and there is no current folder any more.
+            OSError: `folder` is relative, and the working folder was deleted.
         """
         path = cls((folder / written).absolute())
         path.written = written
@@ -40,18 +40,22 @@ class FilePath(str):
 
     @property
     def in_full(self) -> FilePath:
-        """The same path, written as it is."""
+        """The same path, written as absolute path."""
         return FilePath.of(str(self), Path())
 
     def seen_from(self, folder: Path) -> FilePath:
-        """Return the same path, written in full unless that is needless in `folder`."""
+        """Return the same path for a recipe in `folder`, written as absolute path if necessary."""
         return self if FilePath.of(self.written, folder) == self else self.in_full
 
 
-def _locate(given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> FilePath:  # noqa: ANN401 - to be validated
-    """Validate a path; the context is the folder of the recipe. Without one it is as it was given.
+def _validate_path(
+    given: Any,  # noqa: ANN401 - not validated yet
+    handler: ValidatorFunctionWrapHandler,
+    info: ValidationInfo,
+) -> FilePath:
+    """Validate a path; the validation context is the folder of the recipe.
 
-    Every method that is read as a part of a recipe has such a context.
+    Methods in recipes have that context. Without it, the path is unchanged.
     """
     text: str = handler(given)
     if isinstance(given, FilePath):
@@ -68,7 +72,7 @@ def _locate(given: Any, handler: ValidatorFunctionWrapHandler, info: ValidationI
 
 FileName = Annotated[
     str,
-    WrapValidator(_locate),
+    WrapValidator(_validate_path),
     PlainSerializer(attrgetter("written"), return_type=str, when_used="json"),
 ]
-"""The type of a field that names a file: a `FilePath`, of which JSON has what was written."""
+"""The type of a field that names a file: a `FilePath`; JSON has its `written` form."""

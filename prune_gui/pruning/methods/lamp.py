@@ -1,4 +1,4 @@
-"""Magnitude with a share of each layer's own: layer-adaptive sparsity."""
+"""LAMP: magnitude pruning with layer-adaptive sparsity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
     count_batched,
     cut_batched,
-    rank,
+    rankings_of,
 )
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ class Lamp(ScoredMethod, OverallMethod):
     title: ClassVar[str] = later("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target where the k least scores of all targets end."""
+        """Cut each target so that the k smallest scores of all targets are pruned."""
         from prune_gui.pruning.selection.keys import ScoreKeys
         from prune_gui.pruning.selection.lamp import find_lamp_cuts
 
         keys = [ScoreKeys.of(self.scores(target)) for target in targets]
-        rankings = rank(targets, keys, self.max_sparsity)
+        rankings = rankings_of(targets, keys, self.max_sparsity)
         k = count_batched(targets, self.amount, self.amount_of)
         return cut_batched(targets, rankings, k, self.max_sparsity, find_lamp_cuts, monitor)

@@ -1,4 +1,4 @@
-"""The pattern that sparse tensor cores read: so many of every few neighbours."""
+"""n:m sparsity, the pattern of sparse tensor cores: n of m consecutive elements are kept."""
 
 from __future__ import annotations
 
@@ -77,17 +77,19 @@ class NM(ScoredMethod):
 
     @field_validator("m")
     @classmethod
-    def _holds_n(cls, m: int, info: ValidationInfo) -> int:
+    def _check_group_size(cls, m: int, info: ValidationInfo) -> int:
         if m < info.data.get("n", 0):
             raise ValueError(tr("a group is no smaller than what stays of it: m is at least n"))
         return m
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Decide by arithmetic where all entries are there; else count those that are."""
+        """Compute the counts of unpruned targets from shapes; count the elements of others."""
         cuts = [self._cut(target) for target in targets]
-        counting = sum(target.size for target in targets if target.remaining_mask is not None)
+        counted_elements = sum(
+            target.size for target in targets if target.remaining_mask is not None
+        )
         decisions = []
-        with monitor.plan(counting):
+        with monitor.plan(counted_elements):
             for target, cut in zip(targets, cuts, strict=True):
                 monitor.advance()
                 decisions.append(Decision(cut, self._count(target, cut, monitor)))
@@ -98,7 +100,7 @@ class NM(ScoredMethod):
         from prune_gui.pruning.selection.keys import ScoreKeys
         from prune_gui.pruning.selection.radix_select import Ranking
 
-        dim = dimension(target, self.dim, least=1, flat=FLAT)
+        dim = dimension(target, self.dim, min_dims=1, flat=FLAT)
         after = math.prod(target.shape[dim + 1 :])
         along = target.shape[dim]
         groups = Groups(self.m, along * after, 1) if self.flatten else Groups(self.m, along, after)

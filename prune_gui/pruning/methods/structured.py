@@ -24,7 +24,7 @@ from prune_gui.pruning.methods.base import (
     Seed,
     Target,
 )
-from prune_gui.pruning.methods.units import Units, choose
+from prune_gui.pruning.methods.units import Units, select_units
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 
-def _number(n: object) -> object:
+def _parse_infinity(n: object) -> object:
     return float(n) if n in ("inf", "-inf") else n
 
 
-def _word(n: object) -> Any:  # noqa: ANN401 - whatever YAML and JSON can say
+def _write_infinity(n: object) -> Any:  # noqa: ANN401 - any YAML or JSON value
     return str(n) if isinstance(n, float) and math.isinf(n) else n
 
 
 Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
-    BeforeValidator(_number),
-    PlainSerializer(_word),
+    BeforeValidator(_parse_infinity),
+    PlainSerializer(_write_infinity),
     Field(description=later("The norm's order p: a number, inf, -inf, fro or nuc.")),
 ]
 
@@ -70,43 +70,49 @@ class ChannelMethod(Method):
     max_sparsity: MaxSparsity = 1.0
 
     @abstractmethod
-    def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        """Return a number per channel along `dim`, none negative: the least go first, NaN last."""
+    def _rank_channels(
+        self, target: Target, dim: int, monitor: Monitor
+    ) -> NDArray[np.floating[Any]]:
+        """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k lowest-ranked channels that have at least one entry left."""
-        return choose([self._channels(target) for target in targets], self, monitor)
+        """Prune the k lowest-ranked channels among those with a remaining element."""
+        return select_units([self._channel_units(target) for target in targets], self, monitor)
 
-    def _channels(self, target: Target) -> Units:
+    def _channel_units(self, target: Target) -> Units:
         from prune_gui.pruning.predicates import ChannelCut
 
         dim = dimension(target, self.dim)
-        entries = target.size // target.shape[dim]
+        elements = target.size // target.shape[dim]
 
         def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
-            ranks = self._ranks(target, dim, monitor)
-            return self._comparable(ranks, entries) if self.scope == "global" else ranks
+            ranks = self._rank_channels(target, dim, monitor)
+            return self._scale_ranks(ranks, elements) if self.scope == "global" else ranks
 
         return Units(
             target=target,
-            called=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),
-            there=remaining_channels(target, dim),
+            label=lambda: tr("{name}, channels along dimension {dim}", name=target.name, dim=dim),
+            remaining_elements=remaining_channels(target, dim),
             rank=rank,
-            work=self._work(target),
+            rank_bytes=self._rank_bytes(target),
             predicate=partial(ChannelCut, target.shape, dim),
         )
 
-    def _work(self, target: Target) -> int:
-        """Return how many bytes ranking the channels reads."""
+    def _rank_bytes(self, target: Target) -> int:
+        """Return the number of bytes that ranking the channels reads."""
         return 0
 
-    def _comparable(
-        self, ranks: NDArray[np.floating[Any]], entries: int
+    def _scale_ranks(
+        self, ranks: NDArray[np.floating[Any]], elements: int
     ) -> NDArray[np.floating[Any]]:
-        """Return ranks that compare with those of channels that have not as many entries.
+        """Return ranks that are comparable between channels of different size.
+
+        Args:
+            ranks: one number per channel.
+            elements: number of elements of each channel.
 
         Raises:
-            RecipeError: there are none.
+            RecipeError: the ranks cannot be made comparable.
         """
         return ranks
 
@@ -124,8 +130,8 @@ class LnStructured(ScoredMethod, ChannelMethod):
 
     n: Norm = 2
 
-    def _channels(self, target: Target) -> Units:
-        units = super()._channels(target)
+    def _channel_units(self, target: Target) -> Units:
+        units = super()._channel_units(target)
         if self.n == "nuc" and len(target.shape) != 3:
             raise RecipeError(
                 tr(
@@ -137,7 +143,9 @@ class LnStructured(ScoredMethod, ChannelMethod):
             )
         return units
 
-    def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
+    def _rank_channels(
+        self, target: Target, dim: int, monitor: Monitor
+    ) -> NDArray[np.floating[Any]]:
         from prune_gui.pruning.norms.channels import score_norms
 
         norms: NDArray[np.floating[Any]] = score_norms(
@@ -145,11 +153,11 @@ class LnStructured(ScoredMethod, ChannelMethod):
         ).numpy()
         return norms
 
-    def _work(self, target: Target) -> int:
+    def _rank_bytes(self, target: Target) -> int:
         return self.scores(target).nbytes
 
-    def _comparable(
-        self, ranks: NDArray[np.floating[Any]], entries: int
+    def _scale_ranks(
+        self, ranks: NDArray[np.floating[Any]], elements: int
     ) -> NDArray[np.floating[Any]]:
         if self.n == "nuc":
             raise RecipeError(
@@ -161,7 +169,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
         p = 2.0 if self.n == "fro" else float(self.n)
         if math.isinf(p):
             return ranks
-        scaled: NDArray[np.floating[Any]] = ranks / entries ** (1 / p if p else 1)
+        scaled: NDArray[np.floating[Any]] = ranks / elements ** (1 / p if p else 1)
         return scaled
 
 
@@ -173,7 +181,9 @@ class RandomStructured(ChannelMethod):
 
     seed: Seed = 0
 
-    def _ranks(self, target: Target, dim: int, monitor: Monitor) -> NDArray[np.floating[Any]]:
+    def _rank_channels(
+        self, target: Target, dim: int, monitor: Monitor
+    ) -> NDArray[np.floating[Any]]:
         import numpy as np
 
         from prune_gui.pruning.selection.keys import RandomKeys
@@ -182,20 +192,20 @@ class RandomStructured(ChannelMethod):
         return RandomKeys(self.seed, target.name, channels).bits(0, channels).astype(np.float64)
 
 
-def dimension(target: Target, dim: int, *, least: int = 2, flat: str = CHANNELS_OF_TWO) -> int:
-    """Return `dim` counted from the front.
+def dimension(target: Target, dim: int, *, min_dims: int = 2, flat: str = CHANNELS_OF_TWO) -> int:
+    """Return `dim` as a non-negative index.
 
     Args:
-        target: a parameter.
-        dim: one of its dimensions.
-        least: how many it has to have: 1, or 2.
-        flat: says that it has fewer: a message with the fields ``{name}`` and ``{shape}``.
+        target: the parameter.
+        dim: a dimension of it; negative values count from the last.
+        min_dims: required number of dimensions: 1 or 2.
+        flat: the message if it has fewer, with the fields ``{name}`` and ``{shape}``.
 
     Raises:
-        RecipeError: the target has not so many dimensions, or not this one.
+        RecipeError: the target has too few dimensions, or no such dimension.
     """
     dims = len(target.shape)
-    if dims < least:
+    if dims < min_dims:
         raise RecipeError(tr(flat, name=target.name, shape=list(target.shape)))
     if not -dims <= dim < dims:
         raise RecipeError(
@@ -215,7 +225,7 @@ def dimension(target: Target, dim: int, *, least: int = 2, flat: str = CHANNELS_
 
 
 def remaining_channels(target: Target, dim: int) -> NDArray[np.int64]:
-    """Return how many entries of each channel along `dim`, from the front, are still there."""
+    """Return the number of remaining elements per channel along `dim` >= 0, int64."""
     import numpy as np
 
     from prune_gui.pruning.predicates import count_per_channel

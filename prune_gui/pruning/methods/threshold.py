@@ -1,4 +1,4 @@
-"""Magnitude against a fixed number, whatever share of a parameter that is."""
+"""Pruning below a fixed threshold, whatever share of a parameter that is."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from prune_gui.pruning.selection.scores import Scores
 
 
-def _no_flag(value: object) -> object:
+def _reject_bool(value: object) -> object:
     if isinstance(value, bool):
-        # pydantic takes this for a refusal, and a TypeError for a fault of ours
+        # pydantic reports a ValueError as invalid input, but propagates a TypeError
         raise ValueError(tr("a threshold is a number"))  # noqa: TRY004
     return value
 
@@ -40,7 +40,7 @@ class Threshold(ScoredMethod):
 
     value: Annotated[
         float,
-        BeforeValidator(_no_flag),
+        BeforeValidator(_reject_bool),
         Field(
             ge=0.0,
             allow_inf_nan=False,
@@ -57,18 +57,18 @@ class Threshold(ScoredMethod):
     ] = "absolute"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target at the threshold, and count what lies below it."""
+        """Cut each target at the threshold, and count the elements below it."""
         from prune_gui.pruning.selection.keys import ScoreKeys
         from prune_gui.pruning.selection.radix_select import work
 
         scores = [self.scores(target) for target in targets]
-        passes = sum(work(ScoreKeys.of(some)) for some in scores)
+        total_work = sum(work(ScoreKeys.of(own)) for own in scores)
         if self.relative_to == "std":
-            passes += sum(some.nbytes for some in scores)
-        with monitor.plan(passes):
+            total_work += sum(own.nbytes for own in scores)
+        with monitor.plan(total_work):
             return [
-                self._decide(target, some, monitor)
-                for target, some in zip(targets, scores, strict=True)
+                self._decide(target, own, monitor)
+                for target, own in zip(targets, scores, strict=True)
             ]
 
     def _decide(self, target: Target, scores: Scores, monitor: Monitor) -> Decision:
@@ -93,16 +93,17 @@ class Threshold(ScoredMethod):
         keys = ScoreKeys.of(scores)
         ranking = Ranking(keys, target.remaining_mask, remembered=target.remembered)
         threshold = keys.first_key(value)
-        [found] = count_below([ranking], threshold, monitor)
-        cut = Lazy.known(Cut(threshold, -1, found.below, found.non_finite))
-        return Decision(ElementCut(ranking, cut), found.below)
+        [counts] = count_below([ranking], threshold, monitor)
+        cut = Lazy.known(Cut(threshold, -1, counts.below, counts.non_finite))
+        return Decision(ElementCut(ranking, cut), counts.below)
 
 
 def standard_deviation(scores: Scores, monitor: Monitor) -> float:
-    """Return that of all finite scores, over N - 1; NaN if there are fewer than two.
+    """Return the standard deviation of all finite scores, over N - 1; NaN if N < 2.
 
-    Chunks are joined in their order (Chan, Golub and LeVeque, "Updating Formulae and a Pairwise
-    Algorithm for Computing Sample Variances", 1979), so it is the same on any number of threads.
+    Chunks are combined in order, so that the result does not depend on the number of threads (Chan,
+    Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
+    1979).
     """
     import torch
 
@@ -111,16 +112,16 @@ def standard_deviation(scores: Scores, monitor: Monitor) -> float:
 
     size = math.prod(scores.shape)
 
-    def look(span: tuple[int, int]) -> tuple[int, float, float]:
-        part = scores.part(*span).to(torch.float64).numpy()
-        monitor.advance(scores.nbytes * part.size // size)
-        return group_kernels.moments(part)
+    def chunk_moments(span: tuple[int, int]) -> tuple[int, float, float]:
+        chunk = scores.part(*span).to(torch.float64).numpy()
+        monitor.advance(scores.nbytes * chunk.size // size)
+        return group_kernels.moments(chunk)
 
     n, mean, squares = 0, 0.0, 0.0
-    for more, their_mean, their_squares in run(look, chunks(size)):
-        if more:
-            apart = their_mean - mean
-            squares += their_squares + apart * apart * (n * more / (n + more))
-            mean += apart * (more / (n + more))
-            n += more
+    for chunk_n, chunk_mean, chunk_squares in run(chunk_moments, chunks(size)):
+        if chunk_n:
+            delta = chunk_mean - mean
+            squares += chunk_squares + delta * delta * (n * chunk_n / (n + chunk_n))
+            mean += delta * (chunk_n / (n + chunk_n))
+            n += chunk_n
     return math.sqrt(squares / (n - 1)) if n > 1 else math.nan

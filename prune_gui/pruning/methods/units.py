@@ -1,4 +1,4 @@
-"""Units that go as a whole, channels or blocks: how the lowest-ranked are chosen."""
+"""Selection of the lowest-ranked units: channels or blocks, which are pruned as a whole."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from prune_gui.pruning.methods.base import (
     Decision,
     Target,
     all_targets,
-    at_most,
     cap_note,
     count_units,
+    max_prunable,
 )
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from prune_gui.pruning.predicates import Predicate, PrunedChannels
 
 
-class UnitRequest(Protocol):
-    """How many units a method prunes, by the names of its fields."""
+class UnitAmount(Protocol):
+    """The fields of a method that define how many units it prunes."""
 
     @property
     def amount(self) -> int | float:
@@ -41,11 +41,11 @@ class UnitRequest(Protocol):
 
     @property
     def amount_of(self) -> AmountOf:
-        """What a share is a share of."""
+        """The base of a share."""
 
     @property
     def max_sparsity(self) -> float:
-        """Which share of its units a target loses at most."""
+        """Maximum share of the units of a target that are pruned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +53,28 @@ class Units:
     """The units of one target.
 
     Attributes:
-        target: whose they are.
-        called: returns what a message calls them, with the name of the target.
-        there: int64, how many entries of each no earlier step pruned; units of none are out.
-        rank: returns a number for each, none negative: the least go first, NaN last; or raises
-            `ValueError`.
-        work: how many bytes `rank` reads.
-        predicate: returns what prunes those chosen.
+        target: the parameter.
+        label: returns the name of the units for messages, with the name of the target.
+        remaining_elements: int64, number of remaining elements per unit; units of 0 are not ranked.
+        rank: returns a number >= 0 per unit, of which the smallest are pruned first and NaN last;
+            or raises `ValueError`.
+        rank_bytes: number of bytes that `rank` reads.
+        predicate: returns the predicate that prunes the selected units.
     """
 
     target: Target
-    called: Callable[[], str]
-    there: NDArray[np.int64]
+    label: Callable[[], str]
+    remaining_elements: NDArray[np.int64]
     rank: Callable[[Monitor], NDArray[np.floating[Any]]]
-    work: int
+    rank_bytes: int
     predicate: Callable[[Lazy[PrunedChannels]], Predicate]
 
     def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        """Return what `rank` does.
+        """Return the result of `rank`.
 
         Raises:
-            RecipeError: it cannot; the message names the target.
-            Cancelled: the monitor said so.
+            RecipeError: the units cannot be ranked; the message names the target.
+            Cancelled: the work should stop.
         """
         try:
             return self.rank(monitor)
@@ -85,98 +85,102 @@ class Units:
 
     @property
     def remaining(self) -> int:
-        """Units that have at least one entry left."""
-        return int((self.there > 0).sum())
+        """Number of units with at least one remaining element."""
+        return int((self.remaining_elements > 0).sum())
 
-    def most(self, asked: UnitRequest) -> int:
-        """Return how many of them may go."""
-        return at_most(asked.max_sparsity, remaining=self.remaining, total=len(self.there))
+    def max_pruned(self, request: UnitAmount) -> int:
+        """Return how many units may be pruned under `max_sparsity`."""
+        return max_prunable(
+            request.max_sparsity, remaining=self.remaining, total=len(self.remaining_elements)
+        )
 
 
-def choose(every: Sequence[Units], asked: UnitRequest, monitor: Monitor) -> list[Decision]:
-    """Prune the k lowest-ranked units of each target, or of all as one.
+def select_units(
+    all_units: Sequence[Units], request: UnitAmount, monitor: Monitor
+) -> list[Decision]:
+    """Prune the k lowest-ranked units of each target, or of all targets together.
 
     Raises:
-        RecipeError: there are not so many, or they cannot be ranked.
-        Cancelled: the monitor said so.
+        RecipeError: there are too few units, or they cannot be ranked.
+        Cancelled: the work should stop.
     """
-    if asked.scope == "global":
-        with monitor.plan(sum(units.work for units in every)):
-            return _choose_globally(every, asked, monitor)
+    if request.scope == "global":
+        with monitor.plan(sum(units.rank_bytes for units in all_units)):
+            return _select_globally(all_units, request, monitor)
     decisions = []
-    for units in every:
+    for units in all_units:
         monitor.advance()
-        decisions.append(_choose_alone(units, asked))
+        decisions.append(_select_locally(units, request))
     return decisions
 
 
-def _choose_alone(units: Units, asked: UnitRequest) -> Decision:
-    """Decide by arithmetic, if all entries are there; which units go is found later."""
+def _select_locally(units: Units, request: UnitAmount) -> Decision:
+    """Compute the counts, if possible from shapes; units are ranked on first use."""
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.lazy import Lazy
 
     k = count_units(
-        asked.amount,
-        asked.amount_of,
+        request.amount,
+        request.amount_of,
         remaining=units.remaining,
-        total=len(units.there),
-        of=units.called,
+        total=len(units.remaining_elements),
+        of=units.label,
     )
-    possible = min(k, units.most(asked))
+    possible = min(k, units.max_pruned(request))
 
-    def find() -> PrunedChannels:
-        [chosen] = _lowest([units], [units.ranks(Monitor())], [possible], possible)
-        return chosen
+    def rank_and_select() -> PrunedChannels:
+        [lowest] = _select_lowest([units], [units.ranks(Monitor())], [possible], possible)
+        return lowest
 
-    chosen = Lazy(find)
+    selected = Lazy(rank_and_select)
     if units.target.remaining_mask is None:
-        entries = possible * int(units.there.max(initial=0))
+        elements = possible * int(units.remaining_elements.max(initial=0))
     else:
-        entries = int(units.there[chosen().pruned].sum())
-    note = cap_note(asked.max_sparsity, k - possible) if k > possible else ""
-    return Decision(units.predicate(chosen), entries, note)
+        elements = int(units.remaining_elements[selected().pruned].sum())
+    note = cap_note(request.max_sparsity, k - possible) if k > possible else ""
+    return Decision(units.predicate(selected), elements, note)
 
 
-def _choose_globally(
-    every: Sequence[Units], asked: UnitRequest, monitor: Monitor
+def _select_globally(
+    all_units: Sequence[Units], request: UnitAmount, monitor: Monitor
 ) -> list[Decision]:
     from prune_gui.pruning.lazy import Lazy
 
     k = count_units(
-        asked.amount,
-        asked.amount_of,
-        remaining=sum(units.remaining for units in every),
-        total=sum(len(units.there) for units in every),
+        request.amount,
+        request.amount_of,
+        remaining=sum(units.remaining for units in all_units),
+        total=sum(len(units.remaining_elements) for units in all_units),
         of=all_targets,
     )
-    most = [units.most(asked) for units in every]
-    possible = min(k, sum(most))
-    ranks = [units.ranks(monitor) for units in every]
+    max_pruned = [units.max_pruned(request) for units in all_units]
+    possible = min(k, sum(max_pruned))
+    ranks = [units.ranks(monitor) for units in all_units]
     decisions = []
-    for units, own_most, chosen in zip(
-        every, most, _lowest(every, ranks, most, possible), strict=True
+    for units, own_max, selected in zip(
+        all_units, max_pruned, _select_lowest(all_units, ranks, max_pruned, possible), strict=True
     ):
-        pruned = chosen.pruned
-        reached = asked.max_sparsity < 1.0 and int(pruned.sum()) == own_most
+        pruned = selected.pruned
+        reached = request.max_sparsity < 1.0 and int(pruned.sum()) == own_max
         decisions.append(
             Decision(
-                units.predicate(Lazy.known(chosen)),
-                int(units.there[pruned].sum()),
-                cap_note(asked.max_sparsity, k - possible) if reached else "",
+                units.predicate(Lazy.known(selected)),
+                int(units.remaining_elements[pruned].sum()),
+                cap_note(request.max_sparsity, k - possible) if reached else "",
             )
         )
     return decisions
 
 
-def _lowest(
-    every: Sequence[Units],
+def _select_lowest(
+    all_units: Sequence[Units],
     ranks: Sequence[NDArray[np.floating[Any]]],
-    most: Sequence[int],
+    max_pruned: Sequence[int],
     k: int,
 ) -> list[PrunedChannels]:
-    """Choose the `k` lowest units of all, at most so many of each target.
+    """Select the `k` lowest units of all targets, at most `max_pruned[i]` of target i.
 
-    Of equal ranks an earlier target's go first, then the lower unit's.
+    Of equal ranks, units of earlier targets are selected first, then those of lower index.
     """
     import torch
 
@@ -188,24 +192,24 @@ def _lowest(
     from prune_gui.pruning.selection.scores import TensorScores
 
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
-    dtype = ranking_dtype({some.dtype for some in scores})
-    left = [units.there > 0 for units in every]
+    dtype = ranking_dtype({own.dtype for own in scores})
+    rankable = [units.remaining_elements > 0 for units in all_units]
     rankings = [
         Ranking(
-            ScoreKeys(some, dtype),
-            None if there.all() else partial(_stretch, there),
-            None if own == there.sum() else own,
+            ScoreKeys(own, dtype),
+            None if mask.all() else partial(_span, mask),
+            None if limit == mask.sum() else limit,
         )
-        for some, there, own in zip(scores, left, most, strict=True)
+        for own, mask, limit in zip(scores, rankable, max_pruned, strict=True)
     ]
-    found = []
-    for units, own, ranking, there, cut in zip(
-        every, ranks, rankings, left, find_cuts_batched(rankings, k, Monitor()), strict=True
+    selected = []
+    for units, own, ranking, mask, cut in zip(
+        all_units, ranks, rankings, rankable, find_cuts_batched(rankings, k, Monitor()), strict=True
     ):
-        pruned = mark(ranking.keys, cut, 0, len(there)) & there
-        found.append(PrunedChannels(pruned, own, units.there))
-    return found
+        pruned = mark(ranking.keys, cut, 0, len(mask)) & mask
+        selected.append(PrunedChannels(pruned, own, units.remaining_elements))
+    return selected
 
 
-def _stretch(marked: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
-    return marked[start:stop]
+def _span(mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
+    return mask[start:stop]

@@ -1,4 +1,4 @@
-"""Methods that prune single entries, ranked by a score or at random."""
+"""Methods that prune single elements, ranked by a score or at random."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from prune_gui.pruning.methods.base import (
     Seed,
     Target,
     all_targets,
-    at_most,
     cap_note,
     count_units,
+    max_prunable,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class RankedMethod(Method):
-    """Prunes the lowest-ranked entries of each row, of each target, or of all targets as one."""
+    """Prunes the lowest-ranked elements per row, per target, or of all targets together."""
 
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
@@ -53,25 +53,25 @@ class RankedMethod(Method):
 
     @abstractmethod
     def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
-        """Return what ranks the entries of each target; for scope global of one width."""
+        """Return the keys that rank the elements of each target; for scope global, of one width."""
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each row, each target, or all as one, below the k-th smallest key."""
+        """Cut each row, each target, or all targets together after the k-th smallest key."""
         from prune_gui.pruning.selection.batched import find_cuts_batched
 
-        rankings = rank(targets, self._keys(targets), self.max_sparsity)
+        rankings = rankings_of(targets, self._keys(targets), self.max_sparsity)
         if self.scope == "global":
             k = count_batched(targets, self.amount, self.amount_of)
             return cut_batched(targets, rankings, k, self.max_sparsity, find_cuts_batched, monitor)
-        cut = self._cut_rows if self.scope == "row" else self._cut_alone
+        cut = self._cut_rows if self.scope == "row" else self._cut_one
         decisions = []
         for target, ranking in zip(targets, rankings, strict=True):
             monitor.advance()
             decisions.append(cut(target, ranking))
         return decisions
 
-    def _cut_alone(self, target: Target, ranking: Ranking) -> Decision:
-        """Decide by arithmetic alone; the cut is found when somebody looks at it."""
+    def _cut_one(self, target: Target, ranking: Ranking) -> Decision:
+        """Compute the count from the shape alone; the cut is computed on first use."""
         k = count_units(
             self.amount,
             self.amount_of,
@@ -80,7 +80,7 @@ class RankedMethod(Method):
             of=lambda: target.name,
         )
         possible = min(k, prunable_count(target, ranking))
-        return cut_alone(target, ranking, possible, self.max_sparsity, missing=k - possible)
+        return cut_lazily(target, ranking, possible, self.max_sparsity, missing=k - possible)
 
     def _cut_rows(self, target: Target, ranking: Ranking) -> Decision:
         import numpy as np
@@ -92,11 +92,11 @@ class RankedMethod(Method):
         rows = target.shape[0] if len(target.shape) > 1 else 1
         columns = target.size // rows
         if target.remaining_mask is None:
-            there = np.full(rows, columns)
+            row_remaining = np.full(rows, columns)
         else:
-            there = count_per_channel((rows, columns), 0, target.remaining_mask)
-        asked, units = 0, there.copy()
-        for remaining in np.unique(there):
+            row_remaining = count_per_channel((rows, columns), 0, target.remaining_mask)
+        requested, units = 0, row_remaining.copy()
+        for remaining in np.unique(row_remaining):
             k = count_units(
                 self.amount,
                 self.amount_of,
@@ -104,19 +104,19 @@ class RankedMethod(Method):
                 total=columns,
                 of=lambda: tr("A row of {name}", name=target.name),
             )
-            most = at_most(self.max_sparsity, remaining=int(remaining), total=columns)
-            alike = there == remaining
-            units[alike] = min(k, most)
-            asked += k * int(alike.sum())
+            max_pruned = max_prunable(self.max_sparsity, remaining=int(remaining), total=columns)
+            equal_rows = row_remaining == remaining
+            units[equal_rows] = min(k, max_pruned)
+            requested += k * int(equal_rows.sum())
         possible = int(units.sum())
-        missing = asked - possible
+        missing = requested - possible
         cuts = Lazy(partial(find_row_cuts, ranking, units))
         note = cap_note(self.max_sparsity, missing) if missing else ""
         return Decision(RowCut(ranking, columns, cuts), possible, note)
 
 
 class OverallMethod(Method):
-    """Prunes an exact number of entries of all targets together."""
+    """Prunes an exact number of elements of all targets together."""
 
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
@@ -139,9 +139,9 @@ class L1Unstructured(ScoredMethod, RankedMethod):
         from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
 
         scores = [self.scores(target) for target in targets]
-        shared = ranking_dtype({one.dtype for one in scores})
-        together = self.scope == "global"
-        return [ScoreKeys(one, shared) if together else ScoreKeys.of(one) for one in scores]
+        shared_dtype = ranking_dtype({own.dtype for own in scores})
+        is_global = self.scope == "global"
+        return [ScoreKeys(own, shared_dtype) if is_global else ScoreKeys.of(own) for own in scores]
 
 
 class RandomUnstructured(RankedMethod):
@@ -158,39 +158,39 @@ class RandomUnstructured(RankedMethod):
         return [RandomKeys(self.seed, target.name, target.size) for target in targets]
 
 
-def rank(
+def rankings_of(
     targets: Sequence[Target], keys: Sequence[KeySource], max_sparsity: float
 ) -> list[Ranking]:
-    """Return the entries that may go, ranked by their keys."""
+    """Return a ranking per target, with its limit under `max_sparsity`."""
     from prune_gui.pruning.selection.radix_select import Ranking
 
     return [
         Ranking(
             key,
             target.remaining_mask,
-            _most(target, max_sparsity),
+            _max_pruned(target, max_sparsity),
             target.remembered,
         )
         for target, key in zip(targets, keys, strict=True)
     ]
 
 
-def _most(target: Target, max_sparsity: float) -> int | None:
+def _max_pruned(target: Target, max_sparsity: float) -> int | None:
     if max_sparsity == 1.0:
         return None
-    return at_most(max_sparsity, remaining=target.remaining, total=target.size)
+    return max_prunable(max_sparsity, remaining=target.remaining, total=target.size)
 
 
 def prunable_count(target: Target, ranking: Ranking) -> int:
-    """Return how many entries of a target may go."""
+    """Return how many elements of a target may be pruned."""
     return target.remaining if ranking.most is None else ranking.most
 
 
 def count_batched(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
-    """Return how many entries to prune of all targets.
+    """Return the number of elements to prune of all targets together.
 
     Raises:
-        RecipeError: more than remain.
+        RecipeError: fewer elements remain.
     """
     return count_units(
         amount,
@@ -209,7 +209,7 @@ def cut_batched(
     find: Callable[[Sequence[Ranking], int, Monitor], list[Cut]],
     monitor: Monitor,
 ) -> list[Decision]:
-    """Prune `k` entries of all targets, or as many as may go, where `find` cuts them."""
+    """Prune `k` elements of all targets, or as many as possible; `find` computes the cuts."""
     from prune_gui.pruning.lazy import Lazy
 
     possible = min(k, sum(map(prunable_count, targets, rankings)))
@@ -220,17 +220,17 @@ def cut_batched(
     ]
 
 
-def cut_alone(
+def cut_lazily(
     target: Target, ranking: Ranking, k: int, max_sparsity: float, *, missing: int
 ) -> Decision:
-    """Prune the `k` lowest entries of a target; the cut is found when somebody looks at it.
+    """Prune the `k` lowest-ranked elements of a target; the cut is computed on first use.
 
     Args:
-        target: of which at least `k` entries may go.
-        ranking: of the target.
-        k: how many go.
-        max_sparsity: what held the target, if it is held.
-        missing: by how many entries the step falls short.
+        target: a parameter with at least `k` prunable elements.
+        ranking: ranking of the target.
+        k: number of elements to prune.
+        max_sparsity: the limit, for the note.
+        missing: number of elements by which the step falls short, for the note.
     """
     from prune_gui.pruning.lazy import Lazy
 

@@ -1,1 +1,1 @@
-"""A drop-in for `torch.nn.utils.prune`: pruning of live modules, with its names and meaning."""
+"""A drop-in replacement of `torch.nn.utils.prune`: pruning of live modules."""

@@ -1,4 +1,4 @@
-"""What every pruning method of the module API has in common."""
+"""The base class of the pruning methods of the module API."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from prune_gui.pruning.modules.reparametrization import MASK, ORIG, PrunedTensor
 
 @reference.BasePruningMethod.register
 class BasePruningMethod(ABC):
-    """A way of choosing what to prune, and the hook that applies the choice.
+    """A pruning method, and the forward pre-hook that applies its mask.
 
-    A subclass sets `PRUNING_TYPE` and writes `compute_mask`. torch takes it for one of its own, so
-    that torch's `is_pruned` and `remove` work on what it pruned; and wherever a method is asked for
-    here, a subclass of torch's `BasePruningMethod` will do. `copy.deepcopy` copies a pruned module
-    at any time; what torch pruned it cannot copy.
+    A subclass sets `PRUNING_TYPE` and implements `compute_mask`. It is registered as a virtual
+    subclass of torch's `BasePruningMethod`, so that torch's `is_pruned` and `remove` accept it.
+    Conversely, a subclass of torch's class is accepted wherever this package takes a method.
+    `copy.deepcopy` can copy a pruned module at any time, unlike one pruned by torch.
 
     Attributes:
-        PRUNING_TYPE: what a step on an already pruned parameter is shown: "unstructured", only the
-            entries still there; "structured", only the channels along `dim` with an entry left;
-            "global", all.
+        PRUNING_TYPE: the part of an already pruned parameter that a step gets: "unstructured", only
+            the remaining elements; "structured", only the channels along `dim` with a remaining
+            element; "global", all elements.
     """
 
     PRUNING_TYPE: str
@@ -37,26 +37,26 @@ class BasePruningMethod(ABC):
         """Return the mask that results from pruning `t` on top of `default_mask`.
 
         Args:
-            t: scores, one per entry that this step is shown.
-            default_mask: of the same shape, 1 where an entry is still there; not to be changed.
+            t: scores, one per element that this step gets.
+            default_mask: of the same shape, 1 where an element remains; must not be changed.
 
         Returns:
-            Of the same shape; nothing but 0 and 1.
+            Of the same shape; only 0 and 1.
         """
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
-        """Make the pruned tensor anew from `_orig` and `_mask`, before the module's forward pass.
+        """Recompute the pruned tensor from `_orig` and `_mask` before the module's forward pass.
 
         Args:
-            module: has been pruned by this method.
-            inputs: not looked at.
+            module: a module that this method has pruned.
+            inputs: ignored.
         """
         self._pruned = self.apply_mask(module)
         setattr(module, self._name(module), self._pruned)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        # torch refuses to copy a tensor that autograd made, which the pruned one is. A module
-        # copies its hooks before its plain attributes, so it finds this copy when it gets there.
+        # torch refuses to copy a non-leaf tensor, such as the pruned one. A module copies its
+        # hooks before its plain attributes, so it finds this copy in `memo`.
         if self._pruned is not None:
             memo[id(self._pruned)] = self._pruned.detach().clone()
         copy = type(self).__new__(type(self))
@@ -67,8 +67,8 @@ class BasePruningMethod(ABC):
     def apply_mask(self, module: nn.Module) -> Tensor:
         """Return the pruned tensor: `_orig` where the mask is 1, +0 elsewhere.
 
-        torch multiplies instead, which leaves -0 of a pruned negative weight, and NaN of a pruned
-        NaN or infinity. The gradient is the same: none for pruned entries.
+        torch multiplies instead, which makes -0 of a pruned negative weight, and NaN of a pruned
+        NaN or infinity. The gradient is the same: 0 for pruned elements.
 
         Raises:
             AssertionError: this method has pruned nothing yet.
@@ -81,37 +81,37 @@ class BasePruningMethod(ABC):
         cls,
         module: nn.Module,
         name: str,
-        *args: Any,  # noqa: ANN401 - whatever a subclass takes
+        *args: Any,  # noqa: ANN401 - arguments of a subclass
         importance_scores: Tensor | None = None,
         **kwargs: Any,  # noqa: ANN401
     ) -> BasePruningMethod:
-        """Prune a parameter of a module, on top of what was pruned before.
+        """Prune a parameter of a module, in addition to earlier pruning.
 
-        Where torch may leave the module half pruned by a call that fails, this one leaves it as it
-        was. Scores are read from `_orig` and `_mask`, not, as in torch, from the attribute that the
-        last forward pass left behind. They are 0 where already pruned; in torch, given ones are
-        not, so that pruned entries vote on their channel. The parameter may be transposed or
-        channels-last, which torch's unstructured methods refuse; the mask then lies as it does.
+        A call that fails leaves the module unchanged; torch may leave it partly pruned. Scores are
+        computed from `_orig` and `_mask`; torch reads the attribute that the last forward pass
+        set. Scores are 0 where already pruned; in torch, `importance_scores` are not, so that
+        pruned elements contribute to the norm of their channel. The parameter may be transposed or
+        channels-last, which torch's unstructured methods refuse; the mask gets the same strides.
 
         Args:
             module: changed in place.
-            name: of a parameter of this module.
-            *args: for the method's constructor.
-            importance_scores: of the parameter's shape, ranked in its place.
-            **kwargs: for the method's constructor.
+            name: name of a parameter of this module.
+            *args: arguments of the method's constructor.
+            importance_scores: of the parameter's shape, ranked instead of its weights.
+            **kwargs: arguments of the method's constructor.
 
         Returns:
             The hook: the method itself, or a `PruningContainer` of all methods applied so far.
 
         Raises:
-            AttributeError: the module has nothing of that name.
-            TypeError: it is not a parameter of the module.
-            ValueError: it is None, which torch would delete; the amount cannot be pruned; the
-                mask holds other than 0 and 1, which torch would store.
+            AttributeError: the module has no attribute of that name.
+            TypeError: the attribute is not a parameter of the module.
+            ValueError: the attribute is None, which torch would delete; the amount cannot be
+                pruned; the mask holds values other than 0 and 1, which torch would store.
             KeyError: the module already has an attribute `<name>_orig` or `<name>_mask`.
             AssertionError: the scores are of another shape.
         """
-        from prune_gui.pruning.modules.container import PruningContainer  # it is a method too
+        from prune_gui.pruning.modules.container import PruningContainer  # circular: it is a method
 
         tensor = PrunedTensor.find(module, name)
         method: BasePruningMethod = cls(*args, **kwargs)
@@ -123,7 +123,7 @@ class BasePruningMethod(ABC):
         scores = tensor.scores(importance_scores)
         tensor.store(method.compute_mask(scores, default_mask=tensor.mask()), method)
         if isinstance(tensor.hook, BasePruningMethod):
-            tensor.hook._pruned = None  # it lives on in the container, which holds the new one
+            tensor.hook._pruned = None  # the container references the new pruned tensor
         return method
 
     def prune(
@@ -134,16 +134,16 @@ class BasePruningMethod(ABC):
     ) -> Tensor:
         """Return a pruned copy of a tensor that belongs to no module.
 
-        Pruned entries are +0, as in `apply_mask`, where torch multiplies.
+        Pruned elements are +0, as in `apply_mask`; torch multiplies instead.
 
         Args:
             t: any shape.
             default_mask: of the same shape; None for ones.
-            importance_scores: of the same shape, ranked in place of `t`.
+            importance_scores: of the same shape, ranked instead of `t`.
 
         Raises:
             AssertionError: the scores are of another shape.
-            ValueError: the mask holds other than 0 and 1.
+            ValueError: the mask holds values other than 0 and 1.
         """
         if importance_scores is not None and importance_scores.shape != t.shape:
             raise AssertionError(
@@ -159,9 +159,9 @@ class BasePruningMethod(ABC):
         return keep(t, mask)
 
     def remove(self, module: nn.Module) -> None:
-        """Make pruning final: the pruned tensor becomes the parameter, `_orig` and `_mask` go.
+        """Make pruning permanent: store the pruned tensor as parameter, remove `_orig` and `_mask`.
 
-        The `Parameter` object stays the same, so an optimiser that holds it goes on.
+        The `Parameter` object stays the same, so optimisers that reference it still work.
 
         Raises:
             AssertionError: this method has pruned nothing yet.
@@ -173,7 +173,7 @@ class BasePruningMethod(ABC):
         del module._parameters[name + ORIG]
         del module._buffers[name + MASK]
         setattr(module, name, orig)
-        orig.data = pruned  # last, so that a failure before it has not touched the weights
+        orig.data = pruned  # last, so that an earlier failure leaves the weights unchanged
 
     def _name(self, module: nn.Module) -> str:
         if self._tensor_name is None:
@@ -182,5 +182,5 @@ class BasePruningMethod(ABC):
 
 
 def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:
-    """Tell whether an object is a pruning method, ours or torch's: they work alike."""
+    """Return whether an object is a pruning method of this package or of torch."""
     return isinstance(candidate, reference.BasePruningMethod)

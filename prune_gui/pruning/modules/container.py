@@ -1,4 +1,4 @@
-"""Several methods on one parameter, one after the other."""
+"""Several methods applied to one parameter in sequence."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from prune_gui.pruning.modules.base import BasePruningMethod, is_method
 
 @reference.PruningContainer.register
 class PruningContainer(BasePruningMethod):
-    """The methods applied to one parameter so far, in order. The newest one computes the mask.
+    """The methods applied to one parameter so far, in order. The last one computes the mask.
 
     Args:
-        *args: methods of the same parameter, ours or torch's.
+        *args: methods of the same parameter, of this package or of torch.
     """
 
     def __init__(self, *args: BasePruningMethod) -> None:
@@ -30,8 +30,8 @@ class PruningContainer(BasePruningMethod):
         """Add a method after the others.
 
         Raises:
-            TypeError: it is not a pruning method.
-            ValueError: it acts on a parameter of another name.
+            TypeError: `method` is not a pruning method.
+            ValueError: `method` prunes a parameter of another name.
         """
         if not is_method(method):
             raise TypeError(f"{type(method)} is not a pruning method.")
@@ -56,55 +56,56 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return what `mask_on_top` does with the newest method; the earlier masks stand."""
+        """Return the mask of the last method on top of `default_mask`, see `mask_on_top`."""
         return mask_on_top(self._pruning_methods[-1], t, default_mask)
 
 
 def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> Tensor:
-    """Run a method on what earlier ones left.
+    """Compute the mask of a method on top of the mask of earlier methods.
 
     Args:
-        method: its `PRUNING_TYPE` says what it is shown.
+        method: its `PRUNING_TYPE` selects the part of the tensor that it gets.
         t: scores.
-        default_mask: of the same shape, what the earlier methods left; it is not changed.
+        default_mask: of the same shape, the mask of the earlier methods; it is not changed.
 
     Returns:
         In the dtype of `t`.
 
     Raises:
-        AttributeError: a structured method does not say along which `dim`.
-        IndexError: that is no dimension of `t`.
+        AttributeError: a structured method has no `dim`.
+        IndexError: `t` has no dimension `dim`.
         ValueError: the method's `PRUNING_TYPE` is unknown, or its mask is of a wrong shape.
     """
-    index = _shown(method, default_mask)
-    shown = t[index]
-    part = method.compute_mask(shown, default_mask=default_mask[index])
-    if part.shape != shown.shape:
+    index = _prunable_index(method, default_mask)
+    prunable = t[index]
+    prunable_mask = method.compute_mask(prunable, default_mask=default_mask[index])
+    if prunable_mask.shape != prunable.shape:
         raise ValueError(
-            f"{type(method).__name__} was shown scores of shape {tuple(shown.shape)}, "
-            f"but returned a mask of shape {tuple(part.shape)}."
+            f"{type(method).__name__} was shown scores of shape {tuple(prunable.shape)}, "
+            f"but returned a mask of shape {tuple(prunable_mask.shape)}."
         )
-    if isinstance(index, tuple) and not any(isinstance(some, Tensor) for some in index):
-        return part.to(t.dtype)  # it was shown all there is
+    if isinstance(index, tuple) and not any(isinstance(item, Tensor) for item in index):
+        return prunable_mask.to(t.dtype)  # the method got the whole tensor
     mask = default_mask.to(t.dtype, copy=True)
-    mask[index] = part.to(t.dtype)
+    mask[index] = prunable_mask.to(t.dtype)
     return mask
 
 
-def _shown(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
-    """Return the index of what a method may choose from, given the mask of the earlier ones."""
+def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
+    """Return an index that selects the elements a method gets, given the mask of earlier ones."""
     if method.PRUNING_TYPE == "unstructured":
         return mask != 0
     index: list[slice | Tensor] = [slice(None)] * mask.dim()
     if method.PRUNING_TYPE == "structured":
         dim = _dimension(method, mask.dim())
-        # Not `channel_norms`: a plug-in's process would wait a second for its compiled loops. torch
-        # takes no other dimensions for all, so that a vector is given one; it adds up no float8.
+        # `channel_norms` is not used, since its kernels would delay a plug-in process by a second.
+        # `sum([])` would reduce all dimensions, so that a vector gets a second one. torch cannot
+        # sum float8.
         others = [other for other in range(mask.dim() + 1) if other != dim]
         summable = mask.bool() if mask.dtype.itemsize == 1 else mask
-        there = summable.unsqueeze(-1).sum(others) != 0
-        if not there.all():
-            index[dim] = there
+        has_remaining = summable.unsqueeze(-1).sum(others) != 0
+        if not has_remaining.all():
+            index[dim] = has_remaining
     elif method.PRUNING_TYPE != "global":
         raise ValueError(
             f"PRUNING_TYPE {method.PRUNING_TYPE!r} of {type(method).__name__} is unknown; "

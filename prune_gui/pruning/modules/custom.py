@@ -1,4 +1,4 @@
-"""The method that prunes what it is told."""
+"""The method that applies a custom mask."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.reparametrization import is_binary, on_top
+from prune_gui.pruning.modules.reparametrization import is_binary, mask_product
 
 
 @reference.CustomFromMask.register
 class CustomFromMask(BasePruningMethod):
-    """Prune where a mask made elsewhere is 0. The new mask is the old one times the one given.
+    """Prune where a custom mask is 0. The new mask is the product of the old and the custom mask.
 
     Args:
-        mask: of the parameter's shape, any dtype; nothing but 0 and 1, where torch takes anything.
-            A boolean copy is kept, so that a slice does not keep a larger mask alive, as a slice of
-            the one mask of a global step does in torch.
+        mask: of the parameter's shape, any dtype; only 0 and 1, while torch accepts any values. It
+            is copied as boolean, so that a slice of a larger mask does not keep that in memory, as
+            a slice of the mask of a global step does in torch.
 
     Raises:
-        TypeError: it is not a tensor.
-        ValueError: it holds other than 0 and 1.
+        TypeError: `mask` is not a tensor.
+        ValueError: `mask` holds values other than 0 and 1.
     """
 
     PRUNING_TYPE = "global"
@@ -36,7 +36,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask != 0
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` times the mask given, in the dtype of `default_mask`.
+        """Return `default_mask` times the custom mask, in the dtype of `default_mask`.
 
         Raises:
             AssertionError: the shapes differ.
@@ -46,7 +46,7 @@ class CustomFromMask(BasePruningMethod):
                 f"The mask has shape {tuple(self.mask.shape)}; the parameter has "
                 f"{tuple(default_mask.shape)}."
             )
-        return on_top(default_mask, self.mask.to(default_mask.device))
+        return mask_product(default_mask, self.mask.to(default_mask.device))
 
     @classmethod
     def apply(  # type: ignore[override]

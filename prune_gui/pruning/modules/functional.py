@@ -1,10 +1,10 @@
 """Functions that prune one parameter of a module, in place, and return the module.
 
-Each turns the parameter `<name>` into the parameter `<name>_orig` and the buffer `<name>_mask`, and
-`<name>` into an attribute that a hook makes from the two before every forward pass. A further call
-prunes on top of the first, among what is still there. A call that fails changes nothing.
+Each replaces the parameter `<name>` by the parameter `<name>_orig` and the buffer `<name>_mask`.
+`<name>` becomes an attribute that a hook computes from the two before every forward pass. A further
+call prunes among the remaining elements. A call that fails changes nothing.
 
-They raise what `BasePruningMethod.apply` and the method raise.
+They raise the errors of `BasePruningMethod.apply` and of the method.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def identity(module: nn.Module, name: str) -> nn.Module:
 
 
 def random_unstructured(module: nn.Module, name: str, amount: Amount) -> nn.Module:
-    """Prune entries at random, see `RandomUnstructured`.
+    """Prune elements at random, see `RandomUnstructured`.
 
     Args:
         module: changed in place.
-        name: of a parameter of this module.
-        amount: a share in [0, 1] of the entries still there, or a whole number of them.
+        name: name of a parameter of this module.
+        amount: a share in [0, 1] of the remaining elements, or a whole number of them.
 
     Example:
         >>> random_unstructured(nn.Linear(2, 3), "weight", amount=1).weight_mask.sum()
@@ -56,13 +56,13 @@ def random_unstructured(module: nn.Module, name: str, amount: Amount) -> nn.Modu
 def l1_unstructured(
     module: nn.Module, name: str, amount: Amount, importance_scores: Tensor | None = None
 ) -> nn.Module:
-    """Prune the entries of least absolute value, see `L1Unstructured`.
+    """Prune the elements of smallest absolute value, see `L1Unstructured`.
 
     Args:
         module: changed in place.
-        name: of a parameter of this module.
-        amount: a share in [0, 1] of the entries still there, or a whole number of them.
-        importance_scores: of the parameter's shape, ranked in its place by absolute value.
+        name: name of a parameter of this module.
+        amount: a share in [0, 1] of the remaining elements, or a whole number of them.
+        importance_scores: of the parameter's shape; their absolute values are ranked.
 
     Example:
         >>> list(l1_unstructured(nn.Linear(2, 3), "weight", amount=0.2).state_dict())
@@ -77,9 +77,9 @@ def random_structured(module: nn.Module, name: str, amount: Amount, dim: int) ->
 
     Args:
         module: changed in place.
-        name: of a parameter of this module.
-        amount: a share in [0, 1] of the channels not wholly pruned, or a whole number of them.
-        dim: along which the channels lie.
+        name: name of a parameter of this module.
+        amount: a share in [0, 1] of the channels with remaining elements, or a number of them.
+        dim: the dimension that indexes the channels.
 
     Example:
         >>> pruned = random_structured(nn.Linear(5, 3), "weight", amount=3, dim=1)
@@ -98,15 +98,15 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> nn.Module:
-    """Prune the channels of least norm, see `LnStructured`.
+    """Prune the channels of smallest norm, see `LnStructured`.
 
     Args:
         module: changed in place.
-        name: of a parameter of this module.
-        amount: a share in [0, 1] of the channels not wholly pruned, or a whole number of them.
+        name: name of a parameter of this module.
+        amount: a share in [0, 1] of the channels with remaining elements, or a number of them.
         n: order of the norm: a number, inf, -inf, "fro" or "nuc".
-        dim: along which the channels lie.
-        importance_scores: of the parameter's shape, ranked in its place.
+        dim: the dimension that indexes the channels.
+        importance_scores: of the parameter's shape, ranked instead of its weights.
 
     Example:
         >>> ln_structured(nn.Conv2d(5, 3, 2), "weight", amount=0.4, n=2, dim=1).weight_mask.sum()
@@ -117,12 +117,12 @@ def ln_structured(
 
 
 def custom_from_mask(module: nn.Module, name: str, mask: Tensor) -> nn.Module:
-    """Prune where a given mask is 0, see `CustomFromMask`.
+    """Prune where a custom mask is 0, see `CustomFromMask`.
 
     Args:
         module: changed in place.
-        name: of a parameter of this module.
-        mask: of the parameter's shape, any dtype; nothing but 0 and 1.
+        name: name of a parameter of this module.
+        mask: of the parameter's shape, any dtype; only 0 and 1.
 
     Example:
         >>> custom_from_mask(nn.Linear(5, 3), "bias", mask=torch.tensor([0, 1, 0])).bias_mask
@@ -133,16 +133,16 @@ def custom_from_mask(module: nn.Module, name: str, mask: Tensor) -> nn.Module:
 
 
 def remove(module: nn.Module, name: str) -> nn.Module:
-    """Make pruning final: `<name>` is a parameter again, pruned; `_orig` and `_mask` are gone.
+    """Make pruning permanent: `<name>` is a parameter again; `_orig` and `_mask` are removed.
 
-    Pruned entries are +0, also of what torch pruned: its own product may leave -0 or NaN there.
+    Pruned elements are +0, even if torch pruned them: its product may leave -0 or NaN there.
 
     Args:
         module: changed in place.
-        name: of a parameter of this module that has been pruned, here or by torch.
+        name: name of a parameter of this module, pruned by this package or by torch.
 
     Raises:
-        ValueError: it has not.
+        ValueError: the parameter is not pruned.
     """
     for key, hook in pruning_hooks(module, name).items():
         mask = getattr(module, name + MASK)
@@ -157,7 +157,7 @@ def remove(module: nn.Module, name: str) -> nn.Module:
 
 
 def is_pruned(module: nn.Module) -> bool:
-    """Tell whether any parameter of a module, or of a module within it, is pruned.
+    """Return whether any parameter of a module or of its submodules is pruned.
 
     Example:
         >>> layer = nn.Linear(5, 7)
@@ -168,6 +168,6 @@ def is_pruned(module: nn.Module) -> bool:
     """
     return any(
         isinstance(hook, reference.BasePruningMethod)
-        for part in module.modules()
-        for hook in part._forward_pre_hooks.values()
+        for submodule in module.modules()
+        for hook in submodule._forward_pre_hooks.values()
     )

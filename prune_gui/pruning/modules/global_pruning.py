@@ -1,4 +1,4 @@
-"""One step over the entries of many parameters together."""
+"""A global step, which ranks the elements of several parameters together."""
 
 from __future__ import annotations
 
@@ -24,24 +24,23 @@ def global_unstructured(
     importance_scores: dict[Key, Tensor] | None = None,
     **kwargs: object,
 ) -> None:
-    """Prune several parameters in one step that ranks all their entries together.
+    """Prune several parameters in one step that ranks all their elements together.
 
-    Of equal entries those of the earlier parameter go first, which torch leaves open. Unlike torch,
-    this takes a generator, counts a parameter once however often it is named, and keeps one mask
-    for a parameter that several of the modules share; a call that fails changes none of the
-    modules.
+    Of equal elements, those of earlier parameters are pruned first; torch leaves this open. Unlike
+    torch, this accepts a generator, counts a parameter once even if it is listed twice, and makes
+    one mask for a parameter that several modules share. A call that fails changes no module.
 
     Args:
         parameters: pairs of a module and the name of a parameter of it.
         pruning_method: a class of methods with `PRUNING_TYPE = "unstructured"`, ours or torch's.
-        importance_scores: per pair, scores of the parameter's shape, ranked in its place.
-        **kwargs: for the method's constructor, as `amount`: a share of all entries still there, or
-            a whole number of them.
+        importance_scores: per pair, scores of the parameter's shape, ranked instead of its weights.
+        **kwargs: arguments of the method's constructor, such as `amount`: a share of all remaining
+            elements, or a whole number of them.
 
     Raises:
         TypeError: `parameters` is not iterable, `importance_scores` not a dictionary, or the method
             not unstructured.
-        ValueError: there are no parameters, or fewer entries than `amount`.
+        ValueError: there are no parameters, or fewer elements than `amount`.
         AttributeError, KeyError, AssertionError: as `BasePruningMethod.apply`.
 
     Example:
@@ -53,8 +52,8 @@ def global_unstructured(
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("parameters must be an iterable of pairs of a module and a name.")
-    given = {} if importance_scores is None else importance_scores
-    if not isinstance(given, dict):
+    scores_by_key = {} if importance_scores is None else importance_scores
+    if not isinstance(scores_by_key, dict):
         raise TypeError("importance_scores must be a dictionary from (module, name) to a tensor.")
     method = pruning_method(**kwargs)
     if method.PRUNING_TYPE != "unstructured":
@@ -62,20 +61,20 @@ def global_unstructured(
             f"{pruning_method} is of type {method.PRUNING_TYPE!r}; only unstructured methods can "
             "rank the entries of several parameters together."
         )
-    tied = _find(parameters)
-    scores = _join([_scores(aliases, given) for aliases in tied])
-    mask = _join([reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied])
+    tied = _find_distinct(parameters)
+    scores = _concatenate([_scores(aliases, scores_by_key) for aliases in tied])
+    mask = _concatenate([reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied])
     mask = mask_on_top(method, scores, mask.to(scores))
 
     with unchanged_on_error(*(tensor.module for aliases in tied for tensor in aliases)):
-        parts = torch.split(mask, [aliases[0].orig.numel() for aliases in tied])
-        for aliases, part in zip(tied, parts, strict=True):
+        masks = torch.split(mask, [aliases[0].orig.numel() for aliases in tied])
+        for aliases, own_mask in zip(tied, masks, strict=True):
             for tensor in aliases:
-                CustomFromMask.apply(tensor.module, tensor.name, part.view(tensor.orig.shape))
+                CustomFromMask.apply(tensor.module, tensor.name, own_mask.view(tensor.orig.shape))
 
 
-def _find(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
-    """Find each parameter once, in the order given, with all the names it goes by."""
+def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
+    """Return each distinct parameter once, in order, with all its aliases."""
     tied: dict[int, list[PrunedTensor]] = {}
     for module, name in dict.fromkeys((module, name) for module, name in parameters):
         tensor = PrunedTensor.find(module, name)
@@ -85,16 +84,16 @@ def _find(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
     return list(tied.values())
 
 
-def _scores(aliases: Sequence[PrunedTensor], given: Mapping[Key, Tensor]) -> Tensor:
-    """Return the scores of one parameter, given under whichever of its names."""
+def _scores(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:
+    """Return the scores of one parameter, given under any of its aliases."""
     for tensor in aliases:
-        if (tensor.module, tensor.name) in given:
-            return tensor.scores(given[tensor.module, tensor.name])
+        if (tensor.module, tensor.name) in scores_by_key:
+            return tensor.scores(scores_by_key[tensor.module, tensor.name])
     return aliases[0].scores()
 
 
-def _join(tensors: Iterable[Tensor]) -> Tensor:
-    """Return the entries of all tensors in one row, where the first tensor lives."""
-    parts = [magnitudes(tensor).reshape(-1) for tensor in tensors]
-    dtype = ranking_dtype({part.dtype for part in parts})
-    return torch.cat([part.to(parts[0].device, dtype) for part in parts])
+def _concatenate(tensors: Iterable[Tensor]) -> Tensor:
+    """Return all elements of all tensors as one vector, on the device of the first."""
+    vectors = [magnitudes(tensor).reshape(-1) for tensor in tensors]
+    dtype = ranking_dtype({vector.dtype for vector in vectors})
+    return torch.cat([vector.to(vectors[0].device, dtype) for vector in vectors])

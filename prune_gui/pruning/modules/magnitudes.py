@@ -1,4 +1,4 @@
-"""Ranking the scores of a live tensor: any real or complex dtype, any device, any strides."""
+"""Ranking of the elements of a live tensor of any dtype, device and strides."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from prune_gui.pruning.selection.radix_select import smallest
 
 
 def magnitudes(t: Tensor) -> Tensor:
-    """Return floating point numbers that rank as the absolute values of `t` do.
+    """Return floating point numbers whose absolute values rank like those of `t`.
 
-    They are those of `t` itself, sign and all, unless it is complex or integer.
+    The result is `t` itself, with signs, unless it is complex or integer.
     """
     t = t.detach()
     if t.is_complex():
@@ -19,10 +19,11 @@ def magnitudes(t: Tensor) -> Tensor:
 
 
 def k_smallest(scores: Tensor, k: int) -> Tensor:
-    """Mark the `k` scores of least absolute value; of equal ones the lowest flat index goes first.
+    """Return a mask of the `k` smallest absolute scores; of equal ones, the lowest flat indices.
 
     Returns:
-        Boolean, of the shape and on the device of `scores`: the same on every device.
+        Boolean, True for the k smallest, of the shape and on the device of `scores`. The result is
+        the same on all devices.
     """
     on_cpu = magnitudes(scores).to("cpu").contiguous()
     return smallest(on_cpu, k).to(scores.device)

@@ -1,7 +1,7 @@
-"""How a module carries a pruned parameter.
+"""The reparametrization of a pruned parameter in a module.
 
-The parameter `X` becomes the parameter `X_orig` and the buffer `X_mask`; `X` itself is a plain
-attribute, made from the two before every forward pass by a hook of the module.
+The parameter `X` becomes the parameter `X_orig` and the buffer `X_mask`; `X` itself becomes a plain
+attribute, which a hook of the module computes from the two before every forward pass.
 """
 
 from __future__ import annotations
@@ -21,60 +21,60 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import raw_bits
 
 ORIG, MASK = "_orig", "_mask"
-LARGE = 1 << 22
-"""Bytes from which on it matters where memory comes from."""
+LARGE_BYTES = 1 << 22
+"""Size from which tensors are allocated by numpy, see `uninitialized_like`."""
 
 
 def keep(t: Tensor, mask: Tensor) -> Tensor:
-    """Return `t` where `mask` is not 0, and +0 elsewhere, whatever `t` holds there.
+    """Return `t` where `mask` is not 0, and +0 elsewhere, even if `t` is non-finite there.
 
-    Gradients reach the kept entries alone.
+    Only the kept elements have gradients.
     """
     return torch.where(mask.bool(), t, t.new_zeros(()))
 
 
-def on_top(mask: Tensor, kept: Tensor) -> Tensor:
-    """Return a mask without what is False in `kept`, in its own dtype; `kept` may broadcast."""
-    return torch.mul(mask.detach(), kept.to(mask.dtype), out=room_for(mask))
+def mask_product(mask: Tensor, kept: Tensor) -> Tensor:
+    """Return the product of a mask and `kept`, in the dtype of the mask; `kept` may broadcast."""
+    return torch.mul(mask.detach(), kept.to(mask.dtype), out=uninitialized_like(mask))
 
 
-def room_for(like: Tensor) -> Tensor:
-    """Return a tensor like another, its values not set.
+def uninitialized_like(like: Tensor) -> Tensor:
+    """Return an uninitialised tensor like another, without gradient.
 
-    A large one comes from numpy, which asks for memory in large pages: to get it from torch, in
-    small ones, takes longer than to fill it.
+    Memory of a large one is allocated by numpy, in huge pages. With the small pages that torch
+    gets, the page faults take longer than filling the tensor.
     """
     plain = type(like) in (Tensor, nn.Parameter) and like.device.type == "cpu"
-    if not (plain and like.is_contiguous() and like.nbytes >= LARGE):
+    if not (plain and like.is_contiguous() and like.nbytes >= LARGE_BYTES):
         return torch.empty_like(like, requires_grad=False)
     memory = torch.from_numpy(np.empty(like.nbytes, np.uint8)).untyped_storage()
     return torch.empty(0, dtype=like.dtype).set_(memory, 0, like.shape, like.stride())
 
 
 def is_binary(mask: Tensor) -> bool:
-    """Tell whether a mask holds nothing but 0 and 1."""
+    """Return whether a mask holds only 0 and 1."""
     if mask.dtype == torch.bool:
         return True
     if mask.device.type != "cpu" or mask.is_complex():
         return bool(((mask == 0) | (mask == 1)).all())
-    one, minus = raw_bits(torch.tensor([1.0, -0.0]).to(mask.dtype))
+    one, minus_zero = raw_bits(torch.tensor([1.0, -0.0]).to(mask.dtype))
     flat = mask.detach().reshape(-1)
 
-    def look(span: tuple[int, int]) -> bool:
-        return key_kernels.are_binary(raw_bits(flat[slice(*span)]), one, minus)
+    def is_chunk_binary(span: tuple[int, int]) -> bool:
+        return key_kernels.are_binary(raw_bits(flat[slice(*span)]), one, minus_zero)
 
-    return all(run(look, chunks(flat.numel())))
+    return all(run(is_chunk_binary, chunks(flat.numel())))
 
 
 @dataclass(frozen=True, slots=True)
 class PrunedTensor:
-    """One parameter of a module as a pruning step finds it, pruned before or not.
+    """One parameter of a module before a pruning step, already pruned or not.
 
     Attributes:
-        module: it is a parameter of this very module, not of a child.
-        name: without `_orig`.
-        orig: its weights, as if it had never been pruned.
-        hook: what pruned it before; None if nothing did.
+        module: the module that has the parameter itself, not in a submodule.
+        name: name without `_orig`.
+        orig: the unpruned weights.
+        hook: the hook that applies the current mask; None if the parameter is not pruned.
     """
 
     module: nn.Module
@@ -84,14 +84,14 @@ class PrunedTensor:
 
     @classmethod
     def find(cls, module: nn.Module, name: str) -> PrunedTensor:
-        """Find a parameter, and check that it can be pruned; nothing is changed.
+        """Find a parameter and check that it can be pruned; nothing is changed.
 
         Raises:
-            AttributeError: the module has nothing of that name.
-            TypeError: it is not a parameter of the module.
-            ValueError: it is None, as the bias of a layer without one; torch would delete it.
-            KeyError: a name that pruning needs is taken.
-            AssertionError: several hooks prune it.
+            AttributeError: the module has no attribute of that name.
+            TypeError: the attribute is not a parameter of the module.
+            ValueError: the attribute is None, such as a missing bias; torch would delete it.
+            KeyError: the module already has an attribute `<name>_orig` or `<name>_mask`.
+            AssertionError: several hooks prune the parameter.
         """
         hooks = pruning_hooks(module, name)
         if len(hooks) > 1:
@@ -105,20 +105,20 @@ class PrunedTensor:
             raise ValueError(f"'{name}' of {module} is None; there is nothing to prune.")
         if not isinstance(tensor, nn.Parameter):
             raise TypeError(f"'{name}' of {module} is a {type(tensor).__name__}, not a parameter.")
-        for taken in (name + ORIG, name + MASK):
-            if hasattr(module, taken):
-                raise KeyError(f"attribute '{taken}' already exists; pruning '{name}' needs it")
+        for needed in (name + ORIG, name + MASK):
+            if hasattr(module, needed):
+                raise KeyError(f"attribute '{needed}' already exists; pruning '{name}' needs it")
         return cls(module, name, tensor, None)
 
     def mask(self) -> Tensor:
-        """Return a copy of the mask; ones if the parameter was never pruned."""
+        """Return a copy of the mask; ones if the parameter is not pruned."""
         if self.hook is None:
-            return room_for(self.orig).fill_(1)
+            return uninitialized_like(self.orig).fill_(1)
         mask = self._stored_mask().detach()
-        return room_for(mask).copy_(mask)
+        return uninitialized_like(mask).copy_(mask)
 
     def scores(self, given: Tensor | None = None) -> Tensor:
-        """Return what a step ranks: the weights, or the scores given; 0 where already pruned.
+        """Return the values that a step ranks: the weights, or `given`; 0 where already pruned.
 
         Raises:
             AssertionError: `given` is of another shape than the parameter.
@@ -132,13 +132,13 @@ class PrunedTensor:
         if self.hook is None:
             return scores
         mask = self._stored_mask().detach().bool()
-        return torch.where(mask, scores, scores.new_zeros(()), out=room_for(scores))
+        return torch.where(mask, scores, scores.new_zeros(()), out=uninitialized_like(scores))
 
     def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
-        """Give the parameter a new mask, and the hook that applies it; all of it, or nothing.
+        """Store a new mask and the hook that applies it; on an error, the module is unchanged.
 
         Raises:
-            ValueError: the mask is not of the parameter's shape, or holds other than 0 and 1.
+            ValueError: the mask is of another shape, or holds values other than 0 and 1.
         """
         if mask.shape != self.orig.shape or not is_binary(mask):
             raise ValueError(
@@ -161,7 +161,7 @@ class PrunedTensor:
         return mask.detach()
 
     def _as_buffer(self, mask: Tensor) -> Tensor:
-        """Return a mask in the parameter's dtype, device and order in memory."""
+        """Return a mask in the parameter's dtype, device and memory format."""
         like = self.orig
         if (mask.dtype, mask.device, mask.stride()) == (like.dtype, like.device, like.stride()):
             return mask.detach()
@@ -169,7 +169,7 @@ class PrunedTensor:
 
 
 def pruning_hooks(module: nn.Module, name: str) -> dict[int, reference.BasePruningMethod]:
-    """Return the hooks of a module that prune its parameter `name`, ours or torch's own."""
+    """Return the hooks, of this package or torch, that prune the parameter `name`, by hook id."""
     return {
         key: hook
         for key, hook in module._forward_pre_hooks.items()
@@ -179,9 +179,9 @@ def pruning_hooks(module: nn.Module, name: str) -> dict[int, reference.BasePruni
 
 @contextmanager
 def unchanged_on_error(*modules: nn.Module) -> Iterator[None]:
-    """Put parameters, buffers, hooks and attributes of modules back if what follows fails.
+    """Restore parameters, buffers, hooks and attributes of modules if the block raises.
 
-    Lists among the attributes are put back too: a recurrent module keeps its weights in one.
+    Lists among the attributes are restored too, since a recurrent module has its weights in one.
     """
     tables: list[MutableMapping[Any, Any]] = [
         table

@@ -16,14 +16,14 @@ from prune_gui.pruning.amount import (
 )
 from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.magnitudes import k_smallest, magnitudes
-from prune_gui.pruning.modules.reparametrization import on_top
+from prune_gui.pruning.modules.reparametrization import mask_product
 from prune_gui.pruning.norms.channels import channel_norms
 from prune_gui.pruning.norms.orders import Order
 from prune_gui.pruning.selection.scores import wide_dtype
 
 
-class _Channels(BasePruningMethod):
-    """Prunes a share, or a number, of the channels it is shown: the lowest-ranked ones."""
+class _ChannelPruning(BasePruningMethod):
+    """Prunes a share or a number of the channels that it gets: those of lowest rank."""
 
     PRUNING_TYPE = "structured"
 
@@ -33,15 +33,15 @@ class _Channels(BasePruningMethod):
         self.dim = dim
 
     @abstractmethod
-    def _ranks(self, t: Tensor) -> Tensor:
-        """Return one number >= 0 per channel of `t` along `dim`; the least go first, NaN last."""
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return `default_mask`, in the dtype of `t`, without `amount` of the channels.
 
         Raises:
-            ValueError: `t` has less than two dimensions, or fewer channels than `amount`.
-            IndexError: it has no dimension `dim`.
+            ValueError: `t` has fewer than two dimensions, or fewer channels than `amount`.
+            IndexError: `t` has no dimension `dim`.
         """
         _validate_structured_pruning(t)
         _validate_pruning_dim(t, self.dim)
@@ -52,23 +52,23 @@ class _Channels(BasePruningMethod):
             return default_mask.to(t.dtype, copy=True)
         along_dim = [1] * t.dim()
         along_dim[self.dim] = channels
-        kept = ~k_smallest(self._ranks(t), units).view(along_dim)
-        return on_top(default_mask, kept).to(t.dtype)
+        kept = ~k_smallest(self._channel_scores(t), units).view(along_dim)
+        return mask_product(default_mask, kept).to(t.dtype)
 
 
 @reference.RandomStructured.register
-class RandomStructured(_Channels):
+class RandomStructured(_ChannelPruning):
     """Prune channels at random, each with the same chance.
 
-    After `torch.manual_seed` it draws as torch does, so it prunes what torch would prune, except
-    that it never prunes more than `amount` where draws are equal.
+    After `torch.manual_seed` it draws the same numbers as torch and prunes the same channels,
+    except that it never prunes more than `amount` if draws are equal.
 
     Args:
         amount: a share in [0, 1], or a whole number of channels.
-        dim: along which the channels lie.
+        dim: the dimension that indexes the channels.
     """
 
-    def _ranks(self, t: Tensor) -> Tensor:
+    def _channel_scores(self, t: Tensor) -> Tensor:
         drawn = torch.rand(t.shape[self.dim], dtype=wide_dtype(torch.get_default_dtype()))
         return drawn.to(t.device)
 
@@ -81,26 +81,25 @@ class RandomStructured(_Channels):
 
 
 @reference.LnStructured.register
-class LnStructured(_Channels):
-    """Prune the channels of least norm, taken over all other dimensions.
+class LnStructured(_ChannelPruning):
+    """Prune the channels of smallest norm, taken over all other dimensions.
 
-    Of equal ones the lowest index goes first, which torch leaves open; a norm of NaN or infinity
-    ranks as the largest. A channel that is pruned in part counts as a whole one. Weights of 16 or 8
-    bits are widened to float32, which torch does not do, so that norms neither overflow nor
-    coincide.
+    Of equal norms, the lowest index is pruned first, which torch leaves open; a non-finite norm
+    ranks as the largest. A partly pruned channel counts as one channel. 16-bit and 8-bit weights
+    are converted to float32, unlike in torch, so that norms neither overflow nor coincide.
 
     Args:
         amount: a share in [0, 1], or a whole number of channels.
         n: order of the norm: a number, inf, -inf, "fro" (2, with any number of dimensions, unlike
-            torch) or "nuc" (tensors of three dimensions; torch's error elsewhere does not say so).
-        dim: along which the channels lie.
+            torch) or "nuc" (only tensors of three dimensions).
+        dim: the dimension that indexes the channels.
     """
 
     def __init__(self, amount: Amount, n: Order, dim: int = -1) -> None:
         super().__init__(amount, dim)
         self.n = n
 
-    def _ranks(self, t: Tensor) -> Tensor:
+    def _channel_scores(self, t: Tensor) -> Tensor:
         return channel_norms(magnitudes(t), self.n, self.dim)
 
     @classmethod
@@ -120,12 +119,12 @@ class LnStructured(_Channels):
 
 
 def _validate_structured_pruning(t: Tensor) -> None:
-    """Check that a tensor has channels, also on top of an earlier step.
+    """Check that a tensor has channels, even if it is already pruned.
 
-    There torch takes a vector for one channel along dimension 0, and prunes all of it.
+    In that case torch treats a vector as one channel, and prunes all of it.
 
     Raises:
-        ValueError: it has less than two dimensions.
+        ValueError: the tensor has fewer than two dimensions.
     """
     if t.dim() < 2:
         raise ValueError(
@@ -138,7 +137,7 @@ def _validate_pruning_dim(t: Tensor, dim: int) -> None:
     """Check that a tensor has a dimension `dim`.
 
     Raises:
-        IndexError: it has not.
+        IndexError: the tensor has no such dimension.
     """
     if not -t.dim() <= dim < t.dim():
         raise IndexError(f"dim={dim} is none of the {t.dim()} dimensions of {tuple(t.shape)}.")

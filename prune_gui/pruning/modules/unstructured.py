@@ -1,4 +1,4 @@
-"""Methods that prune single entries."""
+"""Methods that prune single elements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from prune_gui.pruning.amount import (
 )
 from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.magnitudes import k_smallest
-from prune_gui.pruning.modules.reparametrization import on_top
+from prune_gui.pruning.modules.reparametrization import mask_product
 from prune_gui.pruning.selection.scores import wide_dtype
 
 
 @reference.Identity.register
 class Identity(BasePruningMethod):
-    """Prune nothing, but make the parameter a pruned one: a mask of ones."""
+    """Prune nothing, but reparametrize the parameter with a mask of ones."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -34,8 +34,8 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class _Amount(BasePruningMethod):
-    """Prunes a share, or a number, of the entries it is shown."""
+class _ElementPruning(BasePruningMethod):
+    """Prunes a share or a number of the elements that it gets."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -50,27 +50,30 @@ class _Amount(BasePruningMethod):
 
 
 @reference.RandomUnstructured.register
-class RandomUnstructured(_Amount):
-    """Prune entries at random, each with the same chance.
+class RandomUnstructured(_ElementPruning):
+    """Prune elements at random, each with the same chance.
 
-    After `torch.manual_seed` it draws as torch does, so it prunes what torch would prune, except
-    that half-precision weights are drawn for in float32: their own dtype has too few values.
+    After `torch.manual_seed` it draws the same numbers as torch and prunes the same elements,
+    except for half-precision weights, for which it draws float32 numbers, since their own dtype has
+    too few values.
 
     Args:
-        amount: a share in [0, 1], or a whole number of entries.
+        amount: a share in [0, 1], or a whole number of elements.
     """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without `amount` entries.
+        """Return `default_mask` without `amount` elements.
 
         Raises:
-            ValueError: there are fewer than `amount`.
+            ValueError: there are fewer elements than `amount`.
         """
         units = self._units(t)
         if units == 0:
             return default_mask.clone()
         drawn = torch.rand(t.shape, dtype=wide_dtype(t.dtype), device=t.device)
-        return on_top(default_mask, k_smallest(1 - drawn, units).logical_not_())  # the largest go
+        return mask_product(
+            default_mask, k_smallest(1 - drawn, units).logical_not_()
+        )  # the largest are pruned
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -81,23 +84,23 @@ class RandomUnstructured(_Amount):
 
 
 @reference.L1Unstructured.register
-class L1Unstructured(_Amount):
-    """Prune the entries of least absolute value.
+class L1Unstructured(_ElementPruning):
+    """Prune the elements of smallest absolute value.
 
-    Of equal ones the lowest flat index goes first, on every device; NaN and infinity rank as the
-    largest. torch leaves the choice among equals open, and cannot rank 8-bit floats.
+    Of equal values, the lowest flat index is pruned first, on all devices; non-finite values rank
+    as the largest. torch leaves the choice among equal values open, and cannot rank 8-bit floats.
 
     Args:
-        amount: a share in [0, 1], or a whole number of entries.
+        amount: a share in [0, 1], or a whole number of elements.
     """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without the `amount` entries of least absolute score.
+        """Return `default_mask` without the `amount` elements of smallest absolute score.
 
         Raises:
-            ValueError: there are fewer than `amount`.
+            ValueError: there are fewer elements than `amount`.
         """
-        return on_top(default_mask, k_smallest(t, self._units(t)).logical_not_())
+        return mask_product(default_mask, k_smallest(t, self._units(t)).logical_not_())
 
     @classmethod
     def apply(  # type: ignore[override]

@@ -13,28 +13,27 @@ from torch import Tensor
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.norms.orders import Found, Layout, Order, norm_of_order
+from prune_gui.pruning.norms.orders import ElementLayout, Order, Partial, norm_of_order
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
 
-LONG: Final = 256
-"""Entries of a channel side by side from which on torch adds them up as fast as memory gives them.
-"""
-ROWS_OF: Final = 1 << 26
-"""Entries that torch is given at once."""
-PIECE: Final = 1 << 21
-PIECES: Final = 8
-"""Entries looked at together, at least; more, but no more than `PIECES` times as many, if there are
-more than so many pieces, each of which costs time. Sums are rounded the same whatever
-`parallel.CHUNK` is.
+MIN_TORCH_ROW_ELEMENTS: Final = 256
+"""From this row length on, only memory bandwidth limits `torch.linalg.vector_norm`."""
+MAX_TORCH_ELEMENTS: Final = 1 << 26
+"""Elements in one call of `torch.linalg.vector_norm`."""
+MIN_SPAN_ELEMENTS: Final = 1 << 21
+SPANS: Final = 8
+"""A tensor is read in spans of at least `MIN_SPAN_ELEMENTS`. A larger tensor is read in `SPANS`
+spans, since each costs time, but a span has at most `SPANS` times the minimum. The spans do not
+depend on `parallel.CHUNK_ELEMENTS`, so that sums are always rounded in the same way.
 """
 
 
 def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = None) -> Tensor:
     """Return the norm of each channel along `dim`, over all other dimensions.
 
-    Entries are widened to float32 piece by piece, so half-precision norms neither overflow nor
+    Elements are widened to float32 span by span, so half-precision norms neither overflow nor
     collapse onto a few values. NaN in a channel makes its norm NaN (for n = 0 it counts as 1).
 
     Args:
@@ -43,26 +42,26 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
             and the smallest absolute value; "fro" is the 2-norm; "nuc", the sum of the singular
             values, is defined where a channel is a matrix.
         dim: may be negative.
-        monitor: told of the bytes read.
+        monitor: gets the number of bytes read.
 
     Returns:
         Shape `(C,)`, float32; float64 if `t` is.
 
     Raises:
-        ValueError: there is no such norm for this tensor.
+        ValueError: the norm is not defined for this tensor.
         IndexError: `t` has no dimension `dim`.
-        Cancelled: the monitor said so.
+        Cancelled: the monitor is cancelled.
     """
     t, monitor = t.detach(), monitor or Monitor()
     monitor.expect(t.nbytes)
     if n == "nuc":
         return _nuclear_norms(t, dim, monitor)
     if type(t) is not Tensor or t.device.type != "cpu":
-        return _norms_elsewhere(t, n, dim, monitor)
+        return _norms_by_torch(t, n, dim, monitor)
     dim = range(t.dim())[dim]
     by_stride = sorted(range(t.dim()), key=t.stride, reverse=True)
-    in_order = t.permute(by_stride).contiguous()  # a copy if there are gaps in its memory
-    return _norms(TensorScores.of(in_order), None, n, by_stride.index(dim), monitor)
+    row_major = t.permute(by_stride).contiguous()  # a copy if there are gaps in its memory
+    return _norms(TensorScores.of(row_major), None, n, by_stride.index(dim), monitor)
 
 
 def score_norms(
@@ -73,77 +72,83 @@ def score_norms(
     *,
     monitor: Monitor | None = None,
 ) -> Tensor:
-    """Return `channel_norms` of scores, with zeros where an entry is gone.
+    """Return `channel_norms` of scores, with pruned elements as zeros.
 
     Args:
-        scores: of two dimensions or more; read piece by piece, never whole but for "nuc".
-        remaining_mask: where entries are still there; None if all are.
-        n: as of `channel_norms`.
+        scores: two dimensions or more; read span by span, as a whole only for "nuc".
+        remaining_mask: True at the remaining elements; None if all are.
+        n: as in `channel_norms`.
         dim: in [0, number of dimensions).
-        monitor: told of the bytes read.
+        monitor: gets the number of bytes read.
 
     Raises:
-        ValueError: there is no such norm for this shape, or no memory for it.
-        Cancelled: the monitor said so.
+        ValueError: the norm is not defined for this shape, or memory is short.
+        Cancelled: the monitor is cancelled.
     """
     monitor = monitor or Monitor()
     if n == "nuc":
         lack = shortage(scores.nbytes) if remaining_mask is not None else None
         if lack is not None:
             raise ValueError(tr("n='nuc' after other steps takes {lack}. Use n='fro'.", lack=lack))
-        whole = remaining_part(scores, remaining_mask, 0, math.prod(scores.shape))
+        whole = remaining_span(scores, remaining_mask, 0, math.prod(scores.shape))
         return channel_norms(whole.view(scores.shape), n, dim, monitor=monitor)
     monitor.expect(scores.nbytes)
     return _norms(scores, remaining_mask, n, dim, monitor)
 
 
-def remaining_part(
+def remaining_span(
     scores: Scores, remaining_mask: RemainingMask | None, start: int, stop: int
 ) -> Tensor:
-    """Return the flat scores [start, stop), with zeros where an entry is gone."""
+    """Return the scores of the flat indices [start, stop), with pruned elements as zeros."""
     part = scores.part(start, stop)
     if remaining_mask is None:
         return part
-    left = torch.empty_like(part)
-    np.multiply(raw_bits(part), remaining_mask(start, stop), out=raw_bits(left))
-    return left
+    remaining = torch.empty_like(part)
+    np.multiply(raw_bits(part), remaining_mask(start, stop), out=raw_bits(remaining))
+    return remaining
 
 
 def _norms(
     scores: Scores, remaining_mask: RemainingMask | None, n: Order, dim: int, monitor: Monitor
 ) -> Tensor:
-    """Return the norms of the channels of scores, from pieces that are joined in order."""
+    """Return the norms of the channels of scores, combined from spans in order."""
     norm, shape = norm_of_order(n), scores.shape
     outer, channels, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
-    if remaining_mask is None and outer == 1 and channels and inner >= LONG and n in (2, "fro"):
+    if (
+        remaining_mask is None
+        and outer == 1
+        and channels
+        and inner >= MIN_TORCH_ROW_ELEMENTS
+        and n in (2, "fro")
+    ):
         plain = _row_norms(scores, channels, inner, monitor)
         if plain is not None:
             return plain
 
-    def look(piece: _Span) -> tuple[slice, Found]:
-        stop = piece.start + math.prod(piece.layout)
-        part = remaining_part(scores, remaining_mask, piece.start, stop)
-        found = norm.look(part, piece.layout)[0]
-        monitor.advance((stop - piece.start) * scores.nbytes // math.prod(shape))
-        return slice(piece.channel, piece.channel + len(found)), found
+    def read(span: _Span) -> tuple[slice, Partial]:
+        stop = span.start + math.prod(span.layout)
+        part = remaining_span(scores, remaining_mask, span.start, stop)
+        partial = norm.accumulate(part, span.layout)[0]
+        monitor.advance((stop - span.start) * scores.nbytes // math.prod(shape))
+        return slice(span.channel, span.channel + len(partial)), partial
 
-    norms = np.full(channels, norm.start)
-    for where, found in run(look, _spans(outer, channels, inner)):
-        norms[where] = norm.join(norms[where], found)
-    return norm.root(norms).to(wide_dtype(scores.dtype))
+    norms = np.full(channels, norm.initial)
+    for where, partial in run(read, _spans(outer, channels, inner)):
+        norms[where] = norm.combine(norms[where], partial)
+    return norm.finish(norms).to(wide_dtype(scores.dtype))
 
 
 def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> Tensor | None:
-    """Return the 2-norms of rows, where torch is as fast as memory and as exact as is needed.
+    """Return the 2-norms of long rows by torch, which is limited by the memory bandwidth alone.
 
-    None if it is not: it squares in the type of the entries, which float32 alone (and float64)
-    stands, if no sum overflows.
+    torch squares in the type of the elements. The result is None where that is not exact enough:
+    for types other than float32 and float64, and if a sum overflows.
     """
     if scores.dtype not in (torch.float32, torch.float64):
         return None
-    norms, together = [], max(1, ROWS_OF // inner)
-    for first in range(0, channels, together):
-        last = min(first + together, channels)
+    norms, rows_per_call = [], max(1, MAX_TORCH_ELEMENTS // inner)
+    for first in range(0, channels, rows_per_call):
+        last = min(first + rows_per_call, channels)
         rows = scores.part(first * inner, last * inner).view(-1, inner)
         norms.append(torch.linalg.vector_norm(rows, 2, dim=1))
         if bool(norms[-1].isinf().any()):
@@ -153,31 +158,37 @@ def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> T
 
 
 class _Span(NamedTuple):
-    """Some entries of a tensor: the flat index of the first, its channel, and their layout."""
+    """A range of flat indices of a tensor.
+
+    Attributes:
+        start: the first flat index.
+        channel: the channel of the first element.
+        layout: of the elements.
+    """
 
     start: int
     channel: int
-    layout: Layout
+    layout: ElementLayout
 
 
 def _spans(outer: int, channels: int, inner: int) -> Iterator[_Span]:
-    """Cut entries of shape (outer, channels, inner), in this order, into few pieces."""
+    """Yield a few spans that cover elements of shape (outer, channels, inner), in order."""
     size = outer * channels * inner
     if size == 0:
         return
-    most = min(max(PIECE, -(-size // PIECES)), PIECE * PIECES)
-    slabs, many = max(1, most // (channels * inner)), max(1, most // inner)
-    for slab in range(0, outer, slabs):
-        for channel in range(0, channels, many):
-            for place in range(0, inner, most):
-                start = (slab * channels + channel) * inner + place
-                sides = min(outer - slab, slabs), min(channels - channel, many)
-                yield _Span(start, channel, Layout(1, *sides, min(inner - place, most)))
+    limit = min(max(MIN_SPAN_ELEMENTS, -(-size // SPANS)), MIN_SPAN_ELEMENTS * SPANS)
+    max_slabs, max_channels = max(1, limit // (channels * inner)), max(1, limit // inner)
+    for slab in range(0, outer, max_slabs):
+        for channel in range(0, channels, max_channels):
+            for offset in range(0, inner, limit):
+                start = (slab * channels + channel) * inner + offset
+                sides = min(outer - slab, max_slabs), min(channels - channel, max_channels)
+                yield _Span(start, channel, ElementLayout(1, *sides, min(inner - offset, limit)))
 
 
-def _norms_elsewhere(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
+def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
     """Return the norms of a tensor that only torch can read, on its device."""
-    norm_of_order(n)  # raises what it should
+    norm_of_order(n)  # raises ValueError if there is none
     channels = t.movedim(dim, 0).to(wide_dtype(t.dtype)).reshape(t.shape[dim], -1)
     norms: Tensor = torch.linalg.vector_norm(channels, 2 if n == "fro" else n, dim=1)
     monitor.advance(t.nbytes)
@@ -185,7 +196,7 @@ def _norms_elsewhere(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
 
 
 def _compute_norm(t: Tensor, n: Order, dim: int) -> Tensor:
-    """Return `channel_norms`, under torch's name for it."""
+    """Return `channel_norms`; torch has this function under this name."""
     return channel_norms(t, n, dim)
 
 

@@ -1,4 +1,4 @@
-"""What each norm needs to know of a channel, and how the compiled loops find it."""
+"""The norms of each order, computed from partial results of the compiled loops."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 
 Order = float | Literal["fro", "nuc"]
-Found = NDArray[np.float64]
+Partial = NDArray[np.float64]
+"""Partial results of channels; `Norm.combine` joins those of two spans."""
 
-_AS_THEY_ARE = frozenset({torch.float64, torch.float32, torch.bfloat16})
-"""Types that the compiled loops read; others are widened before."""
+_COMPILED_DTYPES = frozenset({torch.float64, torch.float32, torch.bfloat16})
+"""Types that the compiled loops read; others are widened first."""
 
-_LONG: Final = 4 * kernels.LANES
-"""From so many entries side by side on, a channel is added up by itself."""
-_WIDE: Final = 1024
-"""Up to so many lanes, short rows are read several at a time."""
+_MIN_ROW_ELEMENTS: Final = 4 * kernels.LANES
+"""From this number of consecutive elements on, a channel is summed by itself."""
+_MAX_LANES: Final = 1024
+"""The limit of lanes where several short rows are read at once."""
 
 
-class Layout(NamedTuple):
-    """Entries in the order of memory: (batch, outer, channels, inner).
+class ElementLayout(NamedTuple):
+    """The shape of elements in memory order: (batch, outer, channels, inner).
 
-    Each batch has channels of its own; `outer` and `inner` are what a norm is taken over.
+    Each batch has channels of its own; a norm is taken over `outer` and `inner`.
     """
 
     batch: int
@@ -42,35 +43,35 @@ class Layout(NamedTuple):
 
 
 class Norm(Protocol):
-    """A norm taken apart, so that it can be found from pieces of any size."""
+    """A norm that is computed from spans of any size: accumulate, combine, finish."""
 
     @property
-    def start(self) -> float:
-        """What there is to find in no entries."""
+    def initial(self) -> float:
+        """The partial result of no elements."""
 
-    def look(self, entries: Tensor, layout: Layout) -> Found:
-        """Return what is found of each channel.
+    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
+        """Return the partial result of each channel.
 
         Args:
-            entries: one dimension, contiguous, on the CPU, of any real type.
-            layout: of the entries; none of its sides is 0.
+            elements: one dimension, contiguous, on the CPU, of any real type.
+            layout: of the elements; no side is 0.
 
         Returns:
             Shape (batch, channels).
         """
 
-    def join(self, one: Found, other: Found) -> Found:
-        """Return what is found of the same channels in two pieces as one."""
+    def combine(self, one: Partial, other: Partial) -> Partial:
+        """Return the partial results of two spans together, for the same channels."""
 
-    def root(self, found: Found) -> Tensor:
-        """Return the norms of whole channels, as float64."""
+    def finish(self, partial: Partial) -> Tensor:
+        """Return the norms of whole channels as float64."""
 
 
 def norm_of_order(n: Order) -> Norm:
     """Return the norm of an order other than "nuc".
 
     Raises:
-        ValueError: there is none.
+        ValueError: the norm is not defined.
     """
     if n == "fro":
         n = 2.0
@@ -78,104 +79,107 @@ def norm_of_order(n: Order) -> Norm:
         raise ValueError(tr("n={n!r} is not a norm; use a number, inf, -inf, 'fro' or 'nuc'.", n=n))
     p = float(n)
     if math.isinf(p):
-        return _Extreme(least=p < 0)
+        return _Extreme(minimum=p < 0)
     return _Powers(p)
 
 
 @dataclass(frozen=True, slots=True)
 class _Powers:
-    """The sum of |x|^p; for p = 0 the number of non-zeros, of which there is no root."""
+    """The p-th root of the sum of |x|^p; for p = 0 the number of non-zeros."""
 
     p: float
-    start: float = 0.0
+    initial: float = 0.0
 
-    def look(self, entries: Tensor, layout: Layout) -> Found:
-        what = _COMPILED.get(self.p)
-        if what is None:
-            what, entries = kernels.VALUES, _widened(entries).abs().pow_(self.p)
-        elif entries.dtype not in _AS_THEY_ARE:
-            entries = _widened(entries)
-        bits = raw_bits(entries) if entries.dtype is torch.bfloat16 else entries.numpy()
-        rows, inner, lanes = _arranged(layout)
-        wide = np.float64 if entries.dtype is torch.float64 else np.float32
+    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
+        power_kind = _COMPILED_POWERS.get(self.p)
+        if power_kind is None:
+            power_kind, elements = kernels.VALUES, _widened(elements).abs().pow_(self.p)
+        elif elements.dtype not in _COMPILED_DTYPES:
+            elements = _widened(elements)
+        bits = raw_bits(elements) if elements.dtype is torch.bfloat16 else elements.numpy()
+        rows, inner, lanes = _row_plan(layout)
+        lane_dtype = np.float64 if elements.dtype is torch.float64 else np.float32
         sums = np.zeros((rows, layout.channels if inner == layout.inner else 1))
-        kernels.add_powers(bits.reshape(rows, -1), what, inner, np.empty(lanes, wide), sums)
-        found: Found = sums.reshape(layout.batch, -1, layout.channels).sum(1)
-        return found
+        kernels.add_powers(
+            bits.reshape(rows, -1), power_kind, inner, np.empty(lanes, lane_dtype), sums
+        )
+        partial: Partial = sums.reshape(layout.batch, -1, layout.channels).sum(1)
+        return partial
 
-    def join(self, one: Found, other: Found) -> Found:
+    def combine(self, one: Partial, other: Partial) -> Partial:
         return one + other
 
-    def root(self, found: Found) -> Tensor:
-        return torch.from_numpy(found).pow(1 / (self.p or 1))
+    def finish(self, partial: Partial) -> Tensor:
+        return torch.from_numpy(partial).pow(1 / (self.p or 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Extreme:
-    """The largest absolute value, or the least; NaN if there is one.
+    """The maximum absolute value, or the minimum; NaN if any element is NaN.
 
-    It is the greatest of the keys of `kernels`, or of infinity's key less theirs, wrapping around:
-    both ways NaN comes last, and 0 stands for no entries.
+    It is computed as the maximum of the keys of `kernels.keys`. For the minimum, each key is
+    replaced by the key of infinity minus it, modulo the word size. In both orders NaN ranks highest
+    and the value 0 means no elements.
     """
 
-    least: bool
+    minimum: bool
 
     @property
-    def start(self) -> float:
-        return math.inf if self.least else 0.0
+    def initial(self) -> float:
+        return math.inf if self.minimum else 0.0
 
-    def look(self, entries: Tensor, layout: Layout) -> Found:
-        if entries.dtype not in _AS_THEY_ARE:
-            entries = _widened(entries)
-        bits = raw_bits(entries)
+    def accumulate(self, elements: Tensor, layout: ElementLayout) -> Partial:
+        if elements.dtype not in _COMPILED_DTYPES:
+            elements = _widened(elements)
+        bits = raw_bits(elements)
         as_key = bits.dtype.type
-        flip = as_key(np.iinfo(bits.dtype).max if self.least else 0)
-        infinity = raw_bits(torch.tensor([math.inf], dtype=entries.dtype))[0]
-        base = infinity + as_key(1) if self.least else as_key(0)
-        rows, inner, lanes = _arranged(layout)
-        found = np.zeros((rows, layout.channels if inner == layout.inner else 1), bits.dtype)
-        kernels.find_greatest(
+        flip = as_key(np.iinfo(bits.dtype).max if self.minimum else 0)
+        infinity = raw_bits(torch.tensor([math.inf], dtype=elements.dtype))[0]
+        base = infinity + as_key(1) if self.minimum else as_key(0)
+        rows, inner, lanes = _row_plan(layout)
+        maxima = np.zeros((rows, layout.channels if inner == layout.inner else 1), bits.dtype)
+        kernels.find_maxima(
             bits.reshape(rows, -1),
             as_key(np.iinfo(bits.dtype).max >> 1),
             flip,
             base,
             inner,
             np.empty(lanes, bits.dtype),
-            found,
+            maxima,
         )
-        keys = (found.reshape(layout.batch, -1, layout.channels).max(1) - base) ^ flip
-        values: Found = torch.from_numpy(keys).view(entries.dtype).double().numpy()
+        keys = (maxima.reshape(layout.batch, -1, layout.channels).max(1) - base) ^ flip
+        values: Partial = torch.from_numpy(keys).view(elements.dtype).double().numpy()
         return values
 
-    def join(self, one: Found, other: Found) -> Found:
-        joined: Found = (np.minimum if self.least else np.maximum)(one, other)
-        return joined
+    def combine(self, one: Partial, other: Partial) -> Partial:
+        combined: Partial = (np.minimum if self.minimum else np.maximum)(one, other)
+        return combined
 
-    def root(self, found: Found) -> Tensor:
-        return torch.from_numpy(found)
-
-
-def _widened(entries: Tensor) -> Tensor:
-    return entries.to(wide_dtype(entries.dtype))
+    def finish(self, partial: Partial) -> Tensor:
+        return torch.from_numpy(partial)
 
 
-def _arranged(layout: Layout) -> tuple[int, int, int]:
-    """Return the rows for a compiled loop to go through, neighbours per channel, and lanes.
+def _widened(elements: Tensor) -> Tensor:
+    return elements.to(wide_dtype(elements.dtype))
 
-    Where a channel has many entries side by side, a row is a stretch of a single channel.
+
+def _row_plan(layout: ElementLayout) -> tuple[int, int, int]:
+    """Return the number of rows of a compiled loop, the elements per channel run, and the lanes.
+
+    Where a channel has many consecutive elements, a row is a run of a single channel.
     """
     batch, outer, channels, inner = layout
-    if inner >= _LONG:
+    if inner >= _MIN_ROW_ELEMENTS:
         return batch * outer * channels, kernels.LANES, kernels.LANES
     across = channels * inner
-    return batch, inner, across * max(1, min(outer, _WIDE // across))
+    return batch, inner, across * max(1, min(outer, _MAX_LANES // across))
 
 
-_COMPILED: Final = {
+_COMPILED_POWERS: Final = {
     0.0: kernels.NON_ZEROS,
     0.5: kernels.ROOTS,
     1.0: kernels.VALUES,
     2.0: kernels.SQUARES,
     3.0: kernels.CUBES,
 }
-"""The powers that take no longer than to read the entries."""
+"""Powers that are computed as fast as the elements are read from memory."""

@@ -1,4 +1,4 @@
-"""Pruning methods of others: classes as torch knows them, made into methods of recipes."""
+"""Plug-ins: third-party subclasses of `BasePruningMethod` as methods of recipes."""
 
 import lazy_loader
 

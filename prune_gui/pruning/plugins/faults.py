@@ -1,4 +1,4 @@
-"""What can be wrong with a plug-in, in words for a person and as a message between processes."""
+"""Errors of a plug-in: as text for the user, and as messages between processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from prune_gui.errors import one_line
 from prune_gui.language import later, tr
 
-LONGEST: Final = 300
-"""Characters of a foreign text that are passed on."""
+MAX_TEXT_LENGTH: Final = 300
+"""Maximum length, in characters, of text from a plug-in."""
 
 Value = str | int | None
 
@@ -51,15 +51,15 @@ MESSAGES: Final = {
     "bad_answer": later("{it} disturbed its process, whose answer cannot be read"),
     "time": later("{it} took longer than {seconds:,} s and was stopped"),
 }
-"""By the code that stands for them between processes; `of` fills in ``{it}``."""
+"""By code, which is sent between processes; `Fault.of` fills in ``{it}``."""
 
 
-class Fault(Exception):  # noqa: N818 - of a plug-in, and never seen outside of this package
-    """What is wrong with a plug-in.
+class Fault(Exception):  # noqa: N818 - internal to this package
+    """An error of a plug-in.
 
     Args:
-        code: of one of `MESSAGES`.
-        fields: of the message, but for ``{it}``.
+        code: a key of `MESSAGES`.
+        fields: the fields of the message, except ``{it}``.
     """
 
     def __init__(self, code: str, **fields: Value) -> None:
@@ -69,26 +69,26 @@ class Fault(Exception):  # noqa: N818 - of a plug-in, and never seen outside of 
 
     @classmethod
     def received(cls, code: str, fields: dict[str, object]) -> Fault:
-        """Return a fault that another process tells of.
+        """Return the fault that another process reports.
 
         Raises:
-            ValueError: there is no such fault.
+            ValueError: the code or the fields are not valid.
         """
         message = MESSAGES.get(code, "")
-        wanted = {name for _, name, _, _ in Formatter().parse(message) if name} - {"it"}
-        if not message or fields.keys() != wanted:
+        expected = {name for _, name, _, _ in Formatter().parse(message) if name} - {"it"}
+        if not message or fields.keys() != expected:
             raise ValueError(f"a fault {code!r} with {sorted(fields)}")
-        known: dict[str, Value] = {}
+        checked: dict[str, Value] = {}
         for name, value in fields.items():
             if not isinstance(value, Value):
                 raise ValueError(f"a fault with a {type(value).__name__}")  # noqa: TRY004
-            known[name] = one_line(value, LONGEST) if isinstance(value, str) else value
-        return cls(code, **known)
+            checked[name] = one_line(value, MAX_TEXT_LENGTH) if isinstance(value, str) else value
+        return cls(code, **checked)
 
     def of(self, it: object) -> str:
-        """Return what is wrong, of a plug-in that is called so."""
+        """Return the message, with `it` as the name of the plug-in."""
         return tr(MESSAGES[self.code], it=it, **self.fields)
 
 
 class Raised(Fault):
-    """It raised an exception."""
+    """The plug-in raised an exception."""

@@ -1,8 +1,8 @@
-"""A process that has torch loaded and forks one for each plug-in, which then starts at once.
+"""The fork server: a process with torch loaded that forks one process per plug-in without delay.
 
-It has one thread, no window and nothing of the program's, so that it can be forked, as the program
-cannot be. The program starts it afresh, in the root folder and isolated, so that nothing in the
-working folder runs, and it ends when the program does, with all that it forked.
+It has one thread, no window and no state of the program, so it is safe to fork, unlike the program
+itself. The program starts it as a new interpreter, isolated and in the root folder, so that no code
+in the working folder runs. It ends with the program, and ends all processes that it forked.
 """
 
 from __future__ import annotations
@@ -32,61 +32,61 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 class ForkServer:
-    """Does what the program asks for, over a socket.
+    """Executes the commands that the program sends over a socket.
 
     Args:
-        control: the socket.
+        control: the connected socket.
     """
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._running: set[int] = set()
-        self._ended: dict[int, int] = {}
-        self._process = os.getpid()
+        self._running_pids: set[int] = set()
+        self._exit_codes: dict[int, int] = {}
+        self._own_pid = os.getpid()
 
     def run(self) -> None:
-        """Serve until the program closes the socket, or ends."""
+        """Execute commands until the program closes the socket, or ends."""
         try:
             self._control.sendall(READY)
             while True:
-                octets, descriptors, _, _ = socket.recv_fds(
+                request, descriptors, _, _ = socket.recv_fds(
                     self._control, REQUEST.size, 2, socket.MSG_WAITALL
                 )
-                if not octets:
+                if not request:
                     return
-                command, process = REQUEST.unpack(octets)
+                command, pid = REQUEST.unpack(request)
                 if command == FORK:
                     reply = self._fork(*descriptors)
                 else:
-                    reply = self._poll(process) if command == POLL else self._kill(process)
+                    reply = self._poll(pid) if command == POLL else self._kill(pid)
                 self._control.sendall(REPLY.pack(reply))
-        except OSError:  # the program is gone
+        except OSError:  # the program has ended
             return
         finally:
-            if os.getpid() == self._process:
-                for process in list(self._running):
-                    self._kill(process)
+            if os.getpid() == self._own_pid:
+                for pid in list(self._running_pids):
+                    self._kill(pid)
 
     def _fork(self, connection: int, output: int) -> int:
-        for process in list(self._running):
-            self._reap(process, os.WNOHANG)  # the program may never ask for it again
+        for pid in list(self._running_pids):
+            self._reap(pid, os.WNOHANG)  # the program may never poll it again
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # numpy has a thread, which does no harm here
-                process = os.fork()
-            if not process:
-                self._be_worker(connection, output)
+                warnings.simplefilter("ignore")  # numpy has a thread, which is harmless here
+                pid = os.fork()
+            if not pid:
+                self._run_worker(connection, output)
         except OSError as error:
             return -(error.errno or 1)
         finally:
             os.close(connection)
             os.close(output)
         with suppress(OSError):
-            os.setpgid(process, process)  # the child does too; whoever comes first
-        self._running.add(process)
-        return process
+            os.setpgid(pid, pid)  # the child does the same; the first call wins
+        self._running_pids.add(pid)
+        return pid
 
-    def _be_worker(self, connection: int, output: int) -> NoReturn:
+    def _run_worker(self, connection: int, output: int) -> NoReturn:
         try:
             self._control.close()
             os.dup2(output, 1)
@@ -95,34 +95,34 @@ class ForkServer:
             with suppress(OSError):
                 os.setpgid(0, 0)
             if sys.platform == "linux":
-                _die_with_parent(self._process)
+                _die_with_parent(self._own_pid)
                 with suppress(OSError):
                     Path("/proc/self/oom_score_adj").write_text("1000")
             serve(socket.socket(fileno=connection))
-        finally:  # which prints nothing: the program tells that this process ended
+        finally:  # no traceback is printed: the program reports the exit code
             os._exit(1)
 
-    def _poll(self, process: int) -> int:
-        self._reap(process, os.WNOHANG)
-        return RUNS if process in self._running else self._ended.pop(process, UNKNOWN)
+    def _poll(self, pid: int) -> int:
+        self._reap(pid, os.WNOHANG)
+        return RUNS if pid in self._running_pids else self._exit_codes.pop(pid, UNKNOWN)
 
-    def _reap(self, process: int, options: int) -> None:
-        """Note how a process ended, if it did, and end what it started."""
-        if process in self._running:
-            found, status = os.waitpid(process, options)
-            if found:
-                self._running.discard(process)
-                self._ended[process] = os.waitstatus_to_exitcode(status)
+    def _reap(self, pid: int, options: int) -> None:
+        """Record the exit code of a process that has ended, and kill its process group."""
+        if pid in self._running_pids:
+            ended_pid, status = os.waitpid(pid, options)
+            if ended_pid:
+                self._running_pids.discard(pid)
+                self._exit_codes[pid] = os.waitstatus_to_exitcode(status)
                 with suppress(OSError):
-                    os.killpg(process, signal.SIGKILL)
+                    os.killpg(pid, signal.SIGKILL)
 
-    def _kill(self, process: int) -> int:
-        if self._poll(process) == RUNS:
-            for end in (os.killpg, os.kill):
+    def _kill(self, pid: int) -> int:
+        if self._poll(pid) == RUNS:
+            for kill in (os.killpg, os.kill):
                 with suppress(OSError):
-                    end(process, signal.SIGKILL)
-            self._reap(process, 0)
-        return self._ended.pop(process, UNKNOWN)
+                    kill(pid, signal.SIGKILL)
+            self._reap(pid, 0)
+        return self._exit_codes.pop(pid, UNKNOWN)
 
 
 def _die_with_parent(parent: int) -> None:
@@ -132,10 +132,10 @@ def _die_with_parent(parent: int) -> None:
 
 
 def main() -> None:
-    """Serve the socket that is standard input."""
+    """Serve the socket that is passed as standard input."""
     control = socket.socket(fileno=os.dup(0))
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    devnull = os.open(os.devnull, os.O_RDWR)
+    os.dup2(devnull, 0)
+    os.close(devnull)
     ForkServer(control).run()
     os._exit(0)

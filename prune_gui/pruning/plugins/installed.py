@@ -1,4 +1,4 @@
-"""The methods of installed packages. Where there are none, finding that out loads nothing."""
+"""The methods of installed packages. torch is imported only if there are any."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import register
 
 GROUP: Final = "prune_gui.methods"
-"""Of entry points; each names a class, or a module of classes."""
+"""The entry point group; each entry point names a class, or a module of classes."""
 
 
 def use_installed() -> tuple[PluginError, ...]:
-    """Offer the methods of installed packages to recipes; the first call does it.
+    """Register the methods of installed packages; only the first call does so.
 
     Returns:
-        What is wrong with those that cannot be used: a broken package is in nobody's way.
+        The errors of packages that cannot be used; they do not affect other packages.
     """
-    return _used()
+    return _registration()
 
 
-def _use() -> tuple[PluginError, ...]:
+def _register_installed() -> tuple[PluginError, ...]:
     problems = []
     for point in entry_points(group=GROUP):
-        from prune_gui.pruning.plugins.loading import load_installed  # loads torch
+        from prune_gui.pruning.plugins.loading import load_installed  # imports torch
 
         try:
             register(load_installed(point))
@@ -34,4 +34,4 @@ def _use() -> tuple[PluginError, ...]:
     return tuple(problems)
 
 
-_used = Lazy(_use)
+_registration = Lazy(_register_installed)

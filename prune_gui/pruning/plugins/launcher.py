@@ -1,4 +1,4 @@
-"""The fork server as the program sees it: started when it is first needed, ended at exit."""
+"""The fork server as seen by the program: started on first use, ended at exit."""
 
 from __future__ import annotations
 
@@ -19,69 +19,70 @@ from typing import Final
 from prune_gui.monitor import check_cancelled
 from prune_gui.pruning.plugins.messages import FORK, POLL, READY, REPLY, REQUEST, UNKNOWN
 
-POLL_S: Final = 0.05
-"""Between two looks at whether to go on waiting."""
-START_LIMIT_S: Final = 120
-END_LIMIT_S: Final = 5
+POLL_INTERVAL_S: Final = 0.05
+"""Interval between checks for cancellation and timeouts."""
+START_TIMEOUT_S: Final = 120
+REPLY_TIMEOUT_S: Final = 5
+"""Timeout for a reply of the fork server, and for its exit."""
 RECEIVE_BYTES: Final = 1 << 16
-START: Final = (
+START_CODE: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from prune_gui.pruning.plugins.fork_server import main; main()"
 )
 
 
 def _command() -> list[str]:
-    """Return what starts the fork server: isolated, with nothing of the working folder."""
-    return [sys.executable, "-I", "-u", "-X", "utf8", "-c", START, json.dumps(search_path())]
+    """Return the command line of the fork server: isolated from the working folder."""
+    return [sys.executable, "-I", "-u", "-X", "utf8", "-c", START_CODE, json.dumps(search_path())]
 
 
 def search_path() -> list[str]:
-    """Return where Python looks for modules, without the working folder.
+    """Return the folders of `sys.path` as absolute paths, without the working folder.
 
-    A folder that this program itself is imported from stays.
+    The folder from which this program is imported is always included.
     """
-    ours = Path(__file__).parents[3]
+    own_root = Path(__file__).parents[3]
     try:
-        here = Path.cwd()
-    except OSError:  # it is deleted
-        here = None
+        working_folder = Path.cwd()
+    except OSError:  # the working folder was deleted
+        working_folder = None
     folders = [Path(folder) for folder in sys.path if os.path.isabs(folder)]  # noqa: PTH117
-    kept = [folder for folder in folders if folder != here or folder == ours]
-    return [str(folder) for folder in dict.fromkeys([*kept, ours])]
+    kept = [folder for folder in folders if folder != working_folder or folder == own_root]
+    return [str(folder) for folder in dict.fromkeys([*kept, own_root])]
 
 
 class ForkServer:
-    """The process that forks those of the plug-ins; see `fork_server`."""
+    """The process that forks the plug-in processes; see module `fork_server`."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
+        self._socket, server_end = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                _command(), stdin=theirs.fileno(), stdout=subprocess.DEVNULL,
+                _command(), stdin=server_end.fileno(), stdout=subprocess.DEVNULL,
                 cwd="/", start_new_session=True,
             )  # fmt: skip
         except OSError:
             self._socket.close()
             raise
         finally:
-            theirs.close()
-        self._socket.settimeout(POLL_S)
+            server_end.close()
+        self._socket.settimeout(POLL_INTERVAL_S)
         self._lock = threading.Lock()
         self._is_ready = False
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the server process runs."""
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Wait until it has loaded torch.
+        """Wait until the server has imported torch.
 
         Raises:
-            OSError: it does not start.
+            OSError: the server does not start within START_TIMEOUT_S.
             Cancelled: the work should stop.
         """
-        deadline = time.monotonic() + START_LIMIT_S
+        deadline = time.monotonic() + START_TIMEOUT_S
 
         def check() -> None:
             check_cancelled()
@@ -95,30 +96,30 @@ class ForkServer:
                 self._is_ready = True
 
     def fork(self, connection: socket.socket) -> int:
-        """Return the number of a new process that serves a connection, and prints as this one does.
+        """Fork a process that serves a connection and prints to our standard error; return its pid.
 
         Raises:
-            OSError: there is none.
+            OSError: no process could be forked.
         """
-        with open(os.devnull, "wb") as nothing:  # noqa: PTH123 - no file
-            output = 2 if _is_open(2) else nothing.fileno()
+        with open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
+            output = 2 if _is_open(2) else devnull.fileno()
             process = self.ask(FORK, 0, [connection.fileno(), output])
         if process < 0:
             raise OSError(-process, os.strerror(-process))
         return process
 
     def ask(self, command: bytes, process: int, passed: Sequence[int] = ()) -> int:
-        """Return the reply to a command of `messages`.
+        """Send a command of `messages` and return the reply.
 
         Args:
-            command: what to do.
-            process: what to do it to.
-            passed: descriptors.
+            command: the command.
+            process: pid of the process that it is about.
+            passed: file descriptors to pass.
 
         Raises:
-            OSError: there is none; the server is ended.
+            OSError: no reply within REPLY_TIMEOUT_S; the server is ended.
         """
-        deadline = time.monotonic() + END_LIMIT_S
+        deadline = time.monotonic() + REPLY_TIMEOUT_S
 
         def check() -> None:
             if time.monotonic() > deadline:
@@ -129,25 +130,27 @@ class ForkServer:
                 message = [REQUEST.pack(command, process)]
                 socket.send_fds(self._socket, message, passed)
                 [reply] = REPLY.unpack(read(self._socket, REPLY.size, check))
-            except BaseException:  # the next reply would be taken for that of another command
+            except (
+                BaseException
+            ):  # otherwise a late reply would be read as that of the next command
                 self.close()
                 raise
         return int(reply)
 
     def how_ended(self, process: int) -> int:
-        """Return the exit code of a process, as `Popen.returncode`, or `RUNS` or `UNKNOWN`."""
+        """Return the exit code of a process, as in `Popen.returncode`, or `RUNS` or `UNKNOWN`."""
         try:
             return self.ask(POLL, process)
         except OSError:
             return UNKNOWN
 
     def close(self) -> None:
-        """End it, and with it all processes that it forked."""
+        """End the server and all processes that it forked."""
         self._socket.close()
-        if not self._is_ready:  # nothing runs yet, and it would notice late
+        if not self._is_ready:  # it has forked nothing, and would notice the closed socket late
             self._process.kill()
         try:
-            self._process.wait(END_LIMIT_S)
+            self._process.wait(REPLY_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -158,7 +161,7 @@ _starting = threading.Lock()
 
 
 def fork_server() -> ForkServer:
-    """Return the one that runs, or a new one."""
+    """Return the running fork server, or start one."""
     global _server
     with _starting:
         if _server is None or not _server.is_alive:
@@ -174,12 +177,12 @@ def _end_server() -> None:
 
 @contextmanager
 def held(lock: threading.Lock) -> Iterator[None]:
-    """Hold a lock, however long another thread has it.
+    """Acquire a lock, checking for cancellation while another thread holds it.
 
     Raises:
         Cancelled: the work should stop.
     """
-    while not lock.acquire(timeout=POLL_S):
+    while not lock.acquire(timeout=POLL_INTERVAL_S):
         check_cancelled()
     try:
         yield
@@ -188,26 +191,26 @@ def held(lock: threading.Lock) -> Iterator[None]:
 
 
 def read(connection: socket.socket, size: int, check: Callable[[], None]) -> bytes:
-    """Return so many bytes, calling `check` again and again while there are none.
+    """Receive exactly `size` bytes; call `check` every POLL_INTERVAL_S while waiting.
 
     Raises:
-        ConnectionError: there will be none.
+        ConnectionError: the other side has closed the connection.
     """
     octets = bytearray()
     while len(octets) < size:
         try:
-            more = connection.recv(min(size - len(octets), RECEIVE_BYTES))
+            received = connection.recv(min(size - len(octets), RECEIVE_BYTES))
         except TimeoutError:
             check()
             continue
-        if not more:
+        if not received:
             raise ConnectionError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-        octets += more
+        octets += received
     return bytes(octets)
 
 
 def write(connection: socket.socket, octets: memoryview, check: Callable[[], None]) -> None:
-    """Send bytes, calling `check` again and again while nobody takes them."""
+    """Send bytes; call `check` every POLL_INTERVAL_S while the socket buffer is full."""
     while octets:
         try:
             octets = octets[connection.send(octets) :]

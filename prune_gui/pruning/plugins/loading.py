@@ -1,6 +1,6 @@
-"""The methods of a Python file that the user named, or of a package that is installed.
+"""Loading of methods from a Python file that the user chose, or from an installed package.
 
-Their code runs in a process of its own, never in that of the program.
+Their code runs in a separate process, never in that of the program.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.process import PluginProcess
 from prune_gui.regular_files import read_regular
 
-LIMIT_BYTES: Final = 1 << 22
-"""Of a file of methods."""
+MAX_FILE_BYTES: Final = 1 << 22
 
-_files: WeakSet[PluginProcess] = WeakSet()
-"""All in use. Those of files that were loaded again are too: undo brings steps with them back."""
+_processes: WeakSet[PluginProcess] = WeakSet()
+"""All processes in use, including those of older versions of a file, which undo can bring back."""
 
 
 def load_methods(path: str | os.PathLike[str]) -> list[type[Method]]:
-    """Run a Python file and offer its methods to recipes, in place of those it offered before.
+    """Run a Python file and register its methods, in place of those it registered before.
 
-    It runs in a process of its own, but with all the rights of the user.
+    The file runs in a separate process, but with all rights of the user.
 
     Args:
-        path: of a file that the user trusts.
+        path: path of a file that the user trusts.
 
     Returns:
-        The methods; `prune_gui.pruning.methods.METHODS` has them by their names.
+        The methods, which are now also in `prune_gui.pruning.methods.METHODS`.
 
     Raises:
-        PluginError: it cannot be run, or has no method, or one that is none; nothing is offered.
+        PluginError: the file cannot be run, or has no method, or an invalid one; nothing is
+            registered.
     """
     methods = load_file(path)
     register(methods)
@@ -45,59 +45,61 @@ def load_methods(path: str | os.PathLike[str]) -> list[type[Method]]:
 
 
 def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
-    """Run a Python file and return its methods, checked, but offered to nobody yet.
+    """Run a Python file and return its methods, checked, but not registered.
 
-    Those are the concrete classes that it defines itself and does not name with an underscore.
+    The methods are the concrete classes that the file itself defines under public names.
 
     Raises:
-        PluginError: it cannot be run, or has no method, or one that is none.
+        PluginError: the file cannot be run, or has no method, or an invalid one.
         Cancelled: the work should stop.
     """
     location = Path(path).resolve()
     try:
-        text = read_regular(location, LIMIT_BYTES)
+        text = read_regular(location, MAX_FILE_BYTES)
     except OSError as error:
         raise PluginError(
             tr("{path} cannot be read: {reason}.", path=location, reason=error.strerror)
         ) from error
     rest(str(location))
     process = PluginProcess({"path": str(location), "source": text.decode("latin-1")})
-    _files.add(process)
+    _processes.add(process)
     try:
-        return _methods(process, str(location))
+        return _checked_methods(process, str(location))
     except Fault as fault:
         problem = fault.of(location)
     raise PluginError(tr("{problem}. Mend it, and load it again.", problem=problem))
 
 
 def load_installed(point: EntryPoint) -> list[type[Method]]:
-    """Return the methods of an entry point, checked: a class, or all that a module defines.
+    """Return the methods of an entry point, checked: one class, or all that a module defines.
 
     Raises:
-        PluginError: it cannot be loaded, or has no method, or one that is none.
+        PluginError: the entry point cannot be loaded, or has no method, or an invalid one.
         Cancelled: the work should stop.
     """
     package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     source = tr("{package}, entry point {name}", package=package, name=point.name)
     process = PluginProcess({"entry_point": [point.name, point.value, point.group]})
-    _files.add(process)
+    _processes.add(process)
     try:
-        return _methods(process, source)
+        return _checked_methods(process, source)
     except Fault as fault:
         problem = fault.of(source)
     raise PluginError(tr("{problem}. Update or remove the package.", problem=problem))
 
 
 def rest(path: str | None = None) -> None:
-    """End the processes of a file, or of all plug-ins, that are not at work; they start again."""
-    for process in list(_files):
+    """End the idle processes of a file, or of all plug-ins; they restart on the next request."""
+    for process in list(_processes):
         if path is None or process.path == path:
             process.rest()
 
 
-def _methods(process: PluginProcess, source: str) -> list[type[Method]]:
+def _checked_methods(process: PluginProcess, source: str) -> list[type[Method]]:
     process.prepare()
-    from prune_gui.pruning.plugins.method import method_from  # loads torch, as that does meanwhile
+    from prune_gui.pruning.plugins.method import (
+        method_from,
+    )  # imports torch, as the fork server does at the same time
 
     classes = process.load()
     if not isinstance(classes, list):

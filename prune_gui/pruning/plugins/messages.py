@@ -1,7 +1,7 @@
-"""Messages between the program and its processes: commands to the fork server, JSON to plug-ins.
+"""Messages between processes: binary commands to the fork server, JSON to plug-in processes.
 
-JSON after its length, because what comes from a plug-in's process may be anything, and pickle would
-run it.
+A JSON message follows its length in bytes. Messages are not pickled, because a plug-in process may
+send any bytes, and unpickling could run code.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-LIMIT_BYTES: Final = 1 << 24
+MAX_MESSAGE_BYTES: Final = 1 << 24
 _LENGTH: Final = struct.Struct("!I")
 
 READY: Final = b"."
-"""What the fork server says once it has loaded torch."""
+"""Sent by the fork server once it has imported torch."""
 REQUEST: Final = struct.Struct("!ci")
-"""To the fork server: a command and a process."""
+"""To the fork server: a command and a pid."""
 REPLY: Final = struct.Struct("!i")
 FORK: Final = b"F"
-"""Fork a process that serves the socket that comes along, and prints to the file that does. The
-reply is its number, or -errno."""
+"""Fork a process that serves the first passed descriptor, a socket, and prints to the second. The
+reply is its pid, or -errno."""
 POLL: Final = b"P"
-"""Tell how a process ended, as `subprocess.Popen.returncode` does; the reply may be `RUNS`."""
+"""Reply with the exit code of a process, as in `subprocess.Popen.returncode`, or `RUNS`."""
 KILL: Final = b"K"
-"""End a process and what it started, if it runs still, and tell how it ended."""
+"""Kill a process and its process group if it still runs, and reply with its exit code."""
 RUNS: Final = 1 << 30
 UNKNOWN: Final = RUNS + 1
-"""How a process ended that is not there to ask."""
+"""Reply about a process that the fork server does not know."""
 
 
 def pack(message: object) -> bytes:
-    """Return a message as it is sent."""
+    """Return the bytes of a message."""
     octets = json.dumps(message).encode()
     return _LENGTH.pack(len(octets)) + octets
 
 
-def unpack(read: Callable[[int], bytes]) -> Any:  # noqa: ANN401 - whatever was sent
-    """Return the next message.
+def unpack(read: Callable[[int], bytes]) -> Any:  # noqa: ANN401 - any JSON value
+    """Read the next message.
 
     Args:
-        read: returns exactly as many bytes as it is asked for.
+        read: returns exactly as many bytes as its argument.
 
     Raises:
-        ValueError: this is no message.
+        ValueError: the message is not valid, or longer than MAX_MESSAGE_BYTES.
     """
     [length] = _LENGTH.unpack(read(_LENGTH.size))
-    if length > LIMIT_BYTES:
+    if length > MAX_MESSAGE_BYTES:
         raise ValueError(f"a message of {length} bytes")
     try:
         return json.loads(read(length))

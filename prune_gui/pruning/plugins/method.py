@@ -1,4 +1,4 @@
-"""A plug-in's class as a method of recipes."""
+"""The class of a plug-in as a method of recipes."""
 
 from __future__ import annotations
 
@@ -36,67 +36,68 @@ UNITS: Final[dict[str, Literal["entry", "channel"]]] = {
     "global": "entry",
 }
 COPIES: Final = 3
-"""Of the scores at once: what the plug-in is shown, the default mask, and its own."""
-FLOAT: Final = 4
-"""Bytes of an entry as it is shown, if the file keeps it in one."""
-TAKEN: Final = frozenset({"method", "targets", "enabled", "scope"})
-"""What a step has beside the parameters of its method."""
-LONGEST_NAME: Final = 100
-"""Characters."""
+"""Tensors of the size of the scores in memory at once: scores, default mask, and returned mask."""
+FLOAT32_BYTES: Final = 4
+"""Size of an element that the file stores in one byte; the plug-in gets it as float32."""
+STEP_FIELDS: Final = frozenset({"method", "targets", "enabled", "scope"})
+"""Names of step fields, which a method parameter cannot have."""
+MAX_NAME_LENGTH: Final = 100
+"""In characters."""
 LIMIT_S: Final = 60.0
-LIMIT_S_PER_ENTRY: Final = 1e-5
-"""How long a plug-in may take for a mask: to sort the entries takes a hundredth of that."""
+LIMIT_S_PER_ELEMENT: Final = 1e-5
+"""Timeout for a mask, plus that much per element: 100 times the time to sort them."""
 
 
 class PluginMethod(Method):
-    """What `method_from` makes a subclass of for each class of a plug-in.
+    """Base of the methods that `method_from` makes from the classes of plug-ins.
 
-    A target that no earlier step touched is shown to the plug-in as it is, and any other as its
-    `PRUNING_TYPE` says, as torch does; in scope global all targets are one vector, as in
-    `torch.nn.utils.prune.global_unstructured`. Entries that earlier steps pruned stay pruned
-    whatever its mask says of them, where torch would let it bring them back. Random numbers depend
-    on the seed and on the target's name, as in the methods built in, so that no two layers are
-    pruned alike.
+    The plug-in gets all of a target that no earlier step pruned. Of other targets it gets the part
+    that its `PRUNING_TYPE` selects, as in torch. With scope global, all targets are one vector, as
+    in `torch.nn.utils.prune.global_unstructured`. Elements that earlier steps pruned stay pruned
+    whatever its mask holds; in torch the mask could restore them. Random numbers depend on the seed
+    and on the name of the target, as in built-in methods, so that layers differ.
     """
 
     model_config = ConfigDict(strict=True)
 
     plugin: ClassVar[str]
-    """The name of the class; one on torch's own base is as good as one on ours."""
+    """Name of the class, a subclass of the `BasePruningMethod` of torch or of this package."""
     process: ClassVar[PluginProcess]
-    """Where the class is."""
+    """The process that has the class."""
     takes: ClassVar[frozenset[str]]
-    """Those of the fields that its constructor takes."""
+    """Names of the fields that its constructor takes."""
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Make the mask of each target, or one of all."""
+        """Compute a mask per target, or one for all targets with scope global."""
         decisions = []
         with monitor.in_charge(), monitor.plan(sum(target.weights.nbytes for target in targets)):
-            for group in [targets] if self._as_one else [[target] for target in targets]:
+            for group in [targets] if self._is_global else [[target] for target in targets]:
                 monitor.advance()
                 mask = PackedMask(partial(self._pruned, group), f"{self.title} ({self.source})")
                 first = 0
                 for target in group:
-                    made = PluginMask(mask, first)
-                    decisions.append(Decision(made, int(made.prunes(0, target.size).sum())))
+                    predicate = PluginMask(mask, first)
+                    decisions.append(
+                        Decision(predicate, int(predicate.prunes(0, target.size).sum()))
+                    )
                     monitor.advance(target.weights.nbytes)
                     first += target.size
         return decisions
 
     def try_out(self) -> None:
-        """Have it make masks of small tensors: are they masks, and the same if made again?
+        """Check that the plug-in returns valid and reproducible masks for small tensors.
 
         Raises:
-            Fault: they are not, or do not, or the plug-in makes none of any.
+            Fault: a mask is not valid or not reproducible, or the plug-in fails for all tensors.
         """
         self.process.ask(self._request("try", 0, ""), LIMIT_S)
 
     @property
-    def _as_one(self) -> bool:
+    def _is_global(self) -> bool:
         return dict(self).get("scope") == "global"
 
     def _request(self, what: str, count: int, stream: str) -> dict[str, Any]:
-        """Return what to ask for, with the seed for `count` random numbers."""
+        """Return a request, with a seed derived from the seed of the step, `stream` and `count`."""
         return {
             "do": what,
             "class": self.plugin,
@@ -106,27 +107,27 @@ class PluginMethod(Method):
         }
 
     def _pruned(self, group: Sequence[Target]) -> NDArray[np.bool_]:
-        """Return which entries of some targets, one target after the other, this step prunes.
+        """Return a boolean array over the concatenated targets, True where this step prunes.
 
         Raises:
-            RecipeError: the plug-in makes no mask.
+            RecipeError: the plug-in returns no valid mask.
         """
         try:
-            return self._made(group)
+            return self._request_mask(group)
         except Fault as fault:
             problem = fault.of(self.plugin)
-        # Out here, because an error keeps alive what led to it: in there, whole tensors.
+        # Raised outside the handler: a chained error would keep whole tensors alive.
         raise RecipeError(
             tr(
                 "{of}: {problem} (from {source}).",
-                of=all_targets() if self._as_one else group[0].name,
+                of=all_targets() if self._is_global else group[0].name,
                 problem=problem,
                 source=self.source,
             )
         )
 
-    def _check_room(self, group: Sequence[Target]) -> None:
-        """Refuse what cannot fit.
+    def _check_memory(self, group: Sequence[Target]) -> None:
+        """Check that the mask of a group can be computed in free memory.
 
         Raises:
             Fault: there is too little memory.
@@ -134,66 +135,66 @@ class PluginMethod(Method):
         needed = 0
         for target in group:
             width = target.weights.dtype.itemsize
-            needed += target.size * (COPIES * (width if width > 1 else FLOAT) + 1)
+            needed += target.size * (COPIES * (width if width > 1 else FLOAT32_BYTES) + 1)
         lack = shortage(needed)
         if lack is not None:
-            raise Fault("too_large_as_one" if self._as_one else "too_large", lack=lack)
+            raise Fault("too_large_as_one" if self._is_global else "too_large", lack=lack)
 
-    def _made(self, group: Sequence[Target]) -> NDArray[np.bool_]:
+    def _request_mask(self, group: Sequence[Target]) -> NDArray[np.bool_]:
         if any(field.is_required() for field in type(self).model_fields.values()):
-            self.try_out()  # as could not be done when it was loaded
-        self._check_room(group)
+            self.try_out()  # not possible at loading, without the required fields
+        self._check_memory(group)
         count = sum(target.size for target in group)
-        if self._as_one:
+        if self._is_global:
             request = self._request("mask", count, "") | {"name": "temp", "shape": [count]}
         else:
             [target] = group
             name = target.name
             request = self._request("mask", count, name)
             request |= {"name": name.rpartition(".")[2], "shape": target.shape}
-        pruned_before = self._as_one or group[0].remaining_mask is not None
+        pruned_before = self._is_global or group[0].remaining_mask is not None
         dtype = reduce(torch.promote_types, [_shown_dtype(target) for target in group])
         request |= {"dtype": str(dtype).removeprefix("torch."), "pruned_before": pruned_before}
         kept = np.empty(count, np.uint8)
         try:
             with shared_file() as file:
-                there = _write(file, group, dtype)
+                pruned = _write(file, group, dtype)
                 if pruned_before:
-                    file.write(there.data)
+                    file.write(pruned.data)
                 file.flush()
                 if count:
-                    self.process.ask(request, LIMIT_S + count * LIMIT_S_PER_ENTRY, file)
+                    self.process.ask(request, LIMIT_S + count * LIMIT_S_PER_ELEMENT, file)
                 file.seek(0)
                 if file.readinto(kept.data) != count or kept.max(initial=0) > 1:
                     raise Fault("bad_answer")
         except OSError as error:
             raise Fault("no_scores", reason=error.strerror or str(error)) from error
-        there &= kept == 0
-        return there
+        pruned &= kept == 0  # the remaining elements that the mask does not keep
+        return pruned
 
 
 def method_from(
     process: PluginProcess, described: dict[str, Any], source: str
 ) -> type[PluginMethod]:
-    """Return a class as a method of recipes, once it has made a few masks.
+    """Return a method of recipes for a class, after a trial with its default parameters.
 
-    A class whose constructor needs what only a recipe can say is tried when a step first uses it.
+    A class with required parameters is tried when a step first uses it.
 
     Args:
-        process: where the class is.
-        described: what that says of it.
-        source: where it comes from.
+        process: the process that has the class.
+        described: description of the class by that process, unchecked.
+        source: file or package of the class, for messages.
 
     Raises:
-        PluginError: it is no method that a recipe can use; the message says why.
-        Fault: the description is none.
+        PluginError: a recipe cannot use the class; the message has the reason.
+        Fault: the description is not valid.
     """
     name = described.get("name") if isinstance(described, dict) else None
-    if not (isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME):
+    if not (isinstance(name, str) and name.isidentifier() and len(name) <= MAX_NAME_LENGTH):
         raise Fault("bad_answer")
     try:
         raise_fault(described)
-        method = _model(name, described)
+        method = _create_method(name, described)
         method.process, method.source = process, source
         if not any(field.is_required() for field in method.model_fields.values()):
             _with_defaults(method).try_out()
@@ -206,13 +207,13 @@ def method_from(
     )
 
 
-def _model(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
-    """Return a class of methods for the class of that name.
+def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
+    """Return a subclass of `PluginMethod` for the class of that name.
 
     Raises:
-        Fault: it cannot be one, or the description is none.
+        Fault: a recipe cannot use the class, or its description is not valid.
     """
-    taken = TAKEN | PluginMethod.__class_vars__ | set(dir(PluginMethod))
+    reserved = STEP_FIELDS | PluginMethod.__class_vars__ | set(dir(PluginMethod))
     try:
         kind, doc = (
             described["kind"],
@@ -224,7 +225,7 @@ def _model(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
             name = parameter["name"]
             if not name.isidentifier():
                 raise ValueError(name)  # noqa: TRY301
-            if name in taken or name.startswith(("_", "model_")):
+            if name in reserved or name.startswith(("_", "model_")):
                 raise Fault("parameter_name", name=name)
             fields[name] = field_of(plugin, parameter)
         added: dict[str, Any] = {"seed": (Seed, 0)}
@@ -237,17 +238,17 @@ def _model(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
             PydanticUserError, SchemaError) as error:  # fmt: skip
         raise Fault("bad_answer") from error
     method.plugin, method.takes = plugin, frozenset(fields)
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plugin)
-    method.name, method.unit = words.lower(), unit
-    method.title = words.replace("_", " ").capitalize()
+    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", plugin)
+    method.name, method.unit = snake_case.lower(), unit
+    method.title = snake_case.replace("_", " ").capitalize()
     return method
 
 
 def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
-    """Return a method as it is unless told otherwise.
+    """Return a method with default parameters.
 
     Raises:
-        Fault: a default is no value of its type.
+        Fault: the type of a parameter does not accept its default.
     """
     try:
         return method()
@@ -259,22 +260,22 @@ def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
 
 
 def _shown_dtype(target: Target) -> torch.dtype:
-    """Return a type that torch computes in, and that holds the weights."""
+    """Return the dtype in which the plug-in gets a target: float32 for 8-bit weights."""
     dtype = target.weights.dtype
     return torch.float if dtype.itemsize == 1 else dtype
 
 
 def _write(file: BufferedRandom, group: Sequence[Target], dtype: torch.dtype) -> NDArray[np.bool_]:
-    """Write the weights of targets, +0 where pruned before; return where they are still there."""
+    """Write the weights of targets, +0 where pruned before; return which elements remain."""
     kept = np.ones(sum(target.size for target in group), np.bool_)
     first = 0
     for target in group:
         for start, stop in chunks(target.size):
-            part = target.weights.part(start, stop).to(dtype, copy=True)
+            chunk = target.weights.part(start, stop).to(dtype, copy=True)
             if target.remaining_mask is not None:
-                there = kept[first + start : first + stop]
-                there[:] = target.remaining_mask(start, stop)
-                part.masked_fill_(~torch.from_numpy(there), 0.0)
-            file.write(part.view(torch.uint8).numpy().data)
+                remaining = kept[first + start : first + stop]
+                remaining[:] = target.remaining_mask(start, stop)
+                chunk.masked_fill_(~torch.from_numpy(remaining), 0.0)
+            file.write(chunk.view(torch.uint8).numpy().data)
         first += target.size
     return kept

@@ -1,7 +1,6 @@
-"""The process of a plug-in as the program sees it: asked, waited for, ended.
+"""The process of a plug-in as seen by the program.
 
-Nothing that the plug-in does there, to itself or to the connection, comes to more here than a
-`Fault`.
+Whatever the plug-in does there, to its process or to the connection, only causes a `Fault` here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Any, Final
 from prune_gui.monitor import check_cancelled
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.launcher import (
-    POLL_S,
+    POLL_INTERVAL_S,
     fork_server,
     held,
     read,
@@ -36,14 +35,14 @@ from prune_gui.pruning.plugins.messages import KILL, RUNS, UNKNOWN, pack, unpack
 log = logging.getLogger(__name__)
 
 LOAD_LIMIT_S: Final = 120
-"""For running a file, or importing a package, with all that it imports."""
+"""Timeout for running a file or importing a package, including all its imports."""
 GRACE_S: Final = 1.0
-"""Between the end of a connection and that of the process."""
+"""Timeout for the exit of the process after the connection is closed."""
 
 
 @contextmanager
 def shared_file() -> Iterator[BufferedRandom]:
-    """Open a file in memory, or one without a name, that another process can be given."""
+    """Open an anonymous file, in memory on Linux, whose descriptor can be passed to a process."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("prune-gui")
     else:
@@ -57,22 +56,22 @@ class _Worker:
     """One process that runs the code of a plug-in.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the process cannot be started.
         Cancelled: the work should stop.
     """
 
     def __init__(self) -> None:
         self._server = fork_server()
         self._server.wait_until_ready()
-        self._socket, theirs = socket.socketpair()
-        weakref.finalize(self, self._socket.close)  # then it ends, once it waits for a request
-        with theirs:
-            self._process = self._server.fork(theirs)
-        self._socket.settimeout(POLL_S)
+        self._socket, worker_end = socket.socketpair()
+        weakref.finalize(self, self._socket.close)  # an idle process ends then
+        with worker_end:
+            self._process = self._server.fork(worker_end)
+        self._socket.settimeout(POLL_INTERVAL_S)
 
     @property
     def is_idle(self) -> bool:
-        """Whether it waits for a request; if not, it has ended, or said what nobody asked for."""
+        """Whether it waits for a request. If not, it has ended, or sent an unexpected message."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0) and self._server.how_ended(self._process) == RUNS
@@ -80,15 +79,15 @@ class _Worker:
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None
     ) -> dict[str, Any]:
-        """Return the reply to a request.
+        """Send a request and return the reply.
 
         Args:
-            request: for `worker`.
-            limit_s: how long it may take.
-            file: handed over with it.
+            request: a request for module `worker`.
+            limit_s: timeout in seconds.
+            file: its descriptor is passed with the request.
 
         Raises:
-            Fault: there is none, or it tells of one.
+            Fault: there is no valid reply, or it reports a fault.
             Cancelled: the work should stop.
         """
         deadline = time.monotonic() + limit_s
@@ -97,18 +96,18 @@ class _Worker:
             check_cancelled()
             if time.monotonic() > deadline:
                 raise Fault("time", seconds=round(limit_s))
-            ended = self._server.how_ended(self._process)
-            if ended not in (RUNS, UNKNOWN):
-                raise _end(ended)
+            exit_code = self._server.how_ended(self._process)
+            if exit_code not in (RUNS, UNKNOWN):
+                raise _end(exit_code)
 
-        octets = memoryview(pack(request))
+        unsent = memoryview(pack(request))
         try:
             if file is not None:
-                octets = octets[socket.send_fds(self._socket, [octets], [file.fileno()]) :]
-            write(self._socket, octets, check)
+                unsent = unsent[socket.send_fds(self._socket, [unsent], [file.fileno()]) :]
+            write(self._socket, unsent, check)
             reply = unpack(lambda size: read(self._socket, size, check))
         except ConnectionError:
-            raise self._loss() from None
+            raise self._connection_fault() from None
         except ValueError as error:
             log.info("A plug-in sent what is no answer: %s", error)
             raise Fault("bad_answer") from error
@@ -118,29 +117,29 @@ class _Worker:
         return reply
 
     def end(self) -> None:
-        """End it, whatever it does, and what it started."""
+        """Kill the process and all that it started."""
         with suppress(OSError):
             self._server.ask(KILL, self._process)
         self._socket.close()
 
-    def _loss(self) -> Fault:
-        """Return why there is nobody at the other end."""
+    def _connection_fault(self) -> Fault:
+        """Return the fault that describes a closed connection."""
         deadline = time.monotonic() + GRACE_S
-        while (ended := self._server.how_ended(self._process)) == RUNS:
+        while (exit_code := self._server.how_ended(self._process)) == RUNS:
             if time.monotonic() > deadline:
                 break
-            time.sleep(POLL_S)
-        return Fault("no_answer") if ended in (RUNS, UNKNOWN) else _end(ended)
+            time.sleep(POLL_INTERVAL_S)
+        return Fault("no_answer") if exit_code in (RUNS, UNKNOWN) else _end(exit_code)
 
 
 class PluginProcess:
-    """The code of one plug-in, in a process that is started when it is needed.
+    """The code of one plug-in, in a process that is started on demand.
 
     Args:
-        origin: what to load: for a file "path" and "source", else "entry_point".
+        origin: the code: "path" and "source" for a file, else "entry_point".
 
     Attributes:
-        path: of the file.
+        path: path of the file; None for an entry point.
     """
 
     def __init__(self, origin: dict[str, Any]) -> None:
@@ -151,15 +150,15 @@ class PluginProcess:
 
     @staticmethod
     def prepare() -> None:
-        """Have the fork server started soon; who needs it waits for it."""
+        """Start the fork server in the background."""
         with suppress(OSError):
             fork_server()
 
-    def load(self) -> Any:  # noqa: ANN401 - whatever it says
-        """Run the code in a new process, and return what it says of its classes.
+    def load(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Run the code in a new process, and return the descriptions of its classes, unchecked.
 
         Raises:
-            Fault: it cannot be run.
+            Fault: the code cannot be run.
             Cancelled: the work should stop.
         """
         with held(self._lock):
@@ -168,15 +167,15 @@ class PluginProcess:
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None = None
     ) -> dict[str, Any]:
-        """Return the reply to a request; one after the other.
+        """Send a request and return the reply; concurrent requests wait for each other.
 
         Args:
-            request: for `worker`.
-            limit_s: how long it may take, beside the start of a process where there is none.
-            file: handed over with it.
+            request: a request for module `worker`.
+            limit_s: timeout in seconds, without the time to start a process if there is none.
+            file: its descriptor is passed with the request.
 
         Raises:
-            Fault: there is none, or it tells of one.
+            Fault: there is no valid reply, or it reports a fault.
             Cancelled: the work should stop.
         """
         with held(self._lock):
@@ -185,7 +184,7 @@ class PluginProcess:
             return self._ask(request, limit_s, file)
 
     def rest(self) -> None:
-        """End the process unless it is at work; the next request starts another."""
+        """End the process if it is idle; the next request starts another."""
         if self._lock.acquire(blocking=False):
             try:
                 self._end()
@@ -200,7 +199,7 @@ class PluginProcess:
             raise Fault("no_start", reason=error.strerror or str(error)) from error
         try:
             return self._ask(self._load, LOAD_LIMIT_S)
-        except Told:
+        except ReportedFault:
             self._end()
             raise
 
@@ -210,9 +209,9 @@ class PluginProcess:
         assert self._worker is not None
         try:
             return self._worker.ask(request, limit_s, file)
-        except Told:
+        except ReportedFault:
             raise
-        except BaseException:  # it may be at work still, or in a state that nobody knows
+        except BaseException:  # the process may be busy, or in an unknown state
             self._end()
             raise
 
@@ -222,40 +221,40 @@ class PluginProcess:
             worker.end()
 
 
-class Told(Fault):
-    """What the process of a plug-in told of, and goes on after."""
+class ReportedFault(Fault):
+    """A fault that the process itself reported, and after which it continues."""
 
 
 def raise_fault(reply: dict[str, Any]) -> None:
-    """Raise the fault that a reply tells of, if it does; the log gets the traceback.
+    """Raise the fault that a reply reports, if any, and log its traceback.
 
     Raises:
-        Told: it does.
-        Fault: it is no reply.
+        ReportedFault: the reply reports a fault.
+        Fault: the reply is not valid.
     """
     if "fault" not in reply:
         return
     try:
-        told = Told.received(reply["fault"], reply["fields"])
+        fault = ReportedFault.received(reply["fault"], reply["fields"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Fault("bad_answer") from error
     if trace := reply.get("trace"):
         log.info("The code of a plug-in failed\n%s", trace)
-    raise told
+    raise fault
 
 
 def _end(code: int) -> Fault:
-    """Return how a process ended."""
+    """Return the fault that describes the end of a process."""
     if code >= 0:
         return Fault("exit_code", status=code)
     try:
         return Fault("signal", signal=signal.Signals(-code).name)
-    except ValueError:  # one that has no name
+    except ValueError:  # a signal without a name
         return Fault("signal", signal=str(-code))
 
 
 def _folder() -> str:
     try:
         return os.getcwd()  # noqa: PTH109
-    except OSError:  # it is deleted
+    except OSError:  # the working folder was deleted
         return "/"

@@ -1,7 +1,7 @@
-"""What runs in the process of a plug-in: it loads the classes, and makes masks when asked to.
+"""The code that runs in the process of a plug-in: it loads the classes and computes masks.
 
-Whatever the code of the plug-in raises here is told to the program; whatever else it does ends
-this process at worst.
+Any exception of the plug-in is reported to the program. Anything else that the plug-in does ends,
+at worst, this process.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from prune_gui.errors import one_line
 from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.container import mask_on_top
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS
-from prune_gui.pruning.plugins.faults import LONGEST, Fault, Raised
+from prune_gui.pruning.plugins.faults import MAX_TEXT_LENGTH, Fault, Raised
 from prune_gui.pruning.plugins.fields import describe, validators
 from prune_gui.pruning.plugins.messages import pack, unpack
 
 SHAPES: Final = ((6, 5), (4, 3, 3, 3), (64, 64))
-"""What a plug-in is tried on: a matrix, a convolution, and enough for one that counts in units."""
-KINDS: Final = ("unstructured", "structured", "global")
-MODULE: Final = "prune_gui_methods"
-"""What a file of methods is called as a module."""
-LONGEST_TRACEBACK: Final = 20_000
-LONGEST_DOC: Final = 20_000
-"""Characters."""
+"""Shapes for the trial: a matrix, a convolution, and a tensor with enough units for any amount."""
+PRUNING_TYPES: Final = ("unstructured", "structured", "global")
+MODULE_NAME: Final = "prune_gui_methods"
+"""Module name of a file of methods."""
+MAX_TRACEBACK_LENGTH: Final = 20_000
+MAX_DOC_LENGTH: Final = 20_000
+"""In characters."""
 
 
 def serve(connection: socket.socket) -> NoReturn:
-    """Do what the program asks for, until it closes the connection."""
+    """Answer requests of the program until it closes the connection."""
     worker = _Worker()
     descriptors: list[int] = []
 
     def read(size: int) -> bytes:
-        octets = b""
-        while len(octets) < size:
-            more, came, _, _ = socket.recv_fds(connection, size - len(octets), 1)
-            descriptors.extend(came)
-            if not more:
+        content = b""
+        while len(content) < size:
+            received, passed, _, _ = socket.recv_fds(connection, size - len(content), 1)
+            descriptors.extend(passed)
+            if not received:
                 os._exit(0)
-            octets += more
-        return octets
+            content += received
+        return content
 
     while True:
         request = unpack(read)
@@ -63,9 +63,9 @@ def serve(connection: socket.socket) -> NoReturn:
             _limit_memory()
             reply = worker.answer(request, descriptors)
         except Fault as fault:
-            reply = _told(fault)
-        except BaseException as error:  # noqa: BLE001 - from here, but by what the plug-in did
-            reply = _told(_raised(error), error)
+            reply = _report(fault)
+        except BaseException as error:  # noqa: BLE001 - caused by the plug-in
+            reply = _report(_raised_fault(error), error)
         while descriptors:
             os.close(descriptors.pop())
         connection.sendall(pack(reply))
@@ -81,28 +81,28 @@ class _Worker:
         """Return the answer to a request.
 
         Raises:
-            Fault: of the plug-in.
+            Fault: the plug-in fails.
         """
         if "threads" in request and request["threads"] != torch.get_num_threads():
             torch.set_num_threads(request["threads"])
         match request["do"]:
             case "load":
-                found = _load(request)
-                self._classes = {plugin.__name__: plugin for plugin in found}
-                return {"classes": [_describe(plugin) for plugin in found]}
+                plugins = _load(request)
+                self._classes = {plugin.__name__: plugin for plugin in plugins}
+                return {"classes": [_describe(plugin) for plugin in plugins]}
             case "try":
                 _try_out(self._classes[request["class"]], request["given"], request["seed"])
             case "mask":
-                _make(self._classes[request["class"]], request, descriptors.pop())
+                _write_mask(self._classes[request["class"]], request, descriptors.pop())
         return {}
 
 
 @contextmanager
-def _foreign(seed: int = 0) -> Iterator[None]:
-    """Run code of the plug-in under a seed.
+def _plugin_code(seed: int = 0) -> Iterator[None]:
+    """Run code of the plug-in after seeding torch.
 
     Raises:
-        Raised: it raised an exception, of whatever kind: nobody else raises one here.
+        Raised: the code raised an exception of any type.
     """
     torch.default_generator.manual_seed(seed)
     try:
@@ -110,141 +110,143 @@ def _foreign(seed: int = 0) -> Iterator[None]:
     except Fault:
         raise
     except BaseException as error:
-        raise _raised(error) from error
+        raise _raised_fault(error) from error
 
 
 def _load(request: dict[str, Any]) -> list[type[BasePruningMethod]]:
     """Return the classes of a file, or of an entry point: one class, or all that a module defines.
 
-    Those are the concrete ones that it defines itself and does not name with an underscore.
+    Only concrete classes that the module itself defines under public names are methods.
     """
     with suppress(OSError):
         os.chdir(request["folder"])
     sys.path[:] = request["search_path"]
     if "entry_point" in request:
-        with _foreign():
-            found = EntryPoint(*request["entry_point"]).load()
-        if not isinstance(found, ModuleType):
-            return [found] if _is_method(found) else []
+        with _plugin_code():
+            loaded = EntryPoint(*request["entry_point"]).load()
+        if not isinstance(loaded, ModuleType):
+            return [loaded] if _is_method(loaded) else []
     else:
-        found = ModuleType(MODULE)
-        found.__file__ = request["path"]
-        sys.modules[MODULE] = found  # dataclasses, for one, look there
-        # Not the way of an import, which writes a file beside this one and goes by its date.
-        with _foreign():
+        loaded = ModuleType(MODULE_NAME)
+        loaded.__file__ = request["path"]
+        sys.modules[MODULE_NAME] = loaded  # dataclasses, for example, looks modules up there
+        # Not imported: an import writes a cache file beside the file, and trusts its date.
+        with _plugin_code():
             source = request["source"].encode("latin-1")
-            exec(compile(source, request["path"], "exec", dont_inherit=True), vars(found))
+            exec(compile(source, request["path"], "exec", dont_inherit=True), vars(loaded))
     defined = [
-        thing
-        for name, thing in vars(found).items()
-        if _is_method(thing) and thing.__module__ == found.__name__ and not name.startswith("_")
+        member
+        for name, member in vars(loaded).items()
+        if _is_method(member) and member.__module__ == loaded.__name__ and not name.startswith("_")
     ]
     return list(dict.fromkeys(defined))
 
 
-def _is_method(thing: object) -> TypeGuard[type[BasePruningMethod]]:
+def _is_method(candidate: object) -> TypeGuard[type[BasePruningMethod]]:
     return (
-        isinstance(thing, type)
-        and issubclass(thing, reference.BasePruningMethod)
-        and not inspect.isabstract(thing)
+        isinstance(candidate, type)
+        and issubclass(candidate, reference.BasePruningMethod)
+        and not inspect.isabstract(candidate)
     )
 
 
 def _describe(plugin: type[BasePruningMethod]) -> dict[str, Any]:
-    """Return a class as the program is told of it: with its parameters, or what is wrong."""
+    """Return the description of a class for the program: its parameters, or its fault."""
     described: dict[str, Any] = {"name": plugin.__name__}
     try:
-        with _foreign():
-            described["kind"] = _kind_of(plugin)
-            described["doc"] = str(plugin.__doc__)[:LONGEST_DOC] if plugin.__doc__ else None
+        with _plugin_code():
+            described["kind"] = _pruning_type(plugin)
+            described["doc"] = str(plugin.__doc__)[:MAX_DOC_LENGTH] if plugin.__doc__ else None
             described["parameters"] = describe(plugin)
     except Fault as fault:
-        described |= _told(fault)
+        described |= _report(fault)
     return described
 
 
-def _kind_of(plugin: type[BasePruningMethod]) -> str:
+def _pruning_type(plugin: type[BasePruningMethod]) -> str:
     kind: object = getattr(plugin, "PRUNING_TYPE", None)
-    if not (isinstance(kind, str) and kind in KINDS):
+    if not (isinstance(kind, str) and kind in PRUNING_TYPES):
         raise Fault("pruning_type", kind=kind if isinstance(kind, str | None) else repr(kind))
     return kind
 
 
 def _try_out(plugin: type[BasePruningMethod], given: dict[str, Any], seed: int) -> None:
-    """Make masks of small tensors: are they masks, and do they come out the same again?
+    """Check that a plug-in returns valid and reproducible masks for small tensors.
 
     Raises:
-        Fault: they are not, or do not, or the plug-in makes none of any.
+        Fault: a mask is not valid or not reproducible, or the plug-in fails for all tensors.
     """
-    failed: Fault | None = None
+    failure: Fault | None = None
     works = False
     for shape in SHAPES:
-        drawn = torch.Generator().manual_seed(0)
-        t = torch.randn(shape, generator=drawn)
-        some = torch.rand(shape, generator=drawn) < 0.7
-        for there in (None, some):
+        generator = torch.Generator().manual_seed(0)
+        t = torch.randn(shape, generator=generator)
+        partly = torch.rand(shape, generator=generator) < 0.7
+        for remaining in (None, partly):
             try:
                 mask, again = (
-                    _ask(plugin, given, t.clone(), there, "weight", seed) for _ in range(2)
+                    _compute_mask(plugin, given, t.clone(), remaining, "weight", seed)
+                    for _ in range(2)
                 )
             except Raised as error:
-                failed = error
+                failure = error
                 continue
             if not torch.equal(mask, again):
                 raise Fault("another_mask")
             works = True
-    if failed and not works:
-        raise failed
+    if failure and not works:
+        raise failure
 
 
-def _make(plugin: type[BasePruningMethod], request: dict[str, Any], descriptor: int) -> None:
-    """Make a mask of the scores in a shared file, and write it there in their place.
+def _write_mask(plugin: type[BasePruningMethod], request: dict[str, Any], descriptor: int) -> None:
+    """Compute a mask for the scores in a shared file, and overwrite them with the mask.
 
-    The file holds the scores, which the plug-in may change for itself, then, if some were pruned
-    before, a byte for each that is 1 where it was not. The mask is a byte for each too.
+    The file holds the scores, which are mapped copy-on-write, since the plug-in may change them. If
+    elements were pruned before, a byte per element follows, 1 where not pruned. The mask is also a
+    byte per element.
     """
     dtype, shape = getattr(torch, request["dtype"]), request["shape"]
     count = math.prod(shape)
-    area = mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
-    t = torch.frombuffer(area, dtype=dtype, count=count).view(shape)
-    there = None
+    mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY)
+    t = torch.frombuffer(mapped, dtype=dtype, count=count).view(shape)
+    remaining = None
     if request["pruned_before"]:
-        there = torch.frombuffer(
-            area, dtype=torch.bool, count=count, offset=count * dtype.itemsize
+        remaining = torch.frombuffer(
+            mapped, dtype=torch.bool, count=count, offset=count * dtype.itemsize
         ).view(shape)
-    mask = _ask(plugin, request["given"], t, there, request["name"], request["seed"])
-    left = mask.contiguous().view(-1).view(torch.uint8).numpy().data
+    mask = _compute_mask(plugin, request["given"], t, remaining, request["name"], request["seed"])
+    unwritten = mask.contiguous().view(-1).view(torch.uint8).numpy().data
     os.lseek(descriptor, 0, os.SEEK_SET)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    while unwritten:
+        unwritten = unwritten[os.write(descriptor, unwritten) :]
 
 
-def _ask(
+def _compute_mask(
     plugin: type[BasePruningMethod],
     given: dict[str, Any],
     t: Tensor,
-    there: Tensor | None,
+    remaining: Tensor | None,
     name: str,
     seed: int,
 ) -> Tensor:
-    """Have a plug-in make a mask, called as torch calls it.
+    """Compute a mask with a plug-in, called as torch calls it.
 
     Args:
-        plugin: its class.
-        given: for its constructor.
+        plugin: class of the plug-in.
+        given: arguments of its constructor.
         t: scores, +0 where pruned before; the plug-in may write to them.
-        there: boolean, where entries are still there; None if nothing was pruned before. Then the
-            plug-in is shown all of `t` as it is, else what its `PRUNING_TYPE` says.
-        name: what torch calls the parameter: "weight".
-        seed: of torch's generator.
+        remaining: boolean, True where not pruned before; None if nothing was pruned before. With
+            None the plug-in gets all of `t`, else the part that its `PRUNING_TYPE` selects.
+        name: name of the parameter within its module, such as "weight".
+        seed: seed of torch's generator.
 
     Returns:
         Boolean, of the shape of `t`, True where the plug-in keeps.
 
     Raises:
-        Fault: it makes none.
+        Fault: the plug-in fails, or its mask is not valid.
     """
-    with _foreign(seed):
+    with _plugin_code(seed):
         checked = {
             parameter: check.validate_python(given[parameter])
             for parameter, check in validators(plugin).items()
@@ -253,10 +255,10 @@ def _ask(
         method._tensor_name = name
         if method.PRUNING_TYPE == "structured" and not isinstance(_dim(method), int):
             raise Fault("no_dim")
-        if there is None:
+        if remaining is None:
             mask = method.compute_mask(t, default_mask=torch.ones_like(t))
         else:
-            mask = mask_on_top(method, t, there.to(t.dtype))
+            mask = mask_on_top(method, t, remaining.to(t.dtype))
         if not isinstance(mask, Tensor):
             raise Fault("no_mask", kind=type(mask).__name__)
         if mask.shape != t.shape:
@@ -267,49 +269,49 @@ def _ask(
 
 
 def _is_binary(mask: Tensor) -> bool:
-    """Tell whether a mask holds nothing but 0 and 1, with no loop to compile in each process."""
-    parts = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
-    return all(bool(((part == 0) | (part == 1)).all()) for part in parts)
+    """Return whether a mask holds only 0 and 1, without a kernel that this process must compile."""
+    chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
+    return all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks)
 
 
 def _dim(method: BasePruningMethod) -> object:
     return getattr(method, "dim", None)
 
 
-def _raised(error: BaseException) -> Raised:
-    """Return what says in one line what happened."""
+def _raised_fault(error: BaseException) -> Raised:
+    """Return the fault for an exception, in one line."""
     if isinstance(error, SystemExit):
         return Raised("exit")
     if isinstance(error, SyntaxError):
         return Raised("syntax", line=error.lineno, reason=str(error.msg))
     try:
-        told = one_line(" ".join(str(error).split()), LONGEST).rstrip(".")
-    except BaseException:  # noqa: BLE001 - that is the plug-in's code too
-        told = ""
+        text = one_line(" ".join(str(error).split()), MAX_TEXT_LENGTH).rstrip(".")
+    except BaseException:  # noqa: BLE001 - __str__ is code of the plug-in
+        text = ""
     kind = type(error).__name__
-    return Raised("raised", kind=kind, told=told) if told else Raised("raised_bare", kind=kind)
+    return Raised("raised", kind=kind, told=text) if text else Raised("raised_bare", kind=kind)
 
 
-def _told(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
-    """Return a fault as the program is told of it, with a traceback for the log."""
+def _report(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
+    """Return the message that reports a fault, with a traceback for the log."""
     trace = None
     if (cause := cause or fault.__cause__) is not None:
-        with suppress(BaseException):  # formatting it runs the plug-in's code too
-            trace = "".join(traceback.format_exception(cause))[-LONGEST_TRACEBACK:]
+        with suppress(BaseException):  # formatting runs code of the plug-in too
+            trace = "".join(traceback.format_exception(cause))[-MAX_TRACEBACK_LENGTH:]
     return {"fault": fault.code, "fields": fault.fields, "trace": trace}
 
 
 def _limit_memory() -> None:
-    """Let this process have the memory that is free now, and what it has already.
+    """Limit the memory of this process to what it has now plus what is free.
 
-    What asks for more gets a MemoryError, where the system would look for a process to end.
+    Larger requests raise MemoryError; without the limit, the system might kill any process.
     """
     if sys.platform == "linux":
         import resource
 
-        has = psutil.Process().memory_info().data
+        used = psutil.Process().memory_info().data
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        limit = has + psutil.virtual_memory().available
+        limit = used + psutil.virtual_memory().available
         if hard != resource.RLIM_INFINITY:
             limit = min(limit, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

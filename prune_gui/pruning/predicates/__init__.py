@@ -1,6 +1,6 @@
-"""What a step says of one parameter: which entries it prunes, for any stretch of them on demand.
+"""Predicates: which elements of one parameter a step prunes, computed for any span on demand.
 
-A predicate is a few numbers and a way to read what it ranks, whatever the parameter's size.
+A predicate holds a few numbers and a way to read the scores, whatever the size of the parameter.
 """
 
 from prune_gui.pruning.predicates.base import ElementRank, Predicate

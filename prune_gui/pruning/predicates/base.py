@@ -1,4 +1,4 @@
-"""What every predicate can be asked."""
+"""The interface of all predicates."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class ElementRank:
-    """How an entry, or the channel or block it belongs to, stood when a step ranked it.
+    """The score, cut and rank of one element in one step, or those of its channel or block.
 
     Attributes:
-        pruned: whether the step prunes it.
-        unit: what was ranked: "entry" where no more needs to be said, or in words for a person
-            "channel 3", "block (0, 2)", ...
-        score: that it was ranked by; None if it was not ranked by a number.
-        cut: the score of the last unit that goes; None if none goes, or likewise.
-        rank: how many units of the parameter go before it, those pruned earlier left out.
-        ranked: how many units of the parameter there were.
+        pruned: whether the step prunes the element.
+        unit: what was ranked: "entry" for a plain element, else a translated description such as
+            "channel 3" or "block (0, 2)".
+        score: the score of the unit; None if the step does not rank by a number.
+        cut: the highest score that is pruned; None if no unit is pruned or there are no scores.
+        rank: the number of remaining units of the parameter that are pruned before this one; None
+            if it is not ranked.
+        ranked: the number of ranked units of the parameter; None if none are ranked.
     """
 
     pruned: bool
@@ -34,51 +35,51 @@ class ElementRank:
 
     @property
     def margin(self) -> float | None:
-        """How far the score lies above the cut; at most 0 where pruned."""
+        """The score minus the cut; at most 0 where pruned."""
         return None if self.score is None or self.cut is None else self.score - self.cut
 
 
 class Predicate(ABC):
-    """Which entries of one parameter a step prunes, whatever other steps did to them."""
+    """The elements of one parameter that a step prunes, independent of other steps' masks."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def note(self) -> str:
-        """What a person should know about the scores, as far as they have been looked at."""
+        """A message for the user about the scores computed so far; "" for none."""
 
     @abstractmethod
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes.
+        """Set the codes of pruned elements to `step`, where they are 0.
 
         Args:
-            start: flat (row-major) index of the first code's entry.
-            step: any code but 0.
-            codes: of consecutive entries.
+            start: flat (row-major) index of the first code's element.
+            step: any code except 0.
+            codes: the codes of consecutive elements.
         """
 
     @staticmethod
     def mark_each(
         every: Sequence[Any], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
     ) -> None:
-        """Do as `mark` for whole parameters, one after the other.
+        """Apply `mark` to whole concatenated parameters.
 
         Args:
-            every: one predicate for each, of one class.
-            bounds: where each parameter begins, and where the last one ends.
-            step: any code but 0.
-            codes: of all entries.
+            every: the predicate of each parameter, all of this class.
+            bounds: the start of each parameter, and the end of the last one.
+            step: any code except 0.
+            codes: the codes of all elements.
         """
         for predicate, start, stop in zip(every, bounds, bounds[1:], strict=False):
             predicate.mark(0, step, codes[start:stop])
 
     def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return a boolean array over the flat entries [start, stop)."""
+        """Return a boolean array over the flat indices [start, stop), True where pruned."""
         codes = np.zeros(stop - start, np.uint8)
         self.mark(start, 1, codes)
         return codes.view(np.bool_)
 
     @abstractmethod
     def element_rank(self, flat: int) -> ElementRank:
-        """Return how the entry of that flat index stood."""
+        """Return the score, cut and rank of the element at a flat index."""

@@ -1,4 +1,4 @@
-"""Whole blocks of a matrix."""
+"""Predicates that prune whole blocks of a matrix."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from prune_gui.pruning.selection.keys import RemainingMask
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """A parameter as blocks of a matrix: dimension 0 against all the others.
+    """The blocks of a parameter as a matrix: dimension 0 by all other dimensions.
 
-    Blocks are numbered row by row. Entries beyond the last whole block of either side are in none.
+    Blocks are numbered row by row. Elements beyond the last whole block of a side are in no block.
 
     Attributes:
         rows: of the matrix.
@@ -37,20 +37,20 @@ class Blocks:
 
     @property
     def down(self) -> int:
-        """Whole blocks below each other."""
+        """Number of whole blocks along the rows' dimension."""
         return self.rows // self.height
 
     @property
     def across(self) -> int:
-        """Whole blocks beside each other."""
+        """Number of whole blocks along the columns' dimension."""
         return self.columns // self.width
 
     def count(self, marked: RemainingMask) -> NDArray[np.int64]:
-        """Return how many entries of each block are marked."""
+        """Return the number of marked elements of each block."""
         counts = np.zeros((self.down, self.across), np.int64)
         for start, stop in chunks(self.rows * self.columns):
-            part = marked(start, stop)
-            group_kernels.count_blocks(part, self.height, self.width, self.columns, start, counts)
+            flags = marked(start, stop)
+            group_kernels.count_blocks(flags, self.height, self.width, self.columns, start, counts)
         return counts.reshape(-1)
 
 
@@ -60,7 +60,7 @@ class BlockCut(Predicate):
 
     Attributes:
         blocks: of the parameter.
-        chosen: found when they are first needed.
+        chosen: the pruned blocks, computed on first use.
     """
 
     blocks: Blocks
@@ -68,25 +68,25 @@ class BlockCut(Predicate):
 
     @property
     def note(self) -> str:
-        """How many norms are no plain numbers."""
-        odd = self.chosen().odd if self.chosen.is_known else 0
-        if not odd:
+        """The number of non-finite norms, in words."""
+        non_finite = self.chosen().odd if self.chosen.is_known else 0
+        if not non_finite:
             return ""
         return trn(
             "{count:,} block of NaN or infinite norm ranks as the largest",
             "{count:,} blocks of NaN or infinite norm rank as the largest",
-            odd,
+            non_finite,
         )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes."""
+        """Set the codes of pruned elements to `step`, where they are 0."""
         blocks, out = self.blocks, np.empty(codes.size, np.bool_)
         pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
         group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
         key_kernels.mark_where(out, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return how the block of the entry of that flat index stood."""
+        """Return the score, cut and rank of the block of the element at a flat index."""
         row, column = divmod(flat, self.blocks.columns)
         row, column = row // self.blocks.height, column // self.blocks.width
         if row >= self.blocks.down or column >= self.blocks.across:

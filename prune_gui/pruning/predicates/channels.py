@@ -1,4 +1,4 @@
-"""Whole channels along one dimension, and what holds of any units that go as a whole."""
+"""Predicates that prune whole channels along one dimension, and the result for any whole units."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from prune_gui.pruning.selection.keys import RemainingMask
 
 @dataclass(frozen=True, slots=True)
 class PrunedChannels:
-    """Which units of a parameter go, channels or blocks, and what they were ranked by.
+    """The pruned units of a parameter (channels or blocks), and the scores that rank them.
 
     Attributes:
-        pruned: boolean, one per unit.
-        ranks: float, likewise: the least go first, NaN last; None if nothing was ranked.
-        there: how many entries of each unit no earlier step pruned; units of none are out.
+        pruned: shape (units,), boolean.
+        ranks: shape (units,), float scores; the lowest are pruned first, NaN last. None if the
+            units were not ranked.
+        there: shape (units,), the number of remaining elements of each unit; units without any are
+            not ranked.
     """
 
     pruned: NDArray[np.bool_]
@@ -33,24 +35,24 @@ class PrunedChannels:
 
     @property
     def odd(self) -> int:
-        """How many ranks are no plain numbers."""
+        """The number of non-finite scores."""
         return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
 
-    def element_rank(self, place: int, unit: str) -> ElementRank:
-        """Return how the unit of that number stood; `unit` is its name."""
-        pruned = bool(self.pruned[place])
+    def element_rank(self, index: int, unit: str) -> ElementRank:
+        """Return the score, cut and rank of the unit at `index`; `unit` is its description."""
+        pruned = bool(self.pruned[index])
         if self.ranks is None:
             return ElementRank(pruned, unit)
-        there = np.flatnonzero(self.there)
-        order = there[np.argsort(self.ranks[there], stable=True)]
-        going = self.ranks[self.pruned]
+        candidates = np.flatnonzero(self.there)
+        order = candidates[np.argsort(self.ranks[candidates], stable=True)]
+        pruned_ranks = self.ranks[self.pruned]
         return ElementRank(
             pruned,
             unit,
-            score=float(self.ranks[place]),
-            cut=float(going.max()) if going.size else None,
-            rank=int(np.flatnonzero(order == place)[0]) if self.there[place] else None,
-            ranked=len(there),
+            score=float(self.ranks[index]),
+            cut=float(pruned_ranks.max()) if pruned_ranks.size else None,
+            rank=int(np.flatnonzero(order == index)[0]) if self.there[index] else None,
+            ranked=len(candidates),
         )
 
 
@@ -61,7 +63,7 @@ class ChannelCut(Predicate):
     Attributes:
         shape: of the parameter.
         dim: in [0, len(shape)).
-        chosen: found when they are first needed.
+        chosen: the pruned channels, computed on first use.
     """
 
     shape: tuple[int, ...]
@@ -70,22 +72,22 @@ class ChannelCut(Predicate):
 
     @property
     def note(self) -> str:
-        """How many norms are no plain numbers."""
-        odd = self.chosen().odd if self.chosen.is_known else 0
-        if not odd:
+        """The number of non-finite norms, in words."""
+        non_finite = self.chosen().odd if self.chosen.is_known else 0
+        if not non_finite:
             return ""
         return trn(
             "{count:,} channel of NaN or infinite norm ranks as the largest",
             "{count:,} channels of NaN or infinite norm rank as the largest",
-            odd,
+            non_finite,
         )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes."""
+        """Set the codes of pruned elements to `step`, where they are 0."""
         key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return how the channel of the entry of that flat index stood."""
+        """Return the score, cut and rank of the channel of the element at a flat index."""
         channel = flat // self._inner % self.shape[self.dim]
         return self.chosen().element_rank(channel, tr("channel {number}", number=channel))
 
@@ -95,7 +97,7 @@ class ChannelCut(Predicate):
 
 
 def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> NDArray[np.int64]:
-    """Return how many entries of each channel along `dim` are marked."""
+    """Return the number of marked elements of each channel along `dim`."""
     counts = np.zeros(shape[dim], np.int64)
     for start, stop in chunks(math.prod(shape)):
         key_kernels.count_channels(marked(start, stop), math.prod(shape[dim + 1 :]), start, counts)

@@ -1,4 +1,4 @@
-"""Single entries, cut where their keys end."""
+"""Predicates that prune the single elements below a cut."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from prune_gui.pruning.selection.rows import RowCuts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementCut(Predicate):
-    """Prunes the entries whose keys lie below a cut.
+    """Prunes the elements whose keys are below a cut.
 
     Attributes:
-        ranking: the entries that were ranked.
-        cut: found when it is first needed.
+        ranking: the ranked elements.
+        cut: computed on first use.
     """
 
     ranking: Ranking
@@ -34,38 +34,38 @@ class ElementCut(Predicate):
 
     @property
     def note(self) -> str:
-        """How many scores are no plain numbers."""
-        odd = self.cut().non_finite if self.cut.is_known else 0
-        if not odd:
+        """The number of non-finite scores, in words."""
+        non_finite = self.cut().non_finite if self.cut.is_known else 0
+        if not non_finite:
             return ""
         return trn(
             "{count:,} NaN or infinite score ranks as the largest",
             "{count:,} NaN or infinite scores rank as the largest",
-            odd,
+            non_finite,
         )
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes."""
+        """Set the codes of pruned elements to `step`, where they are 0."""
         mark_codes(self.ranking.keys, self.cut(), start, step, codes)
 
     @staticmethod
     def mark_each(
         every: Sequence[ElementCut], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
     ) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes, of many whole parameters."""
+        """Apply `mark` to whole concatenated parameters."""
         mark_batched(
             [one.ranking.keys for one in every], [one.cut() for one in every], bounds, step, codes
         )
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return how the entry of that flat index stood; counts those of lower rank."""
+        """Return the score, cut and rank of the element at a flat index; reads all keys."""
         cut = self.cut()
         keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key = key_at(keys, flat)
         before, ranked = 0, 0
         count = partial(_count_before, keys, self.ranking.remaining_mask, key, flat)
-        for part_before, part in run(count, chunks(keys.size)):
-            before, ranked = before + part_before, ranked + part
+        for before_in_span, ranked_in_span in run(count, chunks(keys.size)):
+            before, ranked = before + before_in_span, ranked + ranked_in_span
         return ElementRank(
             pruned=key < cut.threshold or (key == cut.threshold and flat <= cut.last_tie),
             score=keys.value(key),
@@ -77,12 +77,12 @@ class ElementCut(Predicate):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowCut(Predicate):
-    """Prunes in each row the entries whose keys lie below a cut of its own.
+    """Prunes the elements of each row whose keys are below the cut of the row.
 
     Attributes:
-        ranking: the entries that were ranked.
-        columns: entries per row.
-        cuts: found when they are first needed.
+        ranking: the ranked elements.
+        columns: elements per row.
+        cuts: computed on first use.
     """
 
     ranking: Ranking
@@ -91,7 +91,7 @@ class RowCut(Predicate):
     note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes."""
+        """Set the codes of pruned elements to `step`, where they are 0."""
         cuts = self.cuts()
         keys = with_equal_nans(self.ranking.keys, int(cuts.thresholds.max()))
         bits = keys.bits(start, start + codes.size)
@@ -107,8 +107,8 @@ class RowCut(Predicate):
         )
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return how the entry of that flat index stood in its row."""
-        cuts, (row, place) = self.cuts(), divmod(flat, self.columns)
+        """Return the score, cut and rank in its row of the element at a flat index."""
+        cuts, (row, column) = self.cuts(), divmod(flat, self.columns)
         keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key, threshold = key_at(keys, flat), int(cuts.thresholds[row])
         first = row * self.columns
@@ -117,7 +117,7 @@ class RowCut(Predicate):
         )
         last = int(cuts.last_ties[row])
         return ElementRank(
-            pruned=key < threshold or (key == threshold and place <= last),
+            pruned=key < threshold or (key == threshold and column <= last),
             unit=tr("entry of row {row}", row=row),
             score=keys.value(key),
             cut=keys.value(threshold) if last >= 0 else None,
@@ -127,7 +127,7 @@ class RowCut(Predicate):
 
 
 def key_at(keys: KeySource, flat: int) -> int:
-    """Return the key of one entry."""
+    """Return the key of the element at a flat index."""
     return int(keys.bits(flat, flat + 1)[0]) & keys.magnitude
 
 
@@ -138,12 +138,12 @@ def _count_before(
     flat: int,
     span: tuple[int, int],
 ) -> tuple[int, int]:
-    """Count the entries still there that go before one, and all that are there."""
+    """Count the remaining elements in `span`: those that rank before an element, and all."""
     start, stop = span
     bits = keys.bits(start, stop)
-    here = None if remaining_mask is None else remaining_mask(start, stop)
+    mask = None if remaining_mask is None else remaining_mask(start, stop)
     as_key = bits.dtype.type
-    before, there = key_kernels.count_before(
-        bits, as_key(keys.magnitude), here, as_key(key), flat - start
+    before, remaining = key_kernels.count_before(
+        bits, as_key(keys.magnitude), mask, as_key(key), flat - start
     )
-    return int(before), int(there)
+    return int(before), int(remaining)

@@ -1,4 +1,4 @@
-"""The lowest of every few consecutive entries."""
+"""The predicate of N:M pruning: the lowest elements of each group of `m`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ T = TypeVar("T", bound="np.generic[Any]")
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How the entries of a parameter make groups of `m`.
+    """The groups of `m` elements of a parameter.
 
-    The parameter is a row of slabs of `length` times `inner` entries. In each, every `m` entries
-    that lie `inner` apart are a group, from the start on; what is left at the end is in none.
+    The parameter is a sequence of slabs of `length` times `inner` elements. From the start of a
+    slab on, every `m` elements that are `inner` apart form a group. The elements after the last
+    whole group are in no group.
 
     Attributes:
         m: members of a group.
-        length: of the dimension along which groups lie.
-        inner: entries from a member to the next.
+        length: size of the dimension along which groups lie.
+        inner: distance between members, in elements.
     """
 
     m: int
@@ -39,32 +40,32 @@ class Groups:
 
     @property
     def slab(self) -> int:
-        """Entries of a slab."""
+        """Elements of a slab."""
         return self.length * self.inner
 
     @property
     def block(self) -> int:
-        """The fewest consecutive entries that hold whole groups."""
+        """The minimum number of consecutive elements that hold whole groups."""
         return self.m * self.inner
 
     def around(self, flat: int) -> tuple[int, int]:
-        """Return the consecutive entries of whole groups, or of none, that an entry is among."""
-        slab, place = divmod(flat, self.slab)
+        """Return the span that contains `flat`: a block of whole groups, or ungrouped elements."""
+        slab, offset = divmod(flat, self.slab)
         whole = self.slab // self.block * self.block
-        begin = min(place // self.block * self.block, whole)
+        begin = min(offset // self.block * self.block, whole)
         return slab * self.slab + begin, slab * self.slab + min(begin + self.block, self.slab)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NMCut(Predicate):
-    """Prunes in each group the entries of least key, those that are gone already first of all.
+    """Prunes the elements of lowest key in each group; those already pruned rank lowest.
 
-    Nothing is remembered: the groups of a stretch are ranked when it is asked for.
+    Nothing is cached: each call of `mark` ranks the groups of its span.
 
     Attributes:
-        ranking: the entries.
-        groups: which of them are ranked together.
-        going: how many of each group go; of equal keys the lower index.
+        ranking: the ranked elements.
+        groups: the groups in which they are ranked.
+        going: number of elements to prune per group; of equal keys the lower index first.
     """
 
     ranking: Ranking
@@ -73,23 +74,23 @@ class NMCut(Predicate):
     note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes."""
+        """Set the codes of pruned elements to `step`, where they are 0."""
         keys = self.ranking.keys
         lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
         key_kernels.mark_where(lowest, np.uint8(step), codes)
 
     def count(self, start: int, stop: int) -> int:
-        """Return how many entries of [start, stop) still there would go if all keys were equal.
+        """Return the number of remaining elements in [start, stop) to prune if all keys were equal.
 
-        Added over all entries that is how many do go, whatever the keys.
+        The sum over all elements is the number that is pruned with any keys.
         """
-        equal = self._lowest(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, start, stop)
+        pruned = self._lowest(lambda a, b: np.zeros(b - a, np.uint8), 0x7F, start, stop)
         if self.ranking.remaining_mask is not None:
-            equal &= self.ranking.remaining_mask(start, stop)
-        return int(np.count_nonzero(equal))
+            pruned &= self.ranking.remaining_mask(start, stop)
+        return int(np.count_nonzero(pruned))
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return how the entry of that flat index stood in its group."""
+        """Return the score, cut and rank in its group of the element at a flat index."""
         begin, end = self.groups.around(flat)
         if end - begin < self.groups.block:
             return ElementRank(pruned=False, unit=tr("entry outside the groups"))
@@ -99,26 +100,31 @@ class NMCut(Predicate):
             self.groups.inner,
         )
         members = range(begin + (flat - begin) % inner, end, inner)
-        ranks = {
+        keys_by_index = {
             i: key_at(keys, i) if remaining_mask is None or remaining_mask(i, i + 1)[0] else -1
             for i in members
         }
-        order = sorted(members, key=ranks.__getitem__)
-        gone = sum(rank < 0 for rank in ranks.values())
-        place = order.index(flat)
+        order = sorted(members, key=keys_by_index.__getitem__)
+        pruned_before = sum(key < 0 for key in keys_by_index.values())
+        rank = order.index(flat)
         return ElementRank(
-            pruned=place < self.going,
+            pruned=rank < self.going,
             unit=tr("entry of a group of {m}", m=self.groups.m),
             score=keys.value(key_at(keys, flat)),
-            cut=keys.value(ranks[order[self.going - 1]]) if self.going > gone else None,
-            rank=place - gone if place >= gone else None,
-            ranked=len(order) - gone,
+            cut=keys.value(keys_by_index[order[self.going - 1]])
+            if self.going > pruned_before
+            else None,
+            rank=rank - pruned_before if rank >= pruned_before else None,
+            ranked=len(order) - pruned_before,
         )
 
     def _lowest(
         self, bits: Callable[[int, int], Bits], magnitude: int, start: int, stop: int
     ) -> NDArray[np.bool_]:
-        """Rank by some bits all groups that [start, stop) has a part in; tell which of it go."""
+        """Return a boolean array over [start, stop), True at the lowest keys of each group.
+
+        All groups that overlap the span are read. `bits` returns the raw bits of a span.
+        """
         if start == stop:
             return np.zeros(0, np.bool_)
         groups, remaining_mask = self.groups, self.ranking.remaining_mask
@@ -126,27 +132,28 @@ class NMCut(Predicate):
         begin, end = groups.around(start)
         row, column = divmod(start - begin, inner)
         if end - begin == groups.block and column + stop - start <= inner:
-            # One member each of groups side by side: read those alone, as a slab of their own.
+            # The span has one member of each of several adjacent groups: read only these groups, as
+            # a slab of their own.
             width = stop - start
             firsts = range(begin + column, end, inner)
-            pieces = [(first, first + width) for first in firsts]
-            inner, slab, place, offset = width, width * groups.m, 0, row * width
+            spans = [(first, first + width) for first in firsts]
+            inner, slab, slab_offset, offset = width, width * groups.m, 0, row * width
         else:
-            pieces = [(begin, groups.around(stop - 1)[1])]
-            place, offset = begin % slab, start - begin
-        found = _joined([bits(*piece) for piece in pieces])
-        there = (
+            spans = [(begin, groups.around(stop - 1)[1])]
+            slab_offset, offset = begin % slab, start - begin
+        span_bits = _concatenated([bits(*span) for span in spans])
+        mask = (
             None
             if remaining_mask is None
-            else _joined([remaining_mask(*piece) for piece in pieces])
+            else _concatenated([remaining_mask(*span) for span in spans])
         )
-        out = np.empty(found.size, np.bool_)
-        as_key = found.dtype.type
+        out = np.empty(span_bits.size, np.bool_)
+        as_key = span_bits.dtype.type
         group_kernels.mark_groups(
-            found, as_key(magnitude), there, self.going, groups.m, inner, slab, place, out
+            span_bits, as_key(magnitude), mask, self.going, groups.m, inner, slab, slab_offset, out
         )
         return out[offset : offset + stop - start]
 
 
-def _joined(parts: Sequence[NDArray[T]]) -> NDArray[T]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def _concatenated(arrays: Sequence[NDArray[T]]) -> NDArray[T]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

@@ -1,4 +1,4 @@
-"""Masks that a plug-in makes: too much to keep for every parameter, so some are made again."""
+"""Masks that a plug-in computes, in a cache of limited size; evicted ones are computed again."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 
 KEPT_AT_MOST: Final = 1 << 28
-"""Bytes of all packed masks together: two billion entries. The mask in use is kept in any case."""
+"""Limit in bytes of all cached masks: two billion elements. The mask in use is always kept."""
 
 
 class PackedMask:
-    """One bit per entry, 1 where pruned: kept while there is room, and made again when needed.
+    """A mask of one bit per element, 1 where pruned: cached, and computed again after eviction.
 
     Args:
-        make: returns a boolean array of one dimension, the same each time.
-        maker: what to call it in a message.
+        make: returns a boolean array of one dimension, the same one on each call.
+        maker: the name of the plug-in in messages.
     """
 
     def __init__(self, make: Callable[[], NDArray[np.bool_]], maker: str) -> None:
         self._make = make
         self._maker = maker
         self._digest: bytes | None = None
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     def bits(self) -> NDArray[np.uint8]:
-        """Return the bits, the first entry's lowest.
+        """Return the packed bits, least significant bit first.
 
         Raises:
-            RecipeError: they cannot be made, or are no longer what they were.
+            RecipeError: they cannot be computed, or differ from those of an earlier call.
         """
-        found = _look_up(self)
-        if found is None:
-            with self._making:
-                found = _look_up(self)
-                if found is None:
-                    found = np.packbits(self._make(), bitorder="little")
-                    self._compare(found)
-                    _keep(self, found)
-        return found
+        bits = _look_up(self)
+        if bits is None:
+            with self._lock:
+                bits = _look_up(self)
+                if bits is None:
+                    bits = np.packbits(self._make(), bitorder="little")
+                    self._check_unchanged(bits)
+                    _keep(self, bits)
+        return bits
 
-    def _compare(self, bits: NDArray[np.uint8]) -> None:
+    def _check_unchanged(self, bits: NDArray[np.uint8]) -> None:
         digest = hashlib.blake2b(bits.data, digest_size=16).digest()
         if self._digest not in (None, digest):
             raise RecipeError(
@@ -66,12 +66,12 @@ class PackedMask:
 
 
 _kept: WeakKeyDictionary[PackedMask, NDArray[np.uint8]] = WeakKeyDictionary()
-_changing = threading.Lock()
-"""The masks at hand, the latest used last."""
+"""The cached masks, the most recently used last."""
+_kept_lock = threading.Lock()
 
 
 def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
-    with _changing:
+    with _kept_lock:
         bits = _kept.pop(mask, None)
         if bits is not None:
             _kept[mask] = bits
@@ -79,7 +79,7 @@ def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
 
 
 def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
-    with _changing:
+    with _kept_lock:
         spare = KEPT_AT_MOST - bits.nbytes - sum(other.nbytes for other in _kept.values())
         for oldest in list(_kept):
             if spare >= 0:
@@ -90,11 +90,11 @@ def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PluginMask(Predicate):
-    """Prunes where a packed mask says so.
+    """Prunes where a packed mask is 1.
 
     Attributes:
-        mask: of this parameter, or of several one after the other.
-        first: where in it this parameter begins.
+        mask: of this parameter, or of several concatenated parameters.
+        first: index in the mask of the first element of this parameter.
     """
 
     mask: PackedMask
@@ -102,13 +102,13 @@ class PluginMask(Predicate):
     note: str = ""
 
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set to `step` those codes that are 0 and whose entry goes."""
+        """Set the codes of pruned elements to `step`, where they are 0."""
         begin, end = self.first + start, self.first + start + codes.size
-        part = np.unpackbits(self.mask.bits()[begin // 8 : -(-end // 8)], bitorder="little")
+        unpacked = np.unpackbits(self.mask.bits()[begin // 8 : -(-end // 8)], bitorder="little")
         offset = begin % 8
-        pruned = part[offset : offset + end - begin].view(np.bool_)
+        pruned = unpacked[offset : offset + end - begin].view(np.bool_)
         key_kernels.mark_where(pruned, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return what the mask says of the entry of that flat index."""
+        """Return whether the mask prunes the element at a flat index; it has no score."""
         return ElementRank(bool(self.prunes(flat, flat + 1)[0]))

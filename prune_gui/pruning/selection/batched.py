@@ -1,6 +1,8 @@
-"""Many small tensors ranked as one, laid end to end: to look at each by itself takes far longer.
+"""Batched selection: many small tensors are concatenated and ranked as one, which is far faster.
 
-Ties go in that order anyway, so a cut through all of them is a cut through each.
+Ties are pruned in the order of the tensors in any case, so a cut through the concatenated tensors
+is also a cut through each of them. `bounds` always holds the start of each tensor in the
+concatenated elements and the end of the last one.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from prune_gui.pruning.selection.keys import (
     Bits,
     KeySource,
     RemainingMask,
-    are_alike,
-    bits_together,
+    are_compatible,
+    concatenated_bits,
     with_equal_nans,
 )
 from prune_gui.pruning.selection.radix_select import (
@@ -35,22 +37,24 @@ from prune_gui.pruning.selection.radix_select import (
 )
 
 BATCH_TENSORS: Final = 4096
-"""How many are, at most: some milliseconds of work, so that Cancel is prompt."""
+"""Maximum number of tensors in a batch: some milliseconds of work, so that Cancel is prompt."""
 
 
 def find_cuts_batched(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
-    """Return what `find_cuts` does, far sooner where there are thousands of small tensors.
+    """Return the cuts of `find_cuts`; far faster for thousands of small tensors.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor is cancelled.
     """
-    runs = list(batches_of_small(rankings))
-    again = sum(_read_again(run) for run in runs)
-    with monitor.plan(sum(work(ranking.keys) for ranking in rankings) + again):
-        groups = list(parallel.run(partial(_group, monitor=monitor), runs))
+    batches = list(batches_of_small(rankings))
+    extra_bytes = sum(_extra_bytes(batch) for batch in batches)
+    with monitor.plan(sum(work(ranking.keys) for ranking in rankings) + extra_bytes):
+        groups = list(parallel.run(partial(_group, monitor=monitor), batches))
         cuts = find_cuts([group.ranking for group in groups], k, monitor)
-        dealt = parallel.run(lambda pair: _deal(*pair, monitor), zip(groups, cuts, strict=True))
-        return [own for every in dealt for own in every]
+        split = parallel.run(
+            lambda pair: _split_cut(*pair, monitor), zip(groups, cuts, strict=True)
+        )
+        return [cut for group_cuts in split for cut in group_cuts]
 
 
 def mark_batched(
@@ -60,16 +64,16 @@ def mark_batched(
     step: int,
     codes: NDArray[np.uint8],
 ) -> None:
-    """Do as `mark_codes` for whole tensors, one after the other.
+    """Apply `mark_codes` to whole concatenated tensors.
 
     Args:
-        every: the keys of each.
-        cuts: through those.
-        bounds: where each tensor begins, and where the last one ends.
-        step: any code but 0.
-        codes: of all entries.
+        every: the keys of each tensor.
+        cuts: the cut of each tensor.
+        bounds: the start of each tensor, and the end of the last one.
+        step: any code except 0.
+        codes: the codes of all elements.
     """
-    if all(are_alike(keys, every[0]) for keys in every):
+    if all(are_compatible(keys, every[0]) for keys in every):
         _mark_each(_ConcatenatedKeys(tuple(every), bounds), cuts, bounds, step, codes)
         return
     for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
@@ -77,50 +81,50 @@ def mark_batched(
 
 
 def batches_of_small(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
-    """Cut rankings into runs of small ones that `batch_requests` can take, and single ones."""
-    group: list[Ranking] = []
-    entries = 0
+    """Yield the rankings in order, in batches of small compatible ones and as single ones."""
+    batch: list[Ranking] = []
+    elements = 0
     for ranking in rankings:
         size = ranking.keys.size
         fits = (
-            bool(group)
-            and len(group) < BATCH_TENSORS
-            and entries + size <= parallel.CHUNK_ELEMENTS
-            and max(size, group[0].keys.size) <= SMALL
-            and are_alike(ranking.keys, group[0].keys)
+            bool(batch)
+            and len(batch) < BATCH_TENSORS
+            and elements + size <= parallel.CHUNK_ELEMENTS
+            and max(size, batch[0].keys.size) <= SMALL
+            and are_compatible(ranking.keys, batch[0].keys)
         )
-        if group and not fits:
-            yield group
-            group, entries = [], 0
-        group.append(ranking)
-        entries += size
-    if group:
-        yield group
+        if batch and not fits:
+            yield batch
+            batch, elements = [], 0
+        batch.append(ranking)
+        elements += size
+    if batch:
+        yield batch
 
 
-def batch_requests(run: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
-    """Return rankings as one of which all may go, and where each begins and the last one ends."""
-    keys = tuple(ranking.keys for ranking in run)
-    bounds = np.cumsum([0, *(one.size for one in keys)])
-    every = tuple(ranking.remaining_mask for ranking in run)
-    remaining_mask = None if every.count(None) == len(every) else _RemainingOfEach(every, bounds)
+def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
+    """Return the rankings of a batch as one, without limits (`most`), and its bounds."""
+    keys = tuple(ranking.keys for ranking in batch)
+    bounds = np.cumsum([0, *(own.size for own in keys)])
+    masks = tuple(ranking.remaining_mask for ranking in batch)
+    remaining_mask = None if masks.count(None) == len(masks) else _ConcatenatedMasks(masks, bounds)
     return Ranking(_ConcatenatedKeys(keys, bounds), remaining_mask), bounds
 
 
-def may_go(run: Sequence[Ranking], there: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many entries of each ranking may go, where so many are there."""
-    most = [ranking.keys.size if ranking.most is None else ranking.most for ranking in run]
-    return np.minimum(np.array(most, np.int64), there)
+def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of prunable elements of each ranking, given those of remaining ones."""
+    limits = [ranking.keys.size if ranking.most is None else ranking.most for ranking in batch]
+    return np.minimum(np.array(limits, np.int64), remaining)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Group:
-    """Rankings that are cut as one.
+    """A batch of rankings that are cut as one.
 
     Attributes:
         ranking: all of them as one.
-        bounds: where each begins, and where the last one ends; None if it is but one.
-        limits: the cuts that prune all that may go of each; None if everything may.
+        bounds: the start of each, and the end of the last one; None for a single ranking.
+        limits: the cut of each that prunes its `most` elements; None if no ranking has a limit.
     """
 
     ranking: Ranking
@@ -128,38 +132,38 @@ class _Group:
     limits: tuple[Cut, ...] | None = None
 
 
-def _group(run: Sequence[Ranking], monitor: Monitor) -> _Group:
-    """Return rankings as one, of which no more is left to prune than may go of each."""
-    if len(run) == 1:
-        return _Group(run[0])
-    ranking, bounds = batch_requests(run)
-    if not _is_held(run):
+def _group(batch: Sequence[Ranking], monitor: Monitor) -> _Group:
+    """Return a batch as one ranking, whose remaining mask excludes elements beyond the limits."""
+    if len(batch) == 1:
+        return _Group(batch[0])
+    ranking, bounds = concatenate(batch)
+    if not _has_limits(batch):
         return _Group(ranking, bounds)
     monitor.advance(ranking.keys.size * ranking.keys.width)
-    found = SortedKeys.of(ranking.keys, ranking.remaining_mask, bounds)
-    limits = tuple(found.cut(may_go(run, found.there)))
-    remaining_mask = _RemainingWithin(ranking, bounds, limits)
+    sorted_keys = SortedKeys.of(ranking.keys, ranking.remaining_mask, bounds)
+    limits = tuple(sorted_keys.cut(prunable_counts(batch, sorted_keys.remaining)))
+    remaining_mask = _MaskWithinLimits(ranking, bounds, limits)
     return _Group(replace(ranking, remaining_mask=remaining_mask), bounds, limits)
 
 
-def _is_held(run: Sequence[Ranking]) -> bool:
-    """Tell whether any ranking may lose only so much."""
-    return any(ranking.most is not None for ranking in run)
+def _has_limits(batch: Sequence[Ranking]) -> bool:
+    """Return whether any ranking has a maximum number of elements to prune."""
+    return any(ranking.most is not None for ranking in batch)
 
 
-def _read_again(run: Sequence[Ranking]) -> int:
-    """Return how many bytes of rankings are read beside what `find_cuts` does."""
-    nbytes = sum(ranking.keys.size * ranking.keys.width for ranking in run)
-    return (len(run) > 1) * (1 + _is_held(run)) * nbytes
+def _extra_bytes(batch: Sequence[Ranking]) -> int:
+    """Return the number of bytes that are read in addition to those of `find_cuts`."""
+    nbytes = sum(ranking.keys.size * ranking.keys.width for ranking in batch)
+    return (len(batch) > 1) * (1 + _has_limits(batch)) * nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class _ConcatenatedKeys:
-    """The keys of some tensors that are alike, one tensor after the other.
+    """The concatenated keys of tensors whose keys are compatible.
 
     Attributes:
-        members: the keys of each.
-        bounds: int64, where each tensor begins, and where the last one ends.
+        members: the keys of each tensor.
+        bounds: int64, the start of each tensor, and the end of the last one.
     """
 
     members: tuple[KeySource, ...]
@@ -167,7 +171,7 @@ class _ConcatenatedKeys:
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of elements."""
         return int(self.bounds[-1])
 
     @property
@@ -177,72 +181,69 @@ class _ConcatenatedKeys:
 
     @property
     def magnitude(self) -> int:
-        """Which of the bits make the key."""
+        """Bit mask of the bits that make the key."""
         return self.members[0].magnitude
 
     @cached_property
     def first_non_finite(self) -> int | None:
-        """The least key that stands for infinity or NaN."""
+        """The lowest key of a non-finite number; None if there is none."""
         return self.members[0].first_non_finite
 
     @cached_property
     def first_nan(self) -> int | None:
-        """The least key that stands for NaN."""
+        """The lowest key of a NaN; None if NaN has at most one key."""
         return self.members[0].first_nan
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat entries [start, stop)."""
-        return bits_together(self.members)[start:stop]
+        """Return the raw bits of the flat indices [start, stop)."""
+        return concatenated_bits(self.members)[start:stop]
 
     def value(self, key: int) -> float:
-        """Return the number that a key stands for."""
+        """Return the number of a key."""
         return self.members[0].value(key)
 
 
 @runtime_checkable
-class BatchedSearch(Protocol):
-    """Tells which entries are still there, and of many whole tensors at once."""
+class BatchedMask(Protocol):
+    """A remaining mask that can be computed for many whole tensors at once."""
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Do as every `RemainingMask` does."""
+        """Return a boolean array over the flat indices [start, stop), False where pruned."""
 
     @staticmethod
     def together(
         every: Sequence[RemainingMask | None], bounds: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Return where entries of some tensors, one after the other, are still there.
+        """Return the concatenated remaining masks of tensors.
 
         Args:
-            every: of this kind; None where all entries are.
-            bounds: where each tensor begins, and where the last one ends.
+            every: the masks, of this class; None if all elements of a tensor are remaining.
+            bounds: the start of each tensor, and the end of the last one.
         """
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _RemainingOfEach:
-    """Tells which entries of some tensors, one after the other, are still there."""
+class _ConcatenatedMasks:
+    """The concatenated remaining masks of tensors; None if no element is pruned."""
 
-    every: tuple[RemainingMask | None, ...]
+    masks: tuple[RemainingMask | None, ...]
     bounds: NDArray[np.int64]
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
-        first = next(filter(None, self.every))
-        if isinstance(first, BatchedSearch) and {type(one) for one in self.every if one} == {
-            type(first)
-        }:
-            return first.together(self.every, self.bounds)[start:stop]
-        there = np.ones(self.bounds[-1], np.bool_)
-        for remaining_mask, begin, end in zip(
-            self.every, self.bounds, self.bounds[1:], strict=False
-        ):
-            if remaining_mask is not None:
-                there[begin:end] = remaining_mask(0, int(end - begin))
-        return there[start:stop]
+        first = next(filter(None, self.masks))
+        types = {type(mask) for mask in self.masks if mask}
+        if isinstance(first, BatchedMask) and types == {type(first)}:
+            return first.together(self.masks, self.bounds)[start:stop]
+        remaining = np.ones(self.bounds[-1], np.bool_)
+        for mask, begin, end in zip(self.masks, self.bounds, self.bounds[1:], strict=False):
+            if mask is not None:
+                remaining[begin:end] = mask(0, int(end - begin))
+        return remaining[start:stop]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _RemainingWithin:
-    """Tells which entries of joined rankings are still there, and not spared by limits."""
+class _MaskWithinLimits:
+    """The remaining mask of concatenated rankings, False for elements that limits keep."""
 
     ranking: Ranking
     bounds: NDArray[np.int64]
@@ -252,10 +253,10 @@ class _RemainingWithin:
         keys, remaining_mask = self.ranking.keys, self.ranking.remaining_mask
         codes = np.zeros(keys.size, np.uint8)
         _mark_each(keys, self.limits, self.bounds, 1, codes)
-        there = codes.view(np.bool_)
-        return (there if remaining_mask is None else there & remaining_mask(0, keys.size))[
-            start:stop
-        ]
+        prunable = codes.view(np.bool_)
+        if remaining_mask is not None:
+            prunable = prunable & remaining_mask(0, keys.size)
+        return prunable[start:stop]
 
 
 def _mark_each(
@@ -265,7 +266,7 @@ def _mark_each(
     step: int,
     codes: NDArray[np.uint8],
 ) -> None:
-    """Do as `mark_codes` for tensors, one after the other, each by its own cut."""
+    """Apply `mark_codes` to concatenated tensors, with a cut per tensor."""
     keys = with_equal_nans(keys, max(cut.threshold for cut in cuts))
     bits = keys.bits(0, keys.size)
     key_kernels.mark_below_each(
@@ -279,8 +280,8 @@ def _mark_each(
     )
 
 
-def _deal(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
-    """Return what a cut through a group comes to in each of its rankings."""
+def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
+    """Return the cut of each ranking of a group, from the cut through the group."""
     ranking, bounds = group.ranking, group.bounds
     if bounds is None:
         return [cut]
@@ -288,7 +289,7 @@ def _deal(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
     keys = with_equal_nans(ranking.keys, cut.threshold)
     bits = keys.bits(0, keys.size)
     key, first = bits.dtype.type, ranking.keys.first_non_finite
-    found = np.zeros((len(bounds) - 1, 4), np.int64)
+    counts = np.zeros((len(bounds) - 1, 4), np.int64)
     key_kernels.count_cut_of_each(
         bits,
         key(keys.magnitude),
@@ -297,18 +298,22 @@ def _deal(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
         key(cut.threshold),
         cut.last_tie,
         key(keys.magnitude if first is None else first),
-        found,
+        counts,
     )
-    below, there, go, odd = found.T
+    below, ties, pruned_ties, non_finite = counts.T
     starts, ends = bounds[:-1], bounds[1:]
-    last_ties = np.select([go == 0, go == there], [-1, ends - starts - 1], cut.last_tie - starts)
-    columns = (last_ties, below + go, odd if first is not None else np.zeros_like(odd))
+    last_ties = np.select(
+        [pruned_ties == 0, pruned_ties == ties], [-1, ends - starts - 1], cut.last_tie - starts
+    )
+    if first is None:
+        non_finite = np.zeros_like(non_finite)
+    columns = (last_ties, below + pruned_ties, non_finite)
     cuts = [Cut(cut.threshold, *own) for own in zip(*(c.tolist() for c in columns), strict=True)]
     return cuts if group.limits is None else list(map(_lower, cuts, group.limits))
 
 
 def _lower(cut: Cut, limit: Cut) -> Cut:
-    """Return a cut, or the limit if that lies below it."""
+    """Return the lower one of a cut and its limit."""
     if (limit.threshold, limit.last_tie) < (cut.threshold, cut.last_tie):
         return limit
     return replace(cut, non_finite=limit.non_finite)

@@ -1,4 +1,4 @@
-"""Small tensors that are ranked together, the keys of each in order: to sort few takes no time."""
+"""The sorted keys of small concatenated tensors: sorting a few keys is fast."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from prune_gui.pruning.selection.radix_select import Cut
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SortedKeys:
-    """The keys of some tensors, one tensor after the other.
+    """The keys of concatenated tensors.
 
     Attributes:
-        keys: in the order of the entries; those of NaN are equal.
-        remaining_mask: which of them are still there; None: all.
-        bounds: int64, where each tensor begins, and where the last one ends.
-        ranked: the same keys with those of every tensor ascending, those still there first.
-        there: int64, how many of each tensor are.
-        non_finite: int64, how many of these stand for NaN or infinity.
+        keys: in the order of the elements; all NaNs have the same key.
+        remaining_mask: True at the remaining elements; None if all are.
+        bounds: int64, the start of each tensor, and the end of the last one.
+        ranked: the keys of each tensor ascending; those of remaining elements first.
+        remaining: int64, the number of remaining elements of each tensor.
+        non_finite: int64, the number of those with a non-finite score.
     """
 
     keys: Bits
     remaining_mask: NDArray[np.bool_] | None
     bounds: NDArray[np.int64]
     ranked: Bits
-    there: NDArray[np.int64]
+    remaining: NDArray[np.int64]
     non_finite: NDArray[np.int64]
 
     @classmethod
@@ -40,19 +40,19 @@ class SortedKeys:
         size, first = source.size, source.first_non_finite
         bits = with_equal_nans(source, source.magnitude).bits(0, size)
         keys: Bits = bits & bits.dtype.type(source.magnitude)
-        left = None if remaining_mask is None else remaining_mask(0, size)
-        ranked = keys.copy() if left is None else np.where(left, keys, np.iinfo(keys.dtype).max)
+        mask = None if remaining_mask is None else remaining_mask(0, size)
+        ranked = keys.copy() if mask is None else np.where(mask, keys, np.iinfo(keys.dtype).max)
         _sort(ranked, bounds)
-        there = np.diff(bounds) if left is None else _count(left, bounds)
-        odd = np.zeros_like(there)
+        remaining = np.diff(bounds) if mask is None else _count(mask, bounds)
+        non_finite = np.zeros_like(remaining)
         if first is not None:
-            odd = _count(ranked >= first, bounds) - (np.diff(bounds) - there)
-        return cls(keys, left, bounds, ranked, there, odd)
+            non_finite = _count(ranked >= first, bounds) - (np.diff(bounds) - remaining)
+        return cls(keys, mask, bounds, ranked, remaining, non_finite)
 
     def cut(self, units: NDArray[np.int64]) -> list[Cut]:
-        """Return the cut of each tensor that prunes so many of its smallest keys.
+        """Return the cut of each tensor that prunes its `units` lowest keys.
 
-        Of equal keys those of lower flat index go first.
+        Of equal keys those of lower flat index are pruned first.
         """
         thresholds = np.zeros(len(units), self.keys.dtype)
         last_ties = np.full(len(units), -1, np.int64)
@@ -64,16 +64,16 @@ class SortedKeys:
 
 
 def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
-    """Sort the keys of each tensor; those of tensors of one size at once."""
+    """Sort the keys of each tensor in place; tensors of equal size are sorted in one call."""
     sizes = np.diff(bounds)
     for size in np.unique(sizes):
         if np.all(sizes == size):
             keys.reshape(-1, max(size, 1)).sort(axis=1)
             return
-        places = bounds[:-1][sizes == size, np.newaxis] + np.arange(size)
-        keys[places] = np.sort(keys[places], axis=1)
+        indices = bounds[:-1][sizes == size, np.newaxis] + np.arange(size)
+        keys[indices] = np.sort(keys[indices], axis=1)
 
 
 def _count(marked: NDArray[np.bool_], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count what is marked of each tensor."""
+    """Return the number of marked elements of each tensor."""
     return np.diff(np.concatenate([[0], np.cumsum(marked)])[bounds])

@@ -1,4 +1,4 @@
-"""How often each value of a digit occurs among keys, and remembering it."""
+"""Digit histograms of keys, and a cache of them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-LEADING_AT_MOST: Final = 1 << 26
-"""Bytes of all counts of leading digits that are remembered: of some thousand million entries, or
-of a hundred thousand tensors."""
-FURTHER_AT_MOST: Final = 1 << 24
-"""Likewise of further digits: of the last cut through a few hundred million entries."""
-AT_LEAST: Final = 512
-"""Bytes that counts take however few they are, about: objects, and what they are found by."""
+MAX_LEADING_BYTES: Final = 1 << 26
+"""Limit of all cached histograms of leading digits: enough for some thousand million elements, or
+for a hundred thousand tensors."""
+MAX_FURTHER_BYTES: Final = 1 << 24
+"""Limit of all cached histograms of further digits: enough for the last cut through a few hundred
+million elements."""
+OVERHEAD_BYTES: Final = 512
+"""Approximate size of an empty histogram in the cache: objects and key."""
 
 
 @dataclass(frozen=True, slots=True)
 class DigitHistogram:
-    """How often each value of a digit occurs, for those that do occur.
+    """The number of keys with each value of a digit, for the values that occur.
 
     Attributes:
-        values: ascending.
-        counts: as many, none of them 0.
-        parts: the same for each stretch of the tensor, in order; or ().
+        values: the digits, ascending.
+        counts: one per value, never 0.
+        parts: the histogram of each span of the tensor, in order; or ().
     """
 
     values: NDArray[np.integer[Any]]
@@ -36,13 +37,13 @@ class DigitHistogram:
 
     @classmethod
     def of(cls, table: NDArray[np.integer[Any]]) -> DigitHistogram:
-        """Take in a table that has a place for every value of the digit."""
-        values = np.flatnonzero(table != 0)  # ten times as fast as without the comparison
+        """Return the histogram of a table that is indexed by digit value."""
+        values = np.flatnonzero(table != 0)  # the comparison makes this ten times faster
         return cls(values.astype(np.uint16), table[values])
 
     @classmethod
     def sum(cls, parts: Sequence[DigitHistogram], *, keep: bool) -> DigitHistogram:
-        """Add up the counts of stretches, and keep them if told to."""
+        """Return the sum of the histograms of spans; with `keep` they become its `parts`."""
         end = max((int(part.values[-1]) + 1 for part in parts if part.values.size), default=0)
         table = np.zeros(end, np.int64)
         for part in parts:
@@ -52,78 +53,76 @@ class DigitHistogram:
 
     @property
     def total(self) -> int:
-        """How many there are of all values."""
+        """The number of keys."""
         return int(self.counts.sum())
 
     @property
     def nbytes(self) -> int:
-        """How much memory they take."""
-        own = AT_LEAST + self.values.nbytes + self.counts.nbytes
+        """Approximate memory use."""
+        own = OVERHEAD_BYTES + self.values.nbytes + self.counts.nbytes
         return own + sum(part.nbytes for part in self.parts)
 
     def below(self, value: int) -> int:
-        """How many there are of lower values."""
+        """Return the number of keys with a lower digit."""
         return int(self.counts[: np.searchsorted(self.values, value)].sum())
 
     def at(self, value: int) -> int:
-        """How many there are of a value."""
+        """Return the number of keys with this digit."""
         return self.below(value + 1) - self.below(value)
 
     def up_to(self, values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return, for each of some values, how often it or a lower one occurs."""
-        reached = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
-        found: NDArray[np.int64] = reached[np.searchsorted(self.values, values, side="right")]
-        return found
+        """Return, for each of `values`, the number of keys with this digit or a lower one."""
+        cumulative = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
+        counts: NDArray[np.int64] = cumulative[np.searchsorted(self.values, values, side="right")]
+        return counts
 
 
-NOTHING: Final = DigitHistogram.of(np.zeros(0, np.int64))
-"""The counts of no entries."""
+EMPTY_HISTOGRAM: Final = DigitHistogram.of(np.zeros(0, np.int64))
+"""The histogram of no keys."""
 
 
 class LRUCache:
-    """Counts, for as long as there is room; those asked for longest ago are forgotten first.
-
-    Safe to use from several threads.
+    """An LRU cache of histograms; thread-safe.
 
     Args:
-        room: bytes that they may take.
+        max_bytes: limit of the memory of all histograms.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
-        self._known: OrderedDict[Hashable, DigitHistogram] = OrderedDict()
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._histograms: OrderedDict[Hashable, DigitHistogram] = OrderedDict()
         self._bytes = 0
-        self._changing = threading.Lock()
+        self._lock = threading.Lock()
 
-    def get(self, of: Hashable) -> DigitHistogram | None:
-        """Return the counts of something, if they are known."""
-        with self._changing:
-            if of in self._known:
-                self._known.move_to_end(of)
-            return self._known.get(of)
+    def get(self, key: Hashable) -> DigitHistogram | None:
+        """Return the histogram that is cached under `key`, or None."""
+        with self._lock:
+            if key in self._histograms:
+                self._histograms.move_to_end(key)
+            return self._histograms.get(key)
 
-    def put(self, of: Hashable, counts: DigitHistogram) -> None:
-        """Remember counts."""
-        with self._changing:
-            if of in self._known:
+    def put(self, key: Hashable, histogram: DigitHistogram) -> None:
+        """Cache a histogram under `key`."""
+        with self._lock:
+            if key in self._histograms:
                 return
-            self._known[of] = counts
-            self._bytes += counts.nbytes
-            while self._bytes > self._room:
-                self._bytes -= self._known.popitem(last=False)[1].nbytes
+            self._histograms[key] = histogram
+            self._bytes += histogram.nbytes
+            while self._bytes > self._max_bytes:
+                self._bytes -= self._histograms.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramCache:
-    """The counts of digits of whole tensors, so that a new amount needs them no more.
+    """Cached digit histograms of whole tensors, so that a new amount need not read them again.
 
-    They follow from the keys, and from which entries are still there; not from what a step wants.
+    They depend on the keys and the remaining elements, but not on the amount.
 
     Attributes:
-        leading: of the digit that every key has.
-        further: of digits of the keys that begin as a cut does. Every cut has others, which would
-            soon take the room of all the former.
+        leading: histograms of the leading digit.
+        further: histograms of further digits, of the keys that share the leading bits of a cut.
+            They differ for each cut and would soon evict those of leading digits.
     """
 
-    leading: LRUCache = field(default_factory=lambda: LRUCache(LEADING_AT_MOST))
-    further: LRUCache = field(default_factory=lambda: LRUCache(FURTHER_AT_MOST))
+    leading: LRUCache = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))
+    further: LRUCache = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))

@@ -1,4 +1,4 @@
-"""What an unstructured step ranks: one unsigned integer per entry, any stretch of it on demand."""
+"""The keys that an unstructured step ranks: one unsigned integer per element, read by span."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.selection.scores import Scores, flat_together
+from prune_gui.pruning.selection.scores import Scores, read_batched
 
 Bits = NDArray[np.unsignedinteger[Any]]
 RemainingMask = Callable[[int, int], NDArray[np.bool_]]
-"""From flat indices [start, stop) to a boolean array, False where already pruned."""
+"""Returns a boolean array over the flat indices [start, stop), False where already pruned."""
 
 _UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {
     1: np.uint8,
@@ -27,8 +27,8 @@ _UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {
     8: np.uint64,
 }
 
-# Types whose bits, without the sign, order as |value| does. Others are widened to float32 first.
-_ORDERED = frozenset(
+# Dtypes whose bits without the sign order as |value| does. Others are widened to float32 first.
+_BIT_ORDERED_DTYPES = frozenset(
     {
         torch.float64,
         torch.float32,
@@ -41,11 +41,11 @@ _ORDERED = frozenset(
 
 
 class KeySource(Protocol):
-    """One key per entry of a tensor, in row-major order: ``bits(...) & magnitude``."""
+    """One key per element of a tensor, in row-major order: ``bits(...) & magnitude``."""
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of elements."""
 
     @property
     def width(self) -> int:
@@ -53,26 +53,26 @@ class KeySource(Protocol):
 
     @property
     def magnitude(self) -> int:
-        """Which of the bits make the key."""
+        """Bit mask of the bits that make the key."""
 
     @property
     def first_non_finite(self) -> int | None:
-        """The least key that stands for infinity or NaN; None if every key is a plain number."""
+        """The lowest key of a non-finite number; None if there is none."""
 
     @property
     def first_nan(self) -> int | None:
-        """The least key that stands for NaN, if there are several."""
+        """The lowest key of a NaN; None if NaN has at most one key."""
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat entries [start, stop)."""
+        """Return the raw bits of the flat indices [start, stop)."""
 
     def value(self, key: int) -> float:
-        """Return the number that a key stands for."""
+        """Return the number of a key."""
 
 
 def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
-    """Return the narrowest type in which values of all `dtypes` compare exactly."""
-    if len(dtypes) == 1 and dtypes <= _ORDERED:
+    """Return the narrowest dtype in which values of all `dtypes` are compared exactly."""
+    if len(dtypes) == 1 and dtypes <= _BIT_ORDERED_DTYPES:
         return next(iter(dtypes))
     return torch.float64 if torch.float64 in dtypes else torch.float32
 
@@ -91,17 +91,17 @@ def _without_sign(dtype: torch.dtype) -> int:
 
 @cache
 def _first_non_finite(dtype: torch.dtype) -> int:
-    odd = float("nan") if dtype is torch.float8_e4m3fn else float("inf")
-    return int(raw_bits(torch.tensor([odd], dtype=dtype))[0]) & _without_sign(dtype)
+    lowest = float("nan") if dtype is torch.float8_e4m3fn else float("inf")
+    return int(raw_bits(torch.tensor([lowest], dtype=dtype))[0]) & _without_sign(dtype)
 
 
 @dataclass(frozen=True)
 class ScoreKeys:
-    """Ranks entries by the absolute value of their scores.
+    """Keys that rank elements by the absolute value of their scores.
 
     Attributes:
-        scores: of a type that can be ranked, see `ranking_dtype`.
-        dtype: the type in which they are compared.
+        scores: any real dtype.
+        dtype: the dtype in which the scores are compared; see `ranking_dtype`.
     """
 
     scores: Scores
@@ -109,12 +109,12 @@ class ScoreKeys:
 
     @classmethod
     def of(cls, scores: Scores) -> ScoreKeys:
-        """Return keys that compare these scores among themselves alone."""
+        """Return keys in the narrowest dtype for these scores alone."""
         return cls(scores, ranking_dtype({scores.dtype}))
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of elements."""
         return math.prod(self.scores.shape)
 
     @property
@@ -129,30 +129,29 @@ class ScoreKeys:
 
     @property
     def first_non_finite(self) -> int:
-        """The bits of infinity, or of NaN where the type has no infinity."""
+        """The key of infinity, or of NaN where the dtype has no infinity."""
         return _first_non_finite(self.dtype)
 
     @property
     def first_nan(self) -> int | None:
-        """The bits that follow those of infinity; None where the type has a single NaN."""
-        last = self.first_non_finite
-        return None if self.dtype is torch.float8_e4m3fn else last + 1
+        """The key after that of infinity; None where the dtype has a single NaN."""
+        return None if self.dtype is torch.float8_e4m3fn else self.first_non_finite + 1
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat entries [start, stop)."""
+        """Return the raw bits of the flat indices [start, stop)."""
         return raw_bits(self.scores.part(start, stop).to(self.dtype))
 
     def first_key(self, value: float) -> int:
-        """Return the least key whose number is `value`, which has no sign, or more.
+        """Return the lowest key whose number is at least `value`, which is not negative.
 
-        It is `first_non_finite` if no finite number is.
+        It is `first_non_finite` if `value` exceeds all finite numbers.
         """
         nearest = torch.tensor([value], dtype=torch.float64).to(self.dtype)
         key = int(raw_bits(nearest)[0]) & self.magnitude
         return key + 1 if self.value(key) < value else key
 
     def value(self, key: int) -> float:
-        """Return the absolute value that a key stands for."""
+        """Return the absolute value of a key."""
         number = torch.zeros(1, dtype=self.dtype)
         raw_bits(number)[0] = key
         return float(number)
@@ -160,15 +159,15 @@ class ScoreKeys:
 
 @dataclass(frozen=True)
 class RandomKeys:
-    """Ranks entries at random: a key is a hash of the seed, a label and the flat index.
+    """Keys that rank elements at random: hashes of the seed, a label and the flat index.
 
-    Equal keys are cut at the lowest index, so the chance of an entry depends on its place by at
-    most 2^-32.
+    Of equal keys the lowest index is pruned first, so the probability that an element is pruned
+    depends on its index by at most 2^-32.
 
     Attributes:
         seed: any integer.
-        label: what tells this tensor from others under the same seed: its name.
-        size: number of entries.
+        label: the name of the tensor, which makes its keys differ from those of others.
+        size: number of elements.
     """
 
     seed: int
@@ -181,49 +180,49 @@ class RandomKeys:
 
     @property
     def stream(self) -> np.uint64:
-        """Where in the generator's space this seed and label begin."""
+        """The initial state of the generator for this seed and label."""
         name = f"{self.seed}\0{self.label}".encode()
         return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little"))
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return 32 random bits for each of the flat entries [start, stop)."""
+        """Return 32 random bits for each of the flat indices [start, stop)."""
         out = np.empty(stop - start, np.uint32)
         key_kernels.fill_random_bits(self.stream, np.uint64(start), out)
         return out
 
     def value(self, key: int) -> float:
-        """Return the key as a draw in [0, 1)."""
+        """Return the key as a number in [0, 1)."""
         return key / (self.magnitude + 1)
 
 
-def are_alike(one: KeySource, other: KeySource) -> bool:
-    """Tell whether a key stands for the same in both, so that they can be laid end to end."""
+def are_compatible(one: KeySource, other: KeySource) -> bool:
+    """Return whether equal keys have equal meaning in both, so that they can be concatenated."""
     if isinstance(one, ScoreKeys) and isinstance(other, ScoreKeys):
         return one.dtype == other.dtype
     return isinstance(one, RandomKeys) and isinstance(other, RandomKeys)
 
 
-def bits_together(every: Sequence[KeySource]) -> Bits:
-    """Return the raw bits of all entries of some tensors that are alike, one after the other."""
+def concatenated_bits(every: Sequence[KeySource]) -> Bits:
+    """Return the concatenated raw bits of tensors whose keys are compatible."""
     scores = [keys.scores for keys in every if isinstance(keys, ScoreKeys)]
     if len(scores) == len(every):
         [dtype] = {keys.dtype for keys in every if isinstance(keys, ScoreKeys)}
-        parts = [raw_bits(part.to(dtype)) for part in flat_together(scores)]
+        parts = [raw_bits(part.to(dtype)) for part in read_batched(scores)]
     else:
         parts = [keys.bits(0, keys.size) for keys in every]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @dataclass(frozen=True)
-class _OneNaN:
-    """Other keys, with one key for all NaNs, whatever else their bits say."""
+class _SingleNaNKeys:
+    """Other keys, with a single key for all NaNs."""
 
     keys: KeySource
     first_nan: int
 
     @property
     def size(self) -> int:
-        """Number of entries."""
+        """Number of elements."""
         return self.keys.size
 
     @property
@@ -233,32 +232,32 @@ class _OneNaN:
 
     @property
     def magnitude(self) -> int:
-        """Which of the bits make the key."""
+        """Bit mask of the bits that make the key."""
         return self.keys.magnitude
 
     @property
     def first_non_finite(self) -> int | None:
-        """The least key that stands for infinity or NaN."""
+        """The lowest key of a non-finite number; None if there is none."""
         return self.keys.first_non_finite
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the keys of the flat entries [start, stop)."""
+        """Return the keys of the flat indices [start, stop)."""
         bits = self.keys.bits(start, stop)
         as_key = bits.dtype.type
         keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
         return keys
 
     def value(self, key: int) -> float:
-        """Return the number that a key stands for."""
+        """Return the number of a key."""
         return self.keys.value(key)
 
 
 def with_equal_nans(keys: KeySource, key: int) -> KeySource:
-    """Return the keys to compare `key` with: if it stands for NaN, all NaNs are equal to it.
+    """Return the keys for comparisons with `key`: if `key` is NaN, all NaNs get the same key.
 
-    No other comparison needs them to be, and to make them so takes time.
+    Other keys are returned unchanged, since the replacement takes time.
     """
-    nan = keys.first_nan
-    if nan is None or key < nan or isinstance(keys, _OneNaN):
+    first_nan = keys.first_nan
+    if first_nan is None or key < first_nan or isinstance(keys, _SingleNaNKeys):
         return keys
-    return _OneNaN(keys, nan)
+    return _SingleNaNKeys(keys, first_nan)

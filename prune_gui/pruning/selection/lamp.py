@@ -1,15 +1,15 @@
-"""The k entries of least LAMP score over any set of tensors, by counting: no sort, no copy.
+"""Selection of the k elements of lowest LAMP score in any set of tensors, without a sort or a copy.
 
-score(w) = w^2 / (sum of v^2 over the entries v of the tensor with |v| >= |w|): Lee et al.,
+score(w) = w^2 / (sum of v^2 over the elements v of the tensor with |v| >= |w|): Lee et al.,
 "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021.
 
-Within a tensor the score grows with |w|. So of a *group*, the keys that agree in their leading
-bits, the count, the sum of squares, and the sum of all squares above it say between which scores
-its entries lie. The groups of all tensors then say between which scores the k-th smallest lies,
-and only groups that reach into that stretch need be looked at more closely: the first pass over a
-16-bit type knows every single key; over a 32-bit one it leaves about one group per tensor, and the
-second pass knows every key of that. A third reads a few of the tensors, if any. Small tensors are
-taken together, see `prune_gui.pruning.selection.lamp_batched`.
+Within a tensor the score grows with |w|. A *group* is the set of keys with the same leading bits.
+Its count, its sum of squares and the sum of all squares above it bound the scores of its elements.
+The groups of all tensors then bound the k-th lowest score, and only groups that overlap these
+bounds are split further. In a 16-bit type the first pass resolves every single key. In a 32-bit
+type it leaves about one group per tensor, and the second pass resolves each key of that group. A
+third pass reads few tensors, if any. For small tensors, see
+`prune_gui.pruning.selection.lamp_batched`.
 """
 
 from __future__ import annotations
@@ -25,131 +25,138 @@ from numpy.typing import NDArray
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection.batched import batches_of_small
-from prune_gui.pruning.selection.lamp_batched import JoinedGroups
+from prune_gui.pruning.selection.lamp_batched import BatchedGroups
 from prune_gui.pruning.selection.lamp_groups import Groups, TensorGroups
 from prune_gui.pruning.selection.radix_select import Cut, Ranking
 
 
 def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
-    """Return the cut of each ranking that together prune the `k` entries of least LAMP score.
+    """Return a cut per ranking; together they prune the `k` elements of lowest LAMP score.
 
-    Of equal scores the earlier ranking's go first, then the lower key, then the lower flat index.
-    A ranking loses at most its `most`. NaN and infinity go last and have no part in the sums.
-    Scores are float64, and the sums of squares the same for any number of threads.
+    Elements of equal score are pruned in the order of rankings, then of keys, then of flat indices.
+    A ranking loses at most its `most` elements. Non-finite numbers rank highest and are left out of
+    the sums. Scores are float64; the sums of squares do not depend on the number of threads.
 
     Args:
-        rankings: by `ScoreKeys`, of any types; at least `k` entries in all that may go.
-        k: how many entries to prune.
-        monitor: told of the bytes read.
+        rankings: with `ScoreKeys` of any dtypes, and at least `k` prunable elements in all.
+        k: number of elements to prune.
+        monitor: gets the number of bytes read.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor is cancelled.
     """
-    groups = [_groups(run) for run in batches_of_small(rankings)]
+    groups = [_groups(batch) for batch in batches_of_small(rankings)]
     with monitor.plan(sum(own.work for own in groups)):
         _split(groups, dict.fromkeys(range(len(groups)), 0), monitor)
         for attempt in count():
-            field = _Field.of(groups)
-            unclear = field.unclear(k, halve=attempt % 2 == 1)
+            table = _GroupTable.of(groups)
+            unclear = table.unclear(k, halve=attempt % 2 == 1)
             if not unclear:
                 break
             _split(groups, unclear, monitor)
         ends = np.cumsum([len(own.bits) for own in groups])
-        taken = zip(groups, np.split(field.take(k), ends[:-1]), strict=True)
-        cuts = parallel.run(lambda one: one[0].cuts(one[1], monitor), taken)
-        return [cut for every in cuts for cut in every]
+        taken = zip(groups, np.split(table.take(k), ends[:-1]), strict=True)
+        cuts = parallel.run(lambda pair: pair[0].cuts(pair[1], monitor), taken)
+        return [cut for own in cuts for cut in own]
 
 
-def _groups(run: Sequence[Ranking]) -> Groups:
-    return JoinedGroups.whole(run) if len(run) > 1 else TensorGroups.whole(run[0])
+def _groups(batch: Sequence[Ranking]) -> Groups:
+    return BatchedGroups.whole(batch) if len(batch) > 1 else TensorGroups.whole(batch[0])
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
-    """All groups side by side: those of the first tensor, of the second, and so on.
+class _GroupTable:
+    """The groups of all owners (tensors or batches) in order, one array element per group.
 
     Attributes:
-        owners: whose each group is.
-        places: which of its owner's.
-        single: whether it is a single key.
-        least: the least score its entries can have.
-        largest: the largest.
-        units: how many of its entries may go.
+        owners: index of the owner.
+        indices: index within the owner's groups.
+        single: whether the group has a single score.
+        min_scores: lower bound of the scores of its elements.
+        max_scores: upper bound of the scores of its elements.
+        units: number of its prunable elements.
     """
 
     owners: NDArray[np.int64]
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     single: NDArray[np.bool_]
-    least: NDArray[np.float64]
-    largest: NDArray[np.float64]
+    min_scores: NDArray[np.float64]
+    max_scores: NDArray[np.float64]
     units: NDArray[np.int64]
 
     @classmethod
-    def of(cls, every: Sequence[Groups]) -> _Field:
+    def of(cls, owners: Sequence[Groups]) -> _GroupTable:
         columns = []
-        for i, own in enumerate(every):
-            places = np.arange(len(own.bits))
+        for i, own in enumerate(owners):
+            indices = np.arange(len(own.bits))
             columns.append(
-                (np.full_like(places, i), places, own.bits == 0, *own.bounds(), own.units)
+                (np.full_like(indices, i), indices, own.bits == 0, *own.bounds(), own.units)
             )
         return cls(*map(np.concatenate, zip(*columns, strict=True)))
 
     def unclear(self, k: int, *, halve: bool) -> dict[int, int]:
-        """Return, by owner, a group that must be split before the k smallest scores are known.
+        """Return, by owner, the index of a group to split before the k lowest scores are known.
 
-        One for each owner that has some: the nearest to where the k-th smallest score is guessed
-        to be. With `halve` the guess leaves as many such groups on either side, so that their
-        number soon falls however odd the scores are.
+        Each owner with unclear groups has one: the nearest to an estimate of the k-th lowest score.
+        With `halve`, the estimate is the median of the unclear groups, so that their number falls
+        fast for any distribution of scores.
         """
         if k == 0:
             return {}
-        low, high = (_smallest(bounds, self.units, k) for bounds in (self.least, self.largest))
-        reaches_in = (self.units > 0) & (self.least <= high) & (self.largest >= low)
-        unclear = np.flatnonzero(reaches_in & ~self.single)
+        low, high = (
+            _kth_lowest(bounds, self.units, k) for bounds in (self.min_scores, self.max_scores)
+        )
+        overlaps = (self.units > 0) & (self.min_scores <= high) & (self.max_scores >= low)
+        unclear = np.flatnonzero(overlaps & ~self.single)
         if not unclear.size:
             return {}
         if halve:
-            guess = float(np.median(self.least[unclear]))
+            estimate = float(np.median(self.min_scores[unclear]))
         else:
-            surely = int(self.units[self.largest < low].sum())
-            guess = self._guess(np.flatnonzero(reaches_in), k - surely, low, high)
-        away = np.maximum(self.least[unclear] - guess, guess - self.largest[unclear])
-        nearest = unclear[np.lexsort((np.maximum(away, 0), self.owners[unclear]))]
+            below = int(self.units[self.max_scores < low].sum())
+            estimate = self._estimate(np.flatnonzero(overlaps), k - below, low, high)
+        distances = np.maximum(
+            self.min_scores[unclear] - estimate, estimate - self.max_scores[unclear]
+        )
+        nearest = unclear[np.lexsort((np.maximum(distances, 0), self.owners[unclear]))]
         owners, first = np.unique(self.owners[nearest], return_index=True)
-        return dict(zip(owners.tolist(), self.places[nearest[first]].tolist(), strict=True))
+        return dict(zip(owners.tolist(), self.indices[nearest[first]].tolist(), strict=True))
 
-    def _guess(self, some: NDArray[np.intp], k: int, low: float, high: float) -> float:
-        """Guess the k-th smallest score of some groups, as if those of each lay evenly spread."""
-        least, units = self.least[some], self.units[some]
-        spread = np.maximum(self.largest[some] - least, 1e-300)
+    def _estimate(self, some: NDArray[np.intp], k: int, low: float, high: float) -> float:
+        """Estimate the k-th lowest score of some groups, as if scores within each were uniform."""
+        min_scores, units = self.min_scores[some], self.units[some]
+        widths = np.maximum(self.max_scores[some] - min_scores, 1e-300)
         for _ in range(60):
             middle = (low + high) / 2
-            if (units * np.clip((middle - least) / spread, 0, 1)).sum() < k:
+            if (units * np.clip((middle - min_scores) / widths, 0, 1)).sum() < k:
                 low = middle
             else:
                 high = middle
         return high
 
     def take(self, k: int) -> NDArray[np.int64]:
-        """Return how many entries of each group go; of equal scores the earlier group first."""
-        order = np.argsort(self.least, kind="stable")
+        """Return the number of elements to prune of each group.
+
+        Of groups of equal score the earlier one is pruned first.
+        """
+        order = np.argsort(self.min_scores, kind="stable")
         units = self.units[order]
         taken = np.empty_like(units)
         taken[order] = np.clip(k - (np.cumsum(units) - units), 0, units)
         return taken
 
 
-def _smallest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -> float:
-    """Return the k-th smallest score, each occurring as often as `units` say."""
+def _kth_lowest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -> float:
+    """Return the k-th lowest score, where each score occurs `units` times."""
     order = np.argsort(scores, kind="stable")  # fast: the scores are a few ascending runs
     return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])
 
 
 def _split(groups: list[Groups], chosen: Mapping[int, int], monitor: Monitor) -> None:
-    """Replace the chosen group of each of some tensors by its parts, in one pass over those."""
+    """Replace the chosen group of each owner in `chosen` by its parts, in one pass over them."""
     tasks = [
-        (index, look) for index in chosen for look in groups[index].looks(chosen[index], monitor)
+        (owner, read) for owner in chosen for read in groups[owner].readers(chosen[owner], monitor)
     ]
-    found = parallel.run(lambda task: (task[0], task[1]()), tasks)
-    for index, parts in groupby(found, key=itemgetter(0)):
-        groups[index] = groups[index].with_parts(chosen[index], [part for _, part in parts])
+    results = parallel.run(lambda task: (task[0], task[1]()), tasks)
+    for owner, parts in groupby(results, key=itemgetter(0)):
+        groups[owner] = groups[owner].with_parts(chosen[owner], [part for _, part in parts])

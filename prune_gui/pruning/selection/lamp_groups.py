@@ -1,4 +1,4 @@
-"""The keys of one tensor by their leading bits, and between which LAMP scores those lie."""
+"""Groups of keys with equal leading bits in one tensor, and the bounds of their LAMP scores."""
 
 from __future__ import annotations
 
@@ -24,57 +24,57 @@ from prune_gui.pruning.selection.radix_select import (
     work,
 )
 
-LARGEST: Final = 1e280
-"""Squares count as no more than this, so that sums of them are finite: those of infinity."""
+MAX_SQUARE: Final = 1e280
+"""Larger squares, as of infinity, are reduced to this, so that their sums are finite."""
 MIN_EXPONENT: Final = -1000
-"""Of the scale of a tensor: 2 to the power of its negative is still finite."""
-ABOVE_ALL: Final = 2.0
-"""What NaN and infinity score; the largest number of a tensor scores 1."""
+"""Minimum exponent of the scale of a tensor: 2 to its negative is still finite."""
+NON_FINITE_SCORE: Final = 2.0
+"""The score of NaN and infinity; the largest finite number of a tensor scores 1."""
 
 Part = tuple[NDArray[Any], ...]
-"""What one look at a group found."""
+"""The result of one pass over a group: arrays with an element per part."""
 
 
 class Groups(Protocol):
-    """The entries of a tensor, or of several, in groups; those of the least scores first."""
+    """Groups of the elements of a tensor or of a batch of tensors, ascending by score."""
 
     @property
     def bits(self) -> NDArray[np.int64]:
-        """How many bits of each group are open; all entries of one of 0 bits score the same."""
+        """Number of unknown bits of each group; elements of a group of 0 bits score the same."""
 
     @property
     def units(self) -> NDArray[np.int64]:
-        """How many entries of each may go."""
+        """Number of prunable elements of each group."""
 
     @property
     def work(self) -> int:
-        """How many bytes are read until the cuts are known, about."""
+        """Approximate number of bytes to read until the cuts are known."""
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least and the largest score that entries of each group can have."""
+        """Return the lower and the upper bound of the scores of each group."""
 
-    def looks(self, place: int, monitor: Monitor) -> list[Callable[[], Part]]:
-        """Return what looks more closely at a group; any threads may call these."""
+    def readers(self, index: int, monitor: Monitor) -> list[Callable[[], Part]]:
+        """Return the functions that compute the parts of a group; they are thread-safe."""
 
-    def with_parts(self, place: int, found: Sequence[Part]) -> Groups:
-        """Return these groups with one of them replaced by its parts, which `looks` found."""
+    def with_parts(self, index: int, results: Sequence[Part]) -> Groups:
+        """Return these groups with one replaced by its parts, from the results of `readers`."""
 
     def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
-        """Return the cut of each tensor that prunes so many entries of each group."""
+        """Return the cut of each tensor; together they prune `taken` elements of each group."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorGroups:
-    """The keys that occur in one ranking, by their leading bits, ascending.
+    """Groups of the keys of one ranking, by their leading bits, ascending.
 
     Attributes:
-        ranking: the entries.
-        first: int64, the least key that a group can hold.
-        bits: int64, how many of its last bits are open; a group of 0 bits is a single key.
-        counts: int64, how many entries it holds.
-        sums: float64, of their squares; 0 of NaN and infinity.
-        exponent: the numbers of a tensor of float64 are divided by 2 to this power before they are
-            squared, as their squares may be beyond it. The scores stay the same.
+        ranking: the elements.
+        first: int64, the lowest key of each group.
+        bits: int64, number of unknown trailing bits; a group of 0 bits is a single key.
+        counts: int64, number of remaining elements of each group.
+        sums: float64, the sum of their squares; 0 for non-finite numbers.
+        exponent: float64 numbers are divided by 2 to this power before they are squared, so that
+            the squares do not overflow. The scores stay the same.
     """
 
     ranking: Ranking
@@ -86,57 +86,57 @@ class TensorGroups:
 
     @classmethod
     def whole(cls, ranking: Ranking) -> TensorGroups:
-        """Return one group of all keys, of which nothing is known."""
+        """Return a single group of all keys, before any pass."""
         bits = np.array([8 * ranking.keys.width - 1])
-        none = np.zeros(1, int)
-        return cls(ranking, none, bits, none, np.zeros(1), _largest_exponent(ranking))
+        zeros = np.zeros(1, int)
+        return cls(ranking, zeros, bits, zeros, np.zeros(1), _largest_exponent(ranking))
 
     @property
     def units(self) -> NDArray[np.int64]:
-        """How many entries of each may go."""
-        most = self.ranking.keys.size if self.ranking.most is None else self.ranking.most
+        """Number of prunable elements of each group."""
+        limit = self.ranking.keys.size if self.ranking.most is None else self.ranking.most
         before = np.cumsum(self.counts) - self.counts
-        units: NDArray[np.int64] = np.clip(most - before, 0, self.counts)
+        units: NDArray[np.int64] = np.clip(limit - before, 0, self.counts)
         return units
 
     @property
     def work(self) -> int:
-        """How many bytes are read until the cuts are known, about."""
+        """Approximate number of bytes to read until the cuts are known."""
         return work(self.ranking.keys)
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the least and the largest score that entries of each group can have.
+        """Return the lower and the upper bound of the scores of each group.
 
-        Entries of a group between the keys a and b, with the sum S of squares in it and above, and
-        A above it, score at least a^2 / S and at most b^2 / (b^2 + A).
+        A is the sum of squares above a group, and S the same sum including the group. Elements with
+        keys from a to b score at least a^2 / S and at most b^2 / (b^2 + A).
         """
         keys = self.ranking.keys
-        rest = np.cumsum(self.sums[::-1])[::-1]
-        above = np.append(rest, 0.0)[1:]
-        least = np.divide(self._squares(self.first), rest, out=np.zeros_like(rest), where=rest > 0)
+        sums = np.cumsum(self.sums[::-1])[::-1]
+        above = np.append(sums, 0.0)[1:]
+        low = np.divide(self._squares(self.first), sums, out=np.zeros_like(sums), where=sums > 0)
         top = self._squares(self.first + (1 << self.bits) - 1)
-        largest = np.divide(top, top + above, out=np.ones_like(rest), where=top > 0)
-        odd = _non_finite(keys, self.first)
-        least[odd] = largest[odd] = ABOVE_ALL
-        return least, np.where(self.bits > 0, largest, least)
+        high = np.divide(top, top + above, out=np.ones_like(sums), where=top > 0)
+        non_finite = _non_finite(keys, self.first)
+        low[non_finite] = high[non_finite] = NON_FINITE_SCORE
+        return low, np.where(self.bits > 0, high, low)
 
-    def looks(self, place: int, monitor: Monitor) -> list[Callable[[], Part]]:
-        """Return what looks more closely at a group, a stretch of the tensor each."""
+    def readers(self, index: int, monitor: Monitor) -> list[Callable[[], Part]]:
+        """Return the functions that compute the parts of a group, one per span of the tensor."""
 
-        def look(start: int, stop: int) -> Part:
-            found = self._count_parts(place, start, stop)
+        def read(start: int, stop: int) -> Part:
+            part = self._count_parts(index, start, stop)
             monitor.advance((stop - start) * self.ranking.keys.width)
-            return found
+            return part
 
         spans = parallel.chunks(self.ranking.keys.size)
-        return [partial(look, *span) for span in spans]
+        return [partial(read, *span) for span in spans]
 
-    def with_parts(self, place: int, found: Sequence[Part]) -> TensorGroups:
-        """Return these groups with one of them replaced by those of its parts that occur."""
-        counts, sums = _total(found)
+    def with_parts(self, index: int, results: Sequence[Part]) -> TensorGroups:
+        """Return these groups with one of them replaced by its non-empty parts."""
+        counts, sums = _total(results)
         keys = self.ranking.keys
-        shift, occur = self._shift(place), np.flatnonzero(counts)
-        first, counts = self.first[place] + (occur << shift), counts[occur]
+        shift, occur = self._shift(index), np.flatnonzero(counts)
+        first, counts = self.first[index] + (occur << shift), counts[occur]
         sums = sums[occur] if shift else counts * self._squares(first)
         sums[_non_finite(keys, first)] = 0.0
         pairs = zip(
@@ -144,40 +144,41 @@ class TensorGroups:
             (first, np.full_like(first, shift), counts, sums),
             strict=True,
         )
-        columns = (np.concatenate([a[:place], b, a[place + 1 :]]) for a, b in pairs)
+        columns = (np.concatenate([a[:index], b, a[index + 1 :]]) for a, b in pairs)
         first, bits, counts, sums = columns
         return replace(self, first=first, bits=bits, counts=counts, sums=sums)
 
     def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:
-        """Return the cut that prunes so many entries of each group, which are the lowest."""
+        """Return the cut that prunes `taken` elements of each group, the lowest ones."""
         ranking, pruned = self.ranking, int(taken.sum())
-        odd = int(self.counts[_non_finite(ranking.keys, self.first)].sum())
+        non_finite = int(self.counts[_non_finite(ranking.keys, self.first)].sum())
         if pruned == 0:
-            return [Cut(0, -1, 0, odd)]
+            return [Cut(0, -1, 0, non_finite)]
         last = int(np.flatnonzero(taken)[-1])
-        # All of it that may go goes, and nothing asked to split it; or it is NaN, of many keys.
+        # Either all prunable elements of the group are taken, so it was never split; or it is
+        # non-finite, and NaN has many keys.
         if self.bits[last] or _non_finite(ranking.keys, self.first[last : last + 1]).any():
             return find_cuts([ranking], pruned, monitor)
         key, ties = int(self.first[last]), int(taken[last])
-        all_go = ties == self.counts[last]
-        last_tie = ranking.keys.size - 1 if all_go else nth_tie(ranking, key, ties, monitor)
-        return [Cut(key, last_tie, pruned, odd)]
+        all_pruned = ties == self.counts[last]
+        last_tie = ranking.keys.size - 1 if all_pruned else nth_tie(ranking, key, ties, monitor)
+        return [Cut(key, last_tie, pruned, non_finite)]
 
-    def _squares(self, some: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the scaled squares of the numbers that some keys stand for."""
+    def _squares(self, keys: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scaled squares of the numbers of keys."""
         assert isinstance(self.ranking.keys, ScoreKeys)
-        return squares_of(some, self.ranking.keys.dtype, self.exponent)
+        return squares_of(keys, self.ranking.keys.dtype, self.exponent)
 
-    def _shift(self, place: int) -> int:
-        """Return how many bits are open in the parts of a group."""
-        return (int(self.bits[place]) - 1) // DIGIT_BITS * DIGIT_BITS
+    def _shift(self, index: int) -> int:
+        """Return the number of unknown bits of the parts of a group."""
+        return (int(self.bits[index]) - 1) // DIGIT_BITS * DIGIT_BITS
 
-    def _count_parts(self, place: int, start: int, stop: int) -> Part:
-        """Count the entries of each part of a group in [start, stop), and add up their squares.
+    def _count_parts(self, index: int, start: int, stop: int) -> Part:
+        """Return the counts and sums of squares of the parts of a group in [start, stop).
 
-        There are no sums of parts that are single keys: they follow from the counts.
+        For parts that are single keys `sums` is empty: their sums follow from the counts.
         """
-        ranking, above, shift = self.ranking, int(self.bits[place]), self._shift(place)
+        ranking, above, shift = self.ranking, int(self.bits[index]), self._shift(index)
         counts = np.zeros(1 << (above - shift), np.int64)
         sums = np.zeros(len(counts) if shift else 0)
         bits = ranking.keys.bits(start, stop)
@@ -190,66 +191,66 @@ class TensorGroups:
             key(shift),
             key(len(counts) - 1),
             key(above),
-            key(int(self.first[place]) >> above),
+            key(int(self.first[index]) >> above),
             counts,
             sums,
             2.0**-self.exponent,
         )
-        return counts, np.minimum(sums, LARGEST, out=sums)
+        return counts, np.minimum(sums, MAX_SQUARE, out=sums)
 
 
 def squares_of(
     keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | NDArray[np.int64] = 0
 ) -> NDArray[np.float64]:
-    """Return the squares of the numbers of a type that some keys stand for.
+    """Return the squares of the numbers of keys.
 
     Args:
         keys: of the numbers.
         dtype: of the numbers.
-        exponents: of the powers of 2 by which the numbers are divided first, one or one per key.
+        exponents: float64 numbers are divided by 2 to this power first; a scalar or one per key.
     """
     values = numbers_of(keys, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.ldexp(values, -exponents) if dtype == torch.float64 else values
-        squares: NDArray[np.float64] = np.minimum(scaled * scaled, LARGEST)
+        squares: NDArray[np.float64] = np.minimum(scaled * scaled, MAX_SQUARE)
     return squares
 
 
 def numbers_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> NDArray[np.float64]:
-    """Return the numbers of a type that some keys stand for."""
+    """Return the numbers of keys, as float64."""
     values = torch.from_numpy(keys.astype(f"i{dtype.itemsize}")).view(dtype)
     numbers: NDArray[np.float64] = values.double().numpy()
     return numbers
 
 
 def _largest_exponent(ranking: Ranking) -> int:
-    """Return that of the largest finite number of float64 that is left; 0 of any other type."""
+    """Return the exponent of the largest remaining finite number; 0 for dtypes but float64."""
     keys = ranking.keys
     assert isinstance(keys, ScoreKeys)
     if keys.dtype != torch.float64:
         return 0
 
     def largest(span: tuple[int, int]) -> int:
-        found = keys.bits(*span) & np.uint64(keys.magnitude)
-        finite = found < keys.first_non_finite
+        span_keys = keys.bits(*span) & np.uint64(keys.magnitude)
+        finite = span_keys < keys.first_non_finite
         if ranking.remaining_mask is not None:
             finite &= ranking.remaining_mask(*span)
-        return int(found.max(initial=0, where=finite))
+        return int(span_keys.max(initial=0, where=finite))
 
     key = max(parallel.run(largest, parallel.chunks(keys.size)), default=0)
     return max(int(np.frexp(numbers_of(np.array([key]), keys.dtype))[1][0]), MIN_EXPONENT)
 
 
-def _total(found: Sequence[Part]) -> Part:
-    """Add up in order, so that the sums do not depend on which thread was first."""
-    counts, sums = found[0]
-    for more_counts, more_sums in found[1:]:
+def _total(parts: Sequence[Part]) -> Part:
+    """Add counts and sums in order, so that rounding does not depend on the threads."""
+    counts, sums = parts[0]
+    for more_counts, more_sums in parts[1:]:
         counts += more_counts
         sums += more_sums
     return counts, sums
 
 
-def _non_finite(keys: KeySource, some: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of some keys stand for NaN or infinity."""
-    assert keys.first_non_finite is not None
-    return some >= keys.first_non_finite
+def _non_finite(source: KeySource, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return a boolean array, True at keys of non-finite numbers."""
+    assert source.first_non_finite is not None
+    return keys >= source.first_non_finite

@@ -1,8 +1,8 @@
-"""The exact k smallest of any set of tensors, by counting: no sort, no copy, no concatenation.
+"""Radix selection: the exact k lowest keys of any set of tensors, without a sort or a copy.
 
-The keys of all tensors are counted by their leading 16 bits; the bin in which the k-th smallest
-lies is counted by the next 16, and so on: one pass over 8- and 16-bit types, two over 32-bit ones.
-What comes out is a number or two per tensor, and does not depend on the order of the work.
+The keys of all tensors are counted by their leading digit, of 16 bits. The bin of the k-th lowest
+key is then counted by the next digit, and so on: one pass over 8- and 16-bit types, two over 32-bit
+types. The result is a cut per tensor, and does not depend on the order of the work.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.selection.chunk_spans import chunk_spans
 from prune_gui.pruning.selection.histogram_cache import (
-    NOTHING,
+    EMPTY_HISTOGRAM,
     DigitHistogram,
     HistogramCache,
     LRUCache,
@@ -39,18 +39,18 @@ from prune_gui.pruning.selection.scores import TensorScores
 
 DIGIT_BITS = 16
 SMALL: Final = 1 << 14
-"""Entries of a tensor that is not worth a count by itself."""
+"""Elements of a tensor up to which a sort is faster than histograms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Entries that a step may prune.
+    """The elements of a tensor that a step may prune.
 
     Attributes:
-        keys: what they are ranked by.
-        remaining_mask: which of them are still there; None: all.
-        most: how many of them may go; None: all.
-        remembered: knows counts from earlier.
+        keys: the keys of the elements.
+        remaining_mask: True at the remaining elements; None if all are.
+        most: the maximum number of elements to prune; None: no limit.
+        remembered: cache of digit histograms.
     """
 
     keys: KeySource
@@ -63,14 +63,14 @@ class Ranking:
 class Cut:
     """Where an unstructured step stops pruning one parameter.
 
-    Entries whose key is below `threshold` go; of those equal to it, the ones whose flat index is at
-    most `last_tie`.
+    Elements whose key is below `threshold` are pruned, and elements whose key equals it (ties) up
+    to the flat index `last_tie`.
 
     Attributes:
         threshold: a key.
-        last_tie: a flat index; -1 where no tie goes.
-        pruned: how many entries still there before go.
-        non_finite: how many of them are NaN or infinite; they rank as the largest.
+        last_tie: a flat index; -1 if no tie is pruned.
+        pruned: number of remaining elements that the cut prunes.
+        non_finite: number of remaining elements with a non-finite score; they rank highest.
     """
 
     threshold: int
@@ -81,12 +81,12 @@ class Cut:
 
 @dataclass(slots=True)
 class _Search:
-    """Rankings that are cut at the same key, and what is known of it.
+    """The search for the common cut of some rankings.
 
     Attributes:
-        members: their places in the list of all rankings.
-        k: how many of their entries go.
-        prefix: the leading bits of the key at which they are cut.
+        members: their indices in the list of all rankings.
+        k: number of elements to prune in all members together.
+        prefix: the leading bits of the threshold, as far as they are known.
     """
 
     members: list[int]
@@ -95,18 +95,19 @@ class _Search:
 
 
 def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
-    """Return the cut of each ranking that together prune the `k` smallest keys of all of them.
+    """Return a cut per ranking; together the cuts prune the `k` lowest keys of all rankings.
 
-    Of equal keys the earlier ranking's go first, then those of lower flat index. A ranking that
-    would lose more than its `most` is cut there by itself, and the cut moves up for the others.
+    Of equal keys, those of earlier rankings are pruned first, then those of lower flat index. A
+    ranking that would lose more than its `most` gets a cut of its own that prunes `most` elements,
+    and the cut of the others moves up.
 
     Args:
-        rankings: all of the same key width; at least `k` entries in all that may go.
-        k: how many entries to prune.
-        monitor: told of the bytes read.
+        rankings: all of the same key width, with at least `k` prunable elements in all.
+        k: number of elements to prune.
+        monitor: gets the number of bytes read.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor is cancelled.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     if len(rankings) == 1 and rankings[0].keys.size <= SMALL:
@@ -119,25 +120,27 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     ]
     if all(key is ranking.keys for ranking, key in zip(rankings, keys, strict=True)):
         return cuts
-    equal = [replace(ranking, keys=key) for ranking, key in zip(rankings, keys, strict=True)]
-    return _find_cuts(equal, k, monitor)
+    with_single_nans = [
+        replace(ranking, keys=key) for ranking, key in zip(rankings, keys, strict=True)
+    ]
+    return _find_cuts(with_single_nans, k, monitor)
 
 
 def _cut_small(ranking: Ranking, k: int) -> Cut:
-    """Return the cut of a ranking of few entries."""
+    """Return the cut of a ranking of at most `SMALL` elements."""
     size, first = ranking.keys.size, ranking.keys.first_non_finite
     bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
     keys = bits & bits.dtype.type(ranking.keys.magnitude)
     remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(0, size)
-    there = keys if remaining_mask is None else keys[remaining_mask]
-    non_finite = 0 if first is None else int(np.count_nonzero(there >= first))
+    remaining = keys if remaining_mask is None else keys[remaining_mask]
+    non_finite = 0 if first is None else int(np.count_nonzero(remaining >= first))
     if k == 0:
         return Cut(0, -1, 0, non_finite)
-    threshold = np.partition(there, k - 1)[k - 1]
+    threshold = np.partition(remaining, k - 1)[k - 1]
     equal = keys == threshold
     ties = np.flatnonzero(equal if remaining_mask is None else equal & remaining_mask)
-    wanted = k - int(np.count_nonzero(there < threshold))
-    last_tie = size - 1 if wanted == ties.size else int(ties[wanted - 1])
+    wanted_ties = k - int(np.count_nonzero(remaining < threshold))
+    last_tie = size - 1 if wanted_ties == ties.size else int(ties[wanted_ties - 1])
     return Cut(int(threshold), last_tie, k, non_finite)
 
 
@@ -147,41 +150,41 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
     non_finite = [0] * len(rankings)
     searches = [_Search(list(range(len(rankings))), k)]
     for above in range(8 * width, 0, -DIGIT_BITS):
-        counts = _count(rankings, above, searches, monitor)
+        histograms = _histograms(rankings, above, searches, monitor)
         if above == 8 * width:
-            non_finite = [_non_finite(*pair) for pair in zip(rankings, counts, strict=True)]
+            non_finite = [_non_finite(*pair) for pair in zip(rankings, histograms, strict=True)]
         searches = [
             narrower
             for search in searches
-            for narrower in _narrow(search, rankings, counts, below, min(DIGIT_BITS, above))
+            for narrower in _narrow(search, rankings, histograms, below, min(DIGIT_BITS, above))
         ]
     cuts: dict[int, Cut] = {}
     for search in searches:
-        wanted = search.k - sum(below[i] for i in search.members)
+        wanted_ties = search.k - sum(below[i] for i in search.members)
         for i in search.members:
             digit = search.prefix & ((1 << min(DIGIT_BITS, above)) - 1)
-            there = counts[i].at(digit)
-            ties = min(wanted, there, _most(rankings[i]) - below[i])
-            wanted -= ties
-            if ties == 0:
+            ties = histograms[i].at(digit)
+            pruned_ties = min(wanted_ties, ties, _max_pruned(rankings[i]) - below[i])
+            wanted_ties -= pruned_ties
+            if pruned_ties == 0:
                 last = -1
-            elif ties == there:
+            elif pruned_ties == ties:
                 last = rankings[i].keys.size - 1
             else:
-                known = [part.at(digit) for part in counts[i].parts]
-                last = nth_tie(rankings[i], search.prefix, ties, monitor, known)
-            cuts[i] = Cut(search.prefix, last, below[i] + ties, non_finite[i])
+                ties_by_span = [part.at(digit) for part in histograms[i].parts]
+                last = nth_tie(rankings[i], search.prefix, pruned_ties, monitor, ties_by_span)
+            cuts[i] = Cut(search.prefix, last, below[i] + pruned_ties, non_finite[i])
     return [cuts[i] for i in range(len(rankings))]
 
 
 @dataclass(frozen=True, slots=True)
 class Below:
-    """How many entries of a ranking lie below a key.
+    """The number of elements of a ranking below a key.
 
     Attributes:
-        below: entries still there whose key is lower.
-        there: all entries still there.
-        non_finite: how many of those are NaN or infinite.
+        below: remaining elements with a lower key.
+        there: all remaining elements.
+        non_finite: remaining elements with a non-finite score.
     """
 
     below: int
@@ -190,93 +193,93 @@ class Below:
 
 
 def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list[Below]:
-    """Count the entries of each ranking that lie below a key, digit by digit as `find_cuts` does.
+    """Count the elements of each ranking below a key, digit by digit as `find_cuts` does.
 
-    Where counts are remembered, to cut there then costs no other look at the entries.
+    With a histogram cache, a later `find_cuts` with its cut at this key reads no elements again.
 
     Args:
         rankings: all of the same key width.
-        key: at most the least one that is not finite.
-        monitor: told of the bytes read.
+        key: at most the lowest key of a non-finite number.
+        monitor: gets the number of bytes read.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: the monitor is cancelled.
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
-    first: list[DigitHistogram] = []
-    left = sum(work(ranking.keys) for ranking in rankings)
-    monitor.expect(left)
+    leading: list[DigitHistogram] = []
+    unread_bytes = sum(work(ranking.keys) for ranking in rankings)
+    monitor.expect(unread_bytes)
     for above in range(8 * width, 0, -DIGIT_BITS):
         search = _Search(list(range(len(rankings))), 0, key >> above)
-        counts = _count(rankings, above, [search], monitor)
-        first = first or counts
-        left -= sum(ranking.keys.size * width for ranking in rankings)
-        rest = max(above - DIGIT_BITS, 0)
-        digit = key >> rest & ((1 << (above - rest)) - 1)
-        below = [known + one.below(digit) for known, one in zip(below, counts, strict=True)]
-        if key == key >> rest << rest:  # the digits that are left are 0: nothing is lower
+        histograms = _histograms(rankings, above, [search], monitor)
+        leading = leading or histograms
+        unread_bytes -= sum(ranking.keys.size * width for ranking in rankings)
+        shift = max(above - DIGIT_BITS, 0)
+        digit = key >> shift & ((1 << (above - shift)) - 1)
+        below = [count + own.below(digit) for count, own in zip(below, histograms, strict=True)]
+        if key == key >> shift << shift:  # the remaining digits are 0: no key is lower
             break
-    monitor.advance(left)
+    monitor.advance(unread_bytes)
     return [
-        Below(lower, one.total, _non_finite(ranking, one))
-        for ranking, lower, one in zip(rankings, below, first, strict=True)
+        Below(lower, own.total, _non_finite(ranking, own))
+        for ranking, lower, own in zip(rankings, below, leading, strict=True)
     ]
 
 
 def _narrow(
     search: _Search,
     rankings: Sequence[Ranking],
-    counts: Sequence[DigitHistogram],
+    histograms: Sequence[DigitHistogram],
     below: list[int],
     bits: int,
 ) -> list[_Search]:
-    """Find the next digit of the key at which the members are cut, and bring `below` up to it.
+    """Return the search with the next digit of the threshold, and add the keys below it to `below`.
 
-    Members that reach their `most` before it go on in searches of their own.
+    Members that reach their `most` below it continue in searches of their own.
     """
-    free = [below[i] + counts[i].total <= _most(rankings[i]) for i in search.members]
-    values, totals = _add([counts[i] for i in search.members], free)
-    reached = np.cumsum(totals) + sum(below[i] for i in compress(search.members, free))
-    capped = list(compress(search.members, map(not_, free)))
+    uncapped = [below[i] + histograms[i].total <= _max_pruned(rankings[i]) for i in search.members]
+    digits, totals = _sum([histograms[i] for i in search.members], uncapped)
+    cumulative = np.cumsum(totals) + sum(below[i] for i in compress(search.members, uncapped))
+    capped = list(compress(search.members, map(not_, uncapped)))
     for i in capped:
-        reached += np.minimum(_most(rankings[i]), below[i] + counts[i].up_to(values))
-    place = int(np.searchsorted(reached, max(search.k, 1)))
-    digit = int(values[place]) if place < len(values) else 0
-    full = [i for i in capped if below[i] + counts[i].below(digit) >= _most(rankings[i])]
+        cumulative += np.minimum(_max_pruned(rankings[i]), below[i] + histograms[i].up_to(digits))
+    index = int(np.searchsorted(cumulative, max(search.k, 1)))
+    digit = int(digits[index]) if index < len(digits) else 0
+    full = [i for i in capped if below[i] + histograms[i].below(digit) >= _max_pruned(rankings[i])]
     if len(search.members) > 1 and full:
-        alone = [_Search([i], _most(rankings[i]), search.prefix) for i in full]
-        rest = sorted(set(search.members) - set(full))
-        together = _Search(rest, search.k - sum(one.k for one in alone), search.prefix)
+        single = [_Search([i], _max_pruned(rankings[i]), search.prefix) for i in full]
+        others = sorted(set(search.members) - set(full))
+        common = _Search(others, search.k - sum(own.k for own in single), search.prefix)
         return [
             narrower
-            for part in ([*alone, together] if rest else alone)
-            for narrower in _narrow(part, rankings, counts, below, bits)
+            for part in ([*single, common] if others else single)
+            for narrower in _narrow(part, rankings, histograms, below, bits)
         ]
     for i in search.members:
-        below[i] += counts[i].below(digit)
+        below[i] += histograms[i].below(digit)
     return [_Search(search.members, search.k, search.prefix << bits | digit)]
 
 
-def _most(ranking: Ranking) -> int:
-    """Return how many entries of a ranking may go."""
+def _max_pruned(ranking: Ranking) -> int:
+    """Return the maximum number of elements to prune of a ranking."""
     return ranking.keys.size if ranking.most is None else ranking.most
 
 
 def work(keys: KeySource) -> int:
-    """Return how many bytes `find_cuts` reads to rank these keys, over all its passes."""
+    """Return the number of bytes that `find_cuts` reads for these keys, in all its passes."""
     return keys.size * keys.width * math.ceil(8 * keys.width / DIGIT_BITS)
 
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Mark the `k` entries of least absolute value.
+    """Mark the `k` elements of lowest absolute value.
 
     Args:
         scores: any real floating type, shape and strides, on the CPU.
-        k: between 0 and the number of entries.
+        k: between 0 and the number of elements.
 
     Returns:
-        A boolean tensor of the same shape, True at the k smallest. Of equal scores the lower flat
-        index goes first; NaN ranks above infinity, infinity above every number.
+        A boolean tensor of the same shape, True at the k lowest. Of equal scores the lower flat
+        index is marked first; NaN ranks above infinity, infinity above every number.
     """
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
@@ -291,21 +294,21 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
-    """Return a boolean array over the flat entries [start, stop), True where `cut` prunes."""
+    """Return a boolean array over the flat indices [start, stop), True where `cut` prunes."""
     codes = np.zeros(stop - start, np.uint8)
     mark_codes(keys, cut, start, 1, codes)
     return codes.view(np.bool_)
 
 
 def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-    """Set to `step` those codes that are 0 and whose entry `cut` prunes.
+    """Set the codes of the elements that `cut` prunes to `step`, where they are 0.
 
     Args:
         keys: of the tensor.
-        cut: through its keys.
-        start: flat index of the first code's entry.
-        step: any code but 0.
-        codes: of consecutive entries.
+        cut: of the tensor.
+        start: flat index of the first code's element.
+        step: any code except 0.
+        codes: the codes of consecutive elements.
     """
     keys = with_equal_nans(keys, cut.threshold)
     bits = keys.bits(start, start + codes.size)
@@ -320,59 +323,61 @@ def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[
     )
 
 
-def _count(
+def _histograms(
     rankings: Sequence[Ranking], above: int, searches: Sequence[_Search], monitor: Monitor
 ) -> list[DigitHistogram]:
-    """Count the digit just under bit `above` among keys that begin as their search says."""
+    """Return the histograms of the digit below bit `above`, of keys with their search's prefix."""
     width = rankings[0].keys.width
     prefix = {i: search.prefix for search in searches for i in search.members}
-    asked = [(one.keys, one.remaining_mask, above, prefix[i]) for i, one in enumerate(rankings)]
-    memories = [_memory(one, above) for one in rankings]
-    known = [memory and memory.get(of) for memory, of in zip(memories, asked, strict=True)]
+    cache_keys = [
+        (own.keys, own.remaining_mask, above, prefix[i]) for i, own in enumerate(rankings)
+    ]
+    caches = [_cache(ranking, above) for ranking in rankings]
+    cached = [cache and cache.get(key) for cache, key in zip(caches, cache_keys, strict=True)]
     shift = max(above - DIGIT_BITS, 0)
 
     def count(task: tuple[int, int, int]) -> tuple[int, DigitHistogram]:
         index, *span = task
-        found = _count_span(rankings[index], shift, above, prefix[index], *span)
+        histogram = _span_histogram(rankings[index], shift, above, prefix[index], *span)
         monitor.advance((span[1] - span[0]) * width)
-        return index, found
+        return index, histogram
 
     tasks = [
         (index, *span)
         for index, ranking in enumerate(rankings)
-        if known[index] is None
+        if cached[index] is None
         for span in chunk_spans(ranking.keys)
     ]
-    found = [counts or NOTHING for counts in known]
+    histograms = [histogram or EMPTY_HISTOGRAM for histogram in cached]
     for index, parts in groupby(parallel.run(count, tasks), key=itemgetter(0)):
-        found[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
-    for i, memory in enumerate(memories):
-        if known[i] is not None:
+        histograms[index] = DigitHistogram.sum([part for _, part in parts], keep=shift == 0)
+    for i, cache in enumerate(caches):
+        if cached[i] is not None:
             monitor.advance(rankings[i].keys.size * width)
-        elif memory is not None:
-            memory.put(asked[i], found[i])
-    return found
+        elif cache is not None:
+            cache.put(cache_keys[i], histograms[i])
+    return histograms
 
 
-def _memory(ranking: Ranking, above: int) -> LRUCache | None:
-    """Return what remembers the counts of the digit just under bit `above`."""
+def _cache(ranking: Ranking, above: int) -> LRUCache | None:
+    """Return the cache of the histograms of the digit below bit `above`."""
     if ranking.remembered is None:
         return None
     leading = above == 8 * ranking.keys.width
     return ranking.remembered.leading if leading else ranking.remembered.further
 
 
-def _count_span(
+def _span_histogram(
     ranking: Ranking, shift: int, above: int, prefix: int, start: int, stop: int
 ) -> DigitHistogram:
-    """Count the digit from bit `shift` up to bit `above` in a stretch of a ranking."""
+    """Return the histogram of bits `shift` to `above` - 1 in a span of a ranking."""
     bits = ranking.keys.bits(start, stop)
     remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
     key, digits = bits.dtype.type, 1 << (above - shift)
     if above == 8 * ranking.keys.width:
         tables = np.zeros((2, digits), np.uint32)
         key_kernels.count_leading(bits, remaining_mask, key(shift), tables)
-        return DigitHistogram.of(_by_key(tables, ranking.keys.magnitude >> shift))
+        return DigitHistogram.of(_without_sign(tables, ranking.keys.magnitude >> shift))
     table = np.zeros(digits, np.uint32)
     key_kernels.count_digits_between(
         bits,
@@ -387,8 +392,8 @@ def _count_span(
     return DigitHistogram.of(table)
 
 
-def _by_key(tables: NDArray[np.uint32], magnitude: int) -> NDArray[np.uint32]:
-    """Add up the tables of `kernels.count_leading`, and those digits that differ in sign alone."""
+def _without_sign(tables: NDArray[np.uint32], magnitude: int) -> NDArray[np.uint32]:
+    """Add the tables of `kernels.keys.count_leading`, and digits that differ only in the sign."""
     counts: NDArray[np.uint32] = tables[0] + tables[1]
     half = len(counts) // 2
     if not magnitude & half:
@@ -397,24 +402,28 @@ def _by_key(tables: NDArray[np.uint32], magnitude: int) -> NDArray[np.uint32]:
     return counts
 
 
-def _add(
-    parts: Sequence[DigitHistogram], counted: Sequence[bool]
+def _sum(
+    histograms: Sequence[DigitHistogram], included: Sequence[bool]
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Return the values that occur in any part, ascending, and how often in those counted."""
-    values, where = np.unique(np.concatenate([part.values for part in parts]), return_inverse=True)
+    """Return the values of all histograms, ascending, and the sums of counts of those included."""
+    every_value = np.concatenate([histogram.values for histogram in histograms])
+    values, where = np.unique(every_value, return_inverse=True)
     totals = np.zeros(len(values), np.int64)
-    numbers = [part.counts * yes for part, yes in zip(parts, counted, strict=True)]
-    np.add.at(totals, where, np.concatenate(numbers))
+    counts = [own.counts * flag for own, flag in zip(histograms, included, strict=True)]
+    np.add.at(totals, where, np.concatenate(counts))
     return values, totals
 
 
-def _non_finite(ranking: Ranking, counts: DigitHistogram) -> int:
-    """Count NaN and infinity: in every float type they fill whole values of the leading digit."""
+def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
+    """Return the number of non-finite scores.
+
+    In every float dtype they have leading digits of their own.
+    """
     first = ranking.keys.first_non_finite
     if first is None:
         return 0
     shift = max(8 * ranking.keys.width - DIGIT_BITS, 0)
-    return counts.total - counts.below(first >> shift)
+    return leading.total - leading.below(first >> shift)
 
 
 def nth_tie(
@@ -424,34 +433,34 @@ def nth_tie(
     monitor: Monitor,
     ties: Sequence[int] = (),
 ) -> int:
-    """Return the flat index of the `ordinal`-th entry still there whose key is `threshold`.
+    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`.
 
     Args:
-        ranking: of the entries.
+        ranking: the elements.
         threshold: a key.
-        ordinal: from 1; so many ties there are.
-        monitor: asked whether to stop.
-        ties: how many there are in each stretch, if that is known.
+        ordinal: from 1 to the number of such elements.
+        monitor: checked for cancellation.
+        ties: the number of such elements in each span, if known.
     """
-    pieces = chunk_spans(ranking.keys)
+    spans = chunk_spans(ranking.keys)
 
     def count(span: tuple[int, int]) -> int:
         monitor.advance()
-        return key_kernels.count_ties(*_sought(ranking, threshold, *span))
+        return key_kernels.count_ties(*_tie_arguments(ranking, threshold, *span))
 
     left = ordinal
-    for span, here in zip(pieces, ties or parallel.run(count, pieces), strict=True):
-        if left <= here:
-            place = key_kernels.find_tie(*_sought(ranking, threshold, *span), left)
-            return span[0] + place
-        left -= here
+    for span, ties_in_span in zip(spans, ties or parallel.run(count, spans), strict=True):
+        if left <= ties_in_span:
+            offset = key_kernels.find_tie(*_tie_arguments(ranking, threshold, *span), left)
+            return span[0] + offset
+        left -= ties_in_span
     raise AssertionError("fewer ties than were counted")
 
 
-def _sought(
+def _tie_arguments(
     ranking: Ranking, threshold: int, start: int, stop: int
 ) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
-    """Return what the loops over ties look at."""
+    """Return the arguments of the loops over ties."""
     bits = ranking.keys.bits(start, stop)
     remaining_mask = None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
     key = bits.dtype.type

@@ -1,4 +1,4 @@
-"""The k smallest of every row of a tensor, each row by itself."""
+"""Selection of the k lowest scores within each row of a tensor."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from prune_gui.pruning.selection.radix_select import Ranking
 
 @dataclass(frozen=True, slots=True)
 class RowCuts:
-    """Where each row is cut; as `Cut`, but with arrays of one number per row.
+    """The cut of each row, as `Cut` with an array element per row.
 
     Attributes:
-        thresholds: keys, in the type of the bits.
-        last_ties: int64, places within the row; -1 where no tie goes.
+        thresholds: shape (rows,), keys in the dtype of the bits.
+        last_ties: shape (rows,), int64, column of the last pruned tie; -1 where no tie is pruned.
     """
 
     thresholds: Bits
@@ -27,31 +27,36 @@ class RowCuts:
 
 
 def find_row_cuts(ranking: Ranking, units: NDArray[np.int64]) -> RowCuts:
-    """Return the cuts that prune so many of the smallest keys of each row.
+    """Return the cuts that prune the `units` smallest keys of each row.
 
     Args:
-        ranking: its rows are as many equal stretches as there are `units`.
-        units: one number per row, at most as many as the row's entries that are still there.
+        ranking: the elements of all rows, in row-major order.
+        units: shape (rows,), at most the number of remaining elements of each row.
     """
     columns = ranking.keys.size // len(units)
     thresholds = np.zeros(len(units), ranking.keys.bits(0, 0).dtype)
     last_ties = np.full(len(units), -1, np.int64)
 
-    def cut(rows: tuple[int, int]) -> None:
+    def cut_rows(rows: tuple[int, int]) -> None:
         start, stop = (row * columns for row in rows)
         bits = ranking.keys.bits(start, stop)
         remaining_mask = (
             None if ranking.remaining_mask is None else ranking.remaining_mask(start, stop)
         )
-        here = slice(*rows)
+        row_slice = slice(*rows)
         magnitude = bits.dtype.type(ranking.keys.magnitude)
         key_kernels.cut_rows(
-            bits, magnitude, remaining_mask, units[here], thresholds[here], last_ties[here]
+            bits,
+            magnitude,
+            remaining_mask,
+            units[row_slice],
+            thresholds[row_slice],
+            last_ties[row_slice],
         )
 
     per_task = max(1, parallel.CHUNK_ELEMENTS // max(columns, 1))
     tasks = [(row, min(row + per_task, len(units))) for row in range(0, len(units), per_task)]
-    for _ in parallel.run(cut, tasks):
+    for _ in parallel.run(cut_rows, tasks):
         pass
     keys = with_equal_nans(ranking.keys, int(thresholds.max(initial=0)))
     if keys is not ranking.keys:

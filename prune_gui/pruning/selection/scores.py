@@ -1,4 +1,4 @@
-"""Where the numbers that a step ranks come from: any stretch of them, never a whole copy."""
+"""The scores that a step ranks, read span by span without a copy of the whole."""
 
 from __future__ import annotations
 
@@ -11,36 +11,39 @@ import torch
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype in which to reckon about weights of `dtype`: never less than float32."""
+    """Return the dtype to compute in for weights of `dtype`: float64 for float64, else float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 class Scores(Protocol):
-    """One real number per entry of a parameter, in row-major order."""
+    """One real number per element of a parameter, in row-major order."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the parameter."""
+        """Shape of the parameter."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of what `part` returns."""
+        """Dtype of what `part` returns."""
 
     @property
     def nbytes(self) -> int:
-        """How much there is to read."""
+        """Number of bytes to read for all elements."""
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the flat entries [start, stop): one dimension, contiguous, on the CPU."""
+        """Return the scores of the flat indices [start, stop).
+
+        The tensor has one dimension, is contiguous and on the CPU.
+        """
 
 
 @dataclass(frozen=True)
 class TensorScores:
-    """The entries of a tensor.
+    """The elements of a tensor as scores.
 
     Attributes:
-        read: gives the tensor (any strides, on the CPU); called for each stretch, so it should not
-            load anything twice.
+        read: returns the tensor (any strides, on the CPU). It is called for each span, so it should
+            load nothing twice.
         shape: of the tensor.
         dtype: of the tensor.
     """
@@ -51,17 +54,17 @@ class TensorScores:
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorScores:
-        """Return the entries of a tensor that is at hand."""
+        """Return the elements of a tensor in memory."""
         detached = tensor.detach()
         return cls(lambda: detached, tuple(tensor.shape), tensor.dtype)
 
     @property
     def nbytes(self) -> int:
-        """How much there is to read."""
+        """Number of bytes to read for all elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the flat entries [start, stop); of a strided tensor their rows are copied."""
+        """Return the flat elements [start, stop); of a strided tensor their rows are copied."""
         tensor = self.read().detach()
         if tensor.is_contiguous() or tensor.dim() == 0:
             return tensor.reshape(-1)[start:stop]
@@ -72,18 +75,21 @@ class TensorScores:
 
 
 class Store(Protocol):
-    """Holds tensors under keys; an open checkpoint is one."""
+    """A mapping from keys to tensors, such as an open checkpoint."""
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return a tensor."""
+        """Return the tensor of a key."""
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return the flat values of tensors, in order; several may come as one."""
+        """Return the flat values of the tensors of keys, in order.
+
+        Adjacent ones may be returned as one tensor.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Gives a tensor of a store; equal to whatever gives the same one."""
+    """Returns a tensor of a store when called; equal to a view of the same store and key."""
 
     store: Store
     key: str
@@ -93,8 +99,8 @@ class View:
         return self.store.view_key(self.key)
 
 
-def flat_together(every: Sequence[Scores]) -> list[torch.Tensor]:
-    """Return all entries of some parameters, in order; views of one store are asked for at once."""
+def read_batched(every: Sequence[Scores]) -> list[torch.Tensor]:
+    """Return the flat elements of parameters, in order; views of one store are read in one call."""
     views = [one.read for one in every if type(one) is TensorScores and type(one.read) is View]
     if len(views) == len(every) and len({id(view.store) for view in views}) == 1:
         return [part.detach() for part in views[0].store.view_keys([view.key for view in views])]
@@ -105,7 +111,7 @@ def flat_together(every: Sequence[Scores]) -> list[torch.Tensor]:
 class ScaledColumns:
     """Absolute weights times one number per input column, as Wanda ranks them.
 
-    |W_ij| * c_j, in float32 or better (Sun et al., "A Simple and Effective Pruning Approach for
+    |W_ij| * c_j, in float32 or wider (Sun et al., "A Simple and Effective Pruning Approach for
     Large Language Models", 2023, where c_j is the norm of the input activations).
 
     Attributes:
@@ -118,21 +124,21 @@ class ScaledColumns:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the parameter."""
+        """Shape of the parameter."""
         return self.weights.shape
 
     @property
     def dtype(self) -> torch.dtype:
-        """Never less than float32."""
+        """float32 or wider."""
         return wide_dtype(self.weights.dtype)
 
     @property
     def nbytes(self) -> int:
-        """How much there is to read."""
+        """Number of bytes to read for all elements."""
         return self.weights.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the flat entries [start, stop)."""
+        """Return the scores of the flat indices [start, stop)."""
         columns, inner = self.shape[1], math.prod(self.shape[2:])
         column = torch.arange(start, stop) // inner % columns
         factors = self.factors.part(0, columns).to(self.dtype)
@@ -141,11 +147,11 @@ class ScaledColumns:
 
 @dataclass(frozen=True)
 class WeightDelta:
-    """How far the weights moved from those of another checkpoint, in float32 or better.
+    """The weights minus those of another checkpoint, in float32 or wider.
 
     Attributes:
-        weights: as they are.
-        origin: as they were; of the same shape.
+        weights: of this checkpoint.
+        origin: of the other checkpoint; of the same shape.
     """
 
     weights: Scores
@@ -153,20 +159,20 @@ class WeightDelta:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the parameter."""
+        """Shape of the parameter."""
         return self.weights.shape
 
     @property
     def dtype(self) -> torch.dtype:
-        """Never less than float32."""
+        """float32 or wider."""
         return torch.promote_types(wide_dtype(self.weights.dtype), wide_dtype(self.origin.dtype))
 
     @property
     def nbytes(self) -> int:
-        """How much there is to read."""
+        """Number of bytes to read for all elements."""
         return self.weights.nbytes + self.origin.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the flat entries [start, stop)."""
-        now, then = self.weights.part(start, stop), self.origin.part(start, stop)
-        return now.to(self.dtype) - then.to(self.dtype)
+        """Return the scores of the flat indices [start, stop)."""
+        weights, origin = self.weights.part(start, stop), self.origin.part(start, stop)
+        return weights.to(self.dtype) - origin.to(self.dtype)

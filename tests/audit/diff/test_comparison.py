@@ -44,7 +44,7 @@ def _classes(left, right):
 
 
 @given(steps, st.integers(0, 3), st.booleans())
-def test_what_the_first_steps_pruned_is_what_they_prune_alone(resolved, chosen, first, zeros):
+def test_the_resolution_until_a_step_equals_that_of_the_first_steps(resolved, chosen, first, zeros):
     start = "zeros" if zeros else "dense"
     tensors = {"w": _weights((8, 6)), "v": _weights((4, 5), 1)}
     whole = resolved(*chosen, start=start, **tensors)
@@ -57,7 +57,7 @@ def test_what_the_first_steps_pruned_is_what_they_prune_alone(resolved, chosen, 
 
 
 @given(steps, steps, st.booleans())
-def test_overlaps_count_what_the_masks_say(resolved, before, after, zeros):
+def test_overlaps_agree_with_the_masks(resolved, before, after, zeros):
     left = resolved(*before, start="zeros" if zeros else "dense", w=_weights((8, 6), 1))
     right = resolved(*after, w=_weights((8, 6)))
     [found] = overlaps(left, right, ["w"], Monitor())
@@ -74,18 +74,18 @@ def test_overlaps_count_what_the_masks_say(resolved, before, after, zeros):
     turned=st.booleans(),
     cells=st.tuples(st.integers(1, 12), st.integers(1, 12)),
 )
-def test_the_shares_of_a_cell_are_those_of_its_entries(resolved, steps, chunk, turned, cells):
+def test_the_shares_of_a_cell_agree_with_its_elements(resolved, steps, chunk, turned, cells):
     left, right = (
         resolved(*some, start="zeros", w=_weights((9, 7), i)) for i, some in enumerate(steps)
     )
-    plane, rows, columns = SliceLayout.flattened((9, 7)), range(1, 8), range(2, 7)
+    layout, rows, columns = SliceLayout.flattened((9, 7)), range(1, 8), range(2, 7)
     masks = _gone(left), _gone(right)
     if turned:
-        plane, rows, columns = plane.transposed, columns, rows
+        layout, rows, columns = layout.transposed, columns, rows
         masks = tuple(mask.T for mask in masks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(density_module, "CHUNK_ELEMENTS", chunk)
-        found = shares(left, right, "w", plane, rows, columns, cells, Monitor())
+        found = shares(left, right, "w", layout, rows, columns, cells, Monitor())
     down, across = min(cells[0], len(rows)), min(cells[1], len(columns))
     for got, whole in zip((found.both, found.left, found.right), _classes(*masks), strict=True):
         part = whole[rows.start : rows.stop, columns.start : columns.stop]
@@ -100,7 +100,7 @@ def _split(array, size, cells, axis):
     return np.split(array, [i * size // cells for i in range(1, cells)], axis=axis)
 
 
-def test_no_entry_is_looked_at_where_one_moment_follows_from_the_other(resolved, monkeypatch):
+def test_no_mask_is_computed_if_one_resolution_extends_the_other(resolved, monkeypatch):
     whole = resolved(HALF, CHANNELS, start="zeros", w=_weights((8, 8)), v=_weights((4, 4), 1))
     moments = [until(whole, number) for number in range(3)]
     expected = [overlaps(moment, whole, ["w", "v"], Monitor()) for moment in moments]
@@ -110,14 +110,14 @@ def test_no_entry_is_looked_at_where_one_moment_follows_from_the_other(resolved,
         assert all(row.left == 0 for row in rows)
 
 
-def test_parameters_of_other_shapes_or_kinds_are_not_comparable(resolved):
+def test_parameters_of_different_shapes_or_not_prunable_are_not_comparable(resolved):
     left = resolved(w=torch.ones(2, 3), n=torch.ones(3).int(), only=torch.ones(2))
     right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2))
     assert not any(comparable(left, right, name) for name in ("w", "n", "only", "v"))
     assert comparable(left, left, "w")
 
 
-def test_parameters_that_are_left_out_are_counted_by_the_reason(resolved):
+def test_parameters_that_cannot_be_compared_are_counted_by_reason(resolved):
     left = resolved(w=torch.ones(2, 3), n=torch.ones(3).int(), only=torch.ones(2), i=torch.ones(1))
     right = resolved(w=torch.ones(3, 2), n=torch.ones(3), v=torch.ones(2), i=torch.ones(1))
     ways = {"shape": 1, "not_prunable": 1, "not_right": 1, "not_left": 1}
@@ -135,14 +135,14 @@ def test_it_can_be_cancelled(resolved):
     stop = threading.Event()
     stop.set()
     left = resolved(HALF, w=_weights((4, 4)))
-    plane = SliceLayout.flattened((4, 4))
+    layout = SliceLayout.flattened((4, 4))
     with pytest.raises(Cancelled):
         overlaps(left, left, ["w"], Monitor(cancel=stop))
     with pytest.raises(Cancelled):
-        shares(left, left, "w", plane, range(4), range(4), (2, 2), Monitor(cancel=stop))
+        shares(left, left, "w", layout, range(4), range(4), (2, 2), Monitor(cancel=stop))
 
 
-def test_the_patterns_of_both_moments_are_told(resolved):
+def test_the_patterns_of_both_resolutions_are_returned(resolved):
     weights = _weights((8, 16))
     weights[:] = torch.arange(1.0, 129.0).reshape(8, 16)
     left = resolved({"method": "n_m", "n": 2, "m": 4}, w=weights, v=weights)

@@ -17,7 +17,7 @@ def _states(found):
     return {row.name: row.state for row in found.rows}
 
 
-def test_every_tensor_of_either_file_has_one_row_that_says_what_differs(in_memory):
+def test_every_tensor_of_either_file_has_one_row_with_its_state(in_memory):
     same = torch.randn(3, 4)
     a = in_memory(
         {
@@ -139,7 +139,7 @@ def test_patterns_need_rows_that_divide_into_groups(in_memory, shape, patterns):
     assert row.patterns == (patterns and (patterns, patterns))
 
 
-def test_what_has_no_plain_entries_or_no_common_type_is_not_compared(tmp_path):
+def test_special_tensors_and_those_without_a_common_dtype_are_not_compared(tmp_path):
     torch.save({"s": torch.eye(3).to_sparse(), "i": torch.ones(2)}, tmp_path / "a.pt")
     torch.save({"s": torch.eye(3), "i": torch.ones(2).long()}, tmp_path / "b.pt")
     with open_checkpoint(tmp_path / "a.pt") as a, open_checkpoint(tmp_path / "b.pt") as b:
@@ -148,7 +148,7 @@ def test_what_has_no_plain_entries_or_no_common_type_is_not_compared(tmp_path):
     assert found["i"] == ("not_compared", "no type holds both exactly")
 
 
-def test_entries_of_less_than_a_byte_are_compared_by_their_bytes(tmp_path):
+def test_packed_elements_are_compared_by_their_bytes(tmp_path):
     header = b'{"w":{"dtype":"F4","shape":[4],"data_offsets":[0,2]}}'
     for name, octets in (("a", b"12"), ("b", b"13")):
         path = tmp_path / f"{name}.safetensors"
@@ -160,12 +160,12 @@ def test_entries_of_less_than_a_byte_are_compared_by_their_bytes(tmp_path):
     assert (row.state, row.tensor_diff) == ("changed", None)
 
 
-def test_empty_tensors_and_single_numbers_compare_too(in_memory):
+def test_empty_and_0_d_tensors_are_compared(in_memory):
     a = in_memory({"empty": torch.ones(0, 4), "one": torch.tensor(2.0)})
     assert difference(a, a).identical
 
 
-def test_a_prefix_on_every_name_is_told_and_not_mapped(in_memory):
+def test_a_prefix_of_every_name_is_noted_and_not_mapped(in_memory):
     w = torch.ones(2)
     a, b = in_memory({"x": w, "y": w}), in_memory({"module.x": w, "module.y": w})
     for found in (difference(a, b), difference(b, a)):
@@ -174,7 +174,7 @@ def test_a_prefix_on_every_name_is_told_and_not_mapped(in_memory):
     assert difference(a, a).notes == ()
 
 
-def test_it_can_be_cancelled_and_tells_how_far_it_is(in_memory):
+def test_a_comparison_can_be_cancelled_and_reports_progress(in_memory):
     a = in_memory({"x": torch.ones(100), "y": torch.ones(50).half(), "z": torch.ones(7)})
     b = in_memory({"x": torch.ones(100), "y": torch.ones(50).half(), "z": torch.ones(8)})
     told = []

@@ -19,7 +19,7 @@ ODD = [0.0, -0.0, 1.0, -1.5, math.nan, math.inf, -math.inf, 2.0**-9, 240.0]
 
 @st.composite
 def _two_alike(draw, dtypes):
-    """Return tensors of as many entries, many of them equal, each of one of some types."""
+    """Return two tensors of one size, with many equal elements, of random dtypes."""
     size = draw(st.integers(1, 40))
     values = draw(st.lists(st.sampled_from(ODD), min_size=size, max_size=size))
     others = [draw(st.sampled_from(ODD)) if draw(st.booleans()) else v for v in values]
@@ -43,7 +43,7 @@ def _fewest(zero, length):
 
 
 @given(_two_alike(FLOATS), st.sampled_from([8, 16, 1 << 20]), st.data())
-def test_every_figure_is_that_of_the_whole_tensors(pair, chunk, data):
+def test_the_sum_over_chunks_equals_the_diff_of_whole_tensors(pair, chunk, data):
     a, b = pair
     masks = [
         data.draw(st.none() | st.lists(st.booleans(), min_size=len(a), max_size=len(a)))
@@ -79,7 +79,7 @@ def test_every_figure_is_that_of_the_whole_tensors(pair, chunk, data):
 
 
 @given(_two_alike([torch.float32]))
-def test_to_compare_the_other_way_round_swaps_the_sides(pair):
+def test_swapping_the_tensors_swaps_the_sides(pair):
     one, other = _tallied(*pair), _tallied(*pair[::-1])
     assert (one.differing, one.largest, one.zeros.iou) == (
         other.differing, other.largest, other.zeros.iou,
@@ -88,14 +88,14 @@ def test_to_compare_the_other_way_round_swaps_the_sides(pair):
 
 
 @given(_two_alike(OTHERS).filter(lambda pair: pair[0].dtype == pair[1].dtype))
-def test_of_what_is_no_float_the_entries_with_other_bytes_are_counted(pair):
+def test_elements_with_different_bytes_are_counted_for_other_dtypes(pair):
     a, b = (tensor.view(torch.uint8).reshape(len(tensor), -1) for tensor in pair)
     found = _tallied(*pair)
     assert found == TensorDiff(differing=int((a != b).any(1).sum()))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_a_tensor_differs_in_nothing_from_itself(dtype):
+def test_a_tensor_does_not_differ_from_itself(dtype):
     values = torch.tensor([0.0, -0.0, 1.0, math.nan] * 4).to(dtype)
     found = _tallied(values, values)
     assert (found.differing, found.largest, found.zeros.lost, found.zeros.gained) == (0, 0.0, 0, 0)
@@ -110,7 +110,7 @@ def test_nan_bits_and_signs_of_zero_differ_without_being_another_number():
     assert (found.differing, found.same_number, found.largest) == (3, 2, 1.0)
 
 
-def test_entries_that_other_numbers_cannot_hold_are_not_widened_to_them():
+def test_dtypes_without_an_exact_common_dtype_are_not_widened():
     assert common_dtype(torch.int64, torch.float64) is None
     assert common_dtype(torch.uint64, torch.int64) is None
     assert common_dtype(torch.complex64, torch.float32) is None

@@ -21,12 +21,12 @@ def _layout(data, shape):
         dims = data.draw(st.permutations(range(len(shape))))[:2]
         at = [data.draw(st.integers(0, size - 1)) for size in shape]
         kinds.append(SliceLayout.section(shape, *dims, at))
-    if sheet := KernelGrid.of(shape):
-        kinds.append(sheet)
+    if kernel_grid := KernelGrid.of(shape):
+        kinds.append(kernel_grid)
     return data.draw(st.sampled_from(kinds))
 
 
-def _stretch(data, size):
+def _draw_span(data, size):
     start = data.draw(st.integers(0, size - 1))
     return range(start, data.draw(st.integers(start + 1, size)))
 
@@ -37,12 +37,12 @@ def _edges(lines, cells):
 
 
 def _cells(layout, entries, down, across):
-    """Return the entries of each cell, those of gaps left out."""
+    """Yield the elements of each cell; gaps are omitted."""
     for i in range(len(down) - 1):
         for j in range(len(across) - 1):
-            places = np.ndindex(down[i + 1] - down[i], across[j + 1] - across[j])
-            found = [(down[i] + row, across[j] + column) for row, column in places]
-            flat = [layout.flat(*place) for place in found if layout.holds(*place)]
+            positions = np.ndindex(down[i + 1] - down[i], across[j + 1] - across[j])
+            found = [(down[i] + row, across[j] + column) for row, column in positions]
+            flat = [layout.flat(*position) for position in found if layout.holds(*position)]
             yield (i, j), entries[flat].astype(np.float64)
 
 
@@ -54,7 +54,7 @@ def _cells(layout, entries, down, across):
     skip=st.sampled_from([0, 5, 1 << 13]),
     data=st.data(),
 )
-def test_every_cell_is_what_numpy_says(resolved, shape, dtype, measure, chunk, skip, data):
+def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk, skip, data):
     tensor = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
     drawn = torch.rand(shape, generator=torch.Generator().manual_seed(1))
     tensor = tensor.masked_fill(drawn < 0.1, torch.nan).masked_fill(drawn > 0.9, torch.inf)
@@ -62,7 +62,7 @@ def test_every_cell_is_what_numpy_says(resolved, shape, dtype, measure, chunk, s
     entries = resolution.checkpoint.read("w").double().reshape(-1).numpy()
     entries = np.abs(entries) if measure is sizes else entries
     layout = _layout(data, shape)
-    rows, columns = _stretch(data, layout.rows), _stretch(data, layout.columns)
+    rows, columns = _draw_span(data, layout.rows), _draw_span(data, layout.columns)
     wanted = data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells_module, "CHUNK_ELEMENTS", chunk)
@@ -86,7 +86,7 @@ def test_every_cell_is_what_numpy_says(resolved, shape, dtype, measure, chunk, s
     assert reach == np.abs(finite).max(initial=0.0)
 
 
-def test_a_lone_large_weight_of_a_million_shows_in_its_cell(resolved):
+def test_one_large_weight_in_a_million_is_visible_in_its_cell(resolved):
     tensor = torch.full((1000, 1000), 0.01)
     tensor[123, 456] = -7.0
     found = cell_statistics(
@@ -101,7 +101,7 @@ def test_a_lone_large_weight_of_a_million_shows_in_its_cell(resolved):
     assert np.count_nonzero(found.farthest < 0) == 1
 
 
-def test_of_two_equally_far_the_positive_one_shows(resolved):
+def test_of_two_equal_magnitudes_the_positive_value_is_returned(resolved):
     tensor = torch.tensor([[-2.0, 1.0], [1.0, 2.0], [2.0, 0.0], [0.0, -2.0]])
     measure = weights(resolved(w=tensor), "w")
     plane = SliceLayout.flattened((4, 2))
@@ -114,10 +114,10 @@ def test_of_two_equally_far_the_positive_one_shows(resolved):
 
 
 def test_a_cell_between_kernels_has_no_number(resolved):
-    sheet = KernelGrid.of((2, 2, 3, 3))
+    kernel_grid = KernelGrid.of((2, 2, 3, 3))
     measure = weights(resolved(w=torch.ones(2, 2, 3, 3)), "w")
     found = cell_statistics(
-        measure, sheet, range(sheet.rows), range(sheet.columns), (7, 7), Monitor()
+        measure, kernel_grid, range(kernel_grid.rows), range(kernel_grid.columns), (7, 7), Monitor()
     )
     assert np.isnan(found.mean[3]).all()
     assert np.isnan(found.mean[:, 3]).all()
@@ -144,13 +144,13 @@ def test_it_can_be_cancelled(resolved):
     dtype=st.sampled_from(
         [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn]
     ),
-    odd=st.floats(0, 1),
+    non_finite=st.floats(0, 1),
     seed=st.integers(0, 99),
 )
-def test_the_reach_by_the_bits_is_that_by_the_numbers(resolved, shape, dtype, odd, seed):
+def test_the_reach_from_raw_bits_equals_that_from_values(resolved, shape, dtype, non_finite, seed):
     random = torch.Generator().manual_seed(seed)
     tensor, drawn = (torch.rand(shape, generator=random) - 0.5 for _ in range(2))
-    tensor = tensor.masked_fill(drawn + 0.5 < odd, torch.nan)
+    tensor = tensor.masked_fill(drawn + 0.5 < non_finite, torch.nan)
     tensor = tensor.masked_fill(drawn > 0.4, -torch.inf)
     resolution = resolved(w=tensor.to(dtype))
     size = resolution.checkpoint.tensors["w"].numel

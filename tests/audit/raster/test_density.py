@@ -29,7 +29,7 @@ DTYPES = [
 
 
 def _expected(codes, rows, columns, cells):
-    """Return share and step per cell, entry by entry, from all codes of a plane."""
+    """Return share and step per cell by definition, from all codes of a layout."""
     h, w = min(cells[0], len(rows)), min(cells[1], len(columns))
     share, step = np.zeros((h, w), np.float32), np.zeros((h, w), np.uint8)
     down = [rows.start + i * len(rows) // h for i in range(h + 1)]
@@ -43,7 +43,7 @@ def _expected(codes, rows, columns, cells):
     return share, step
 
 
-def _stretch(data, size):
+def _draw_span(data, size):
     start = data.draw(st.integers(0, size - 1))
     return range(start, data.draw(st.integers(start + 1, size)))
 
@@ -52,41 +52,46 @@ def _stretch(data, size):
     shape=st.lists(st.integers(1, 9), max_size=4).map(tuple),
     steps=st.lists(st.sampled_from([HALF, RANDOM, ROWS]), max_size=3),
     zeros=st.booleans(),
-    odd=st.booleans(),
+    non_finite=st.booleans(),
     dtype=st.sampled_from(DTYPES),
     chunk=st.sampled_from([1, 7, 64, 1 << 21]),
     gap=st.sampled_from([0, 5, 1 << 15]),
     data=st.data(),
 )
-def test_every_cell_is_what_the_full_mask_says(
-    resolved, shape, steps, zeros, odd, dtype, chunk, gap, data
+def test_every_cell_agrees_with_the_full_mask(
+    resolved, shape, steps, zeros, non_finite, dtype, chunk, gap, data
 ):
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
-    for value in (0, 1, -1, *([math.nan, math.inf, -math.inf] if odd else [])):  # many are equal
+    for value in (
+        0,
+        1,
+        -1,
+        *([math.nan, math.inf, -math.inf] if non_finite else []),
+    ):  # many are equal
         weights[torch.rand(shape) < 0.2] = value
     resolution = resolved(*steps, start="zeros" if zeros else "dense", w=weights.to(dtype))
     codes = resolution.pruned_by("w").numpy()
     if len(shape) > 1 and data.draw(st.booleans()):
         dims = data.draw(st.permutations(range(len(shape))))[:2]
         at = [data.draw(st.integers(0, size - 1)) for size in shape]
-        plane = SliceLayout.section(shape, *dims, at)
+        layout = SliceLayout.section(shape, *dims, at)
         cut = codes[tuple(slice(None) if d in dims else at[d] for d in range(len(shape)))]
         laid_flat = cut if dims[0] < dims[1] else cut.T
     else:
-        plane = SliceLayout.flattened(shape)
-        laid_flat = codes.reshape(plane.rows, plane.columns)
-    rows, columns = _stretch(data, plane.rows), _stretch(data, plane.columns)
+        layout = SliceLayout.flattened(shape)
+        laid_flat = codes.reshape(layout.rows, layout.columns)
+    rows, columns = _draw_span(data, layout.rows), _draw_span(data, layout.columns)
     cells = data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(density_module, "CHUNK_ELEMENTS", chunk)
         patch.setattr(density_module, "_GAP", gap)
-        found = density(resolution, "w", plane, rows, columns, cells, Monitor())
+        found = density(resolution, "w", layout, rows, columns, cells, Monitor())
     share, step = _expected(laid_flat, rows, columns, cells)
     np.testing.assert_array_equal(found.share, share)
     np.testing.assert_array_equal(found.step, step)
 
 
-def test_a_lone_pruned_entry_of_a_million_shows_in_its_cell(resolved):
+def test_one_pruned_element_in_a_million_is_visible_in_its_cell(resolved):
     resolution = resolved({**HALF, "amount": 1}, w=torch.arange(1.0, 1_000_001).view(1000, 1000))
     found = density(
         resolution,
@@ -101,7 +106,7 @@ def test_a_lone_pruned_entry_of_a_million_shows_in_its_cell(resolved):
     assert np.count_nonzero(found.share) == np.count_nonzero(found.step) == 1
 
 
-def test_many_steps_share_a_picture(resolved):
+def test_many_steps_are_counted_in_one_density(resolved):
     resolution = resolved(CHANNELS, HALF, RANDOM, w=torch.randn(40, 30))
     found = density(
         resolution, "w", SliceLayout.flattened((40, 30)), range(40), range(30), (40, 30), Monitor()
@@ -110,7 +115,7 @@ def test_many_steps_share_a_picture(resolved):
     assert set(np.unique(found.step)) == {0, 1, 2, 3}
 
 
-def test_a_rectangle_costs_only_the_rows_it_touches(resolved, monkeypatch):
+def test_a_rectangle_computes_only_the_rows_that_it_covers(resolved, monkeypatch):
     resolution = resolved(HALF, w=torch.randn(1000, 100))
     asked = []
     within = Resolution.pruned_by_within
@@ -134,7 +139,7 @@ def test_a_rectangle_costs_only_the_rows_it_touches(resolved, monkeypatch):
     assert sum(stop - start for start, stop in asked) == 1000
 
 
-def test_rows_are_asked_for_together_however_large_the_cells(resolved, monkeypatch):
+def test_rows_are_computed_in_few_calls_for_any_cell_size(resolved, monkeypatch):
     resolution = resolved(HALF, w=torch.randn(40, 1000))
     asked = []
     within = Resolution.pruned_by_within

@@ -17,23 +17,29 @@ RANDOM = {"method": "random_unstructured", "amount": 0.3}
     steps=st.lists(st.sampled_from([HALF, RANDOM]), max_size=2),
     cells=st.tuples(st.integers(1, 9), st.integers(1, 9)),
 )
-def test_every_cell_of_a_sheet_is_what_the_full_mask_says(resolved, shape, steps, cells):
+def test_every_cell_of_a_kernel_grid_agrees_with_the_full_mask(resolved, shape, steps, cells):
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     resolution = resolved(*steps, w=weights)
     codes = resolution.pruned_by("w").numpy().reshape(-1)
-    sheet = KernelGrid.of(shape)
+    kernel_grid = KernelGrid.of(shape)
     found = density_of(
-        resolution, "w", sheet, range(sheet.rows), range(sheet.columns), cells, Monitor()
+        resolution,
+        "w",
+        kernel_grid,
+        range(kernel_grid.rows),
+        range(kernel_grid.columns),
+        cells,
+        Monitor(),
     )
     high, wide = found.share.shape
     for i, j in np.ndindex(high, wide):
-        rows = range(i * sheet.rows // high, (i + 1) * sheet.rows // high)
-        columns = range(j * sheet.columns // wide, (j + 1) * sheet.columns // wide)
+        rows = range(i * kernel_grid.rows // high, (i + 1) * kernel_grid.rows // high)
+        columns = range(j * kernel_grid.columns // wide, (j + 1) * kernel_grid.columns // wide)
         inside = [
-            codes[sheet.flat(row, column)]
+            codes[kernel_grid.flat(row, column)]
             for row in rows
             for column in columns
-            if sheet.holds(row, column)
+            if kernel_grid.holds(row, column)
         ]
         if not inside:
             assert np.isnan(found.share[i, j])
@@ -43,7 +49,7 @@ def test_every_cell_of_a_sheet_is_what_the_full_mask_says(resolved, shape, steps
         assert found.step[i, j] == (counts.argmax() + 1 if counts.any() else 0)
 
 
-def test_a_plane_is_drawn_as_before(resolved):
+def test_a_slice_layout_gives_the_plain_density(resolved):
     resolution = resolved(HALF, w=torch.arange(12.0).view(3, 4))
     found = density_of(
         resolution, "w", SliceLayout.flattened((3, 4)), range(3), range(4), (3, 4), Monitor()

@@ -31,16 +31,16 @@ def _layout(shape, data):
 
 
 def _check(found, numbers, layout):
-    """Compare profiles with the means of the finite numbers, laid out one by one."""
-    places = np.full((layout.rows, layout.columns), np.nan)
-    for place in np.ndindex(places.shape):
-        if layout.holds(*place) and np.isfinite(numbers[layout.flat(*place)]):
-            places[place] = numbers[layout.flat(*place)]
+    """Compare profiles with the means of the finite numbers, computed one by one."""
+    positions = np.full((layout.rows, layout.columns), np.nan)
+    for position in np.ndindex(positions.shape):
+        if layout.holds(*position) and np.isfinite(numbers[layout.flat(*position)]):
+            positions[position] = numbers[layout.flat(*position)]
     for line, axis in ((found.rows, 1), (found.columns, 0)):
-        there = ~np.isnan(places).all(axis)
-        assert np.isnan(line[~there]).all()
-        lines = np.compress(there, places, 1 - axis)
-        np.testing.assert_allclose(line[there], np.nanmean(lines, axis), rtol=1e-12, atol=1e-14)
+        present = ~np.isnan(positions).all(axis)
+        assert np.isnan(line[~present]).all()
+        lines = np.compress(present, positions, 1 - axis)
+        np.testing.assert_allclose(line[present], np.nanmean(lines, axis), rtol=1e-12, atol=1e-14)
 
 
 @given(**CASES)
@@ -59,8 +59,10 @@ def test_pruned_shares_are_the_means_of_the_mask_along_each_axis(resolved, shape
 )
 def test_means_are_those_of_the_finite_numbers_along_each_axis(resolved, dtype, shape, chunk, data):
     tensor = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
-    odd = data.draw(st.lists(st.integers(0, tensor.numel() - 1), max_size=3))
-    tensor.view(-1)[odd] = data.draw(st.sampled_from([float("nan"), float("inf"), -float("inf")]))
+    non_finite = data.draw(st.lists(st.integers(0, tensor.numel() - 1), max_size=3))
+    tensor.view(-1)[non_finite] = data.draw(
+        st.sampled_from([float("nan"), float("inf"), -float("inf")])
+    )
     resolution, layout = resolved(w=tensor), _layout(shape, data)
     values = tensor.double().numpy().reshape(-1)
     measure = weights(resolution, "w")
@@ -72,7 +74,7 @@ def test_means_are_those_of_the_finite_numbers_along_each_axis(resolved, dtype, 
     _check(of_sizes, np.abs(values), layout)
 
 
-def test_entries_that_were_not_ranked_have_no_part_in_the_mean_score(resolved):
+def test_unranked_elements_do_not_count_in_the_mean_score(resolved):
     weights = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
     channels = {"method": "channels", "dim": 0, "channels": [0]}
     resolution = resolved(channels, HALF, w=weights)
@@ -82,7 +84,7 @@ def test_entries_that_were_not_ranked_have_no_part_in_the_mean_score(resolved):
     assert found.columns.tolist() == [3, 4]
 
 
-def test_a_pruned_channel_stands_out(resolved):
+def test_a_pruned_channel_is_visible_in_the_profile(resolved):
     weights = torch.ones(4, 3)
     weights[2] = 0.5
     found = pruned_shares(

@@ -29,20 +29,22 @@ TYPES = [torch.float32, torch.bfloat16, torch.float64]
 
 
 def _read(measure, start, stop):
-    numbers, there = measure(start, stop)
-    return numbers, there if there.size else np.ones(stop - start, np.bool_)
+    numbers, present = measure(start, stop)
+    return numbers, present if present.size else np.ones(stop - start, np.bool_)
 
 
 @given(
     steps=st.lists(st.sampled_from(RANKING), min_size=1, max_size=3),
     shape=st.tuples(st.integers(4, 9), st.integers(4, 9)),
     dtype=st.sampled_from(TYPES),
-    odd=st.booleans(),
+    non_finite=st.booleans(),
     data=st.data(),
 )
-def test_scores_and_margins_are_what_each_entry_is_told(resolved, steps, shape, dtype, odd, data):
+def test_scores_and_margins_equal_those_of_single_elements(
+    resolved, steps, shape, dtype, non_finite, data
+):
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(5))
-    if odd:
+    if non_finite:
         weights[0, 0], weights[1, 1] = torch.nan, torch.inf
     resolution = resolved(*steps, w=weights.to(dtype))
     size = weights.numel()
@@ -68,7 +70,7 @@ def test_scores_and_margins_are_what_each_entry_is_told(resolved, steps, shape, 
                     math.isnan(margins[here])
                     or element_rank.pruned == (margins[here] <= 0)
                     or (
-                        margins[here] == 0  # a tie, of which some go
+                        margins[here] == 0  # ties, some of which are pruned
                     )
                 )
 
@@ -79,7 +81,7 @@ def test_a_step_that_ranks_nothing_has_no_score(resolved):
     assert not scored.any()
 
 
-def test_a_step_that_is_not_for_a_parameter_has_no_score_for_it(resolved):
+def test_a_step_has_no_score_for_a_parameter_that_it_does_not_target(resolved):
     step = {"method": "l1_unstructured", "amount": 1, "targets": ["a"]}
     resolution = resolved(step, a=torch.ones(4), b=torch.ones(4))
     assert element_values.ranking_steps(resolution, "a") == (1,)
@@ -89,14 +91,14 @@ def test_a_step_that_is_not_for_a_parameter_has_no_score_for_it(resolved):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_difference_is_taken_entry_by_entry(resolved, tmp_path, dtype):
-    here, there = torch.randn(4, 3).to(dtype), torch.randn(4, 3)
-    save_file({"w": there}, tmp_path / "other.safetensors")
+def test_a_difference_is_elementwise(resolved, tmp_path, dtype):
+    here, present = torch.randn(4, 3).to(dtype), torch.randn(4, 3)
+    save_file({"w": present}, tmp_path / "other.safetensors")
     files, path = AuxiliaryFiles(), str(tmp_path / "other.safetensors")
     measure = element_values.difference(resolved(w=here), "w", files, path)
     found, counted = measure(2, 11)
     assert counted.size == 0
-    np.testing.assert_array_equal(found, (here.float() - there).reshape(-1)[2:11].numpy())
+    np.testing.assert_array_equal(found, (here.float() - present).reshape(-1)[2:11].numpy())
 
 
 @pytest.mark.parametrize(
@@ -109,11 +111,11 @@ def test_a_file_without_such_a_parameter_is_refused(resolved, tmp_path, other, w
         element_values.difference(resolved(w=torch.ones(4, 3)), "w", AuxiliaryFiles(), str(path))
 
 
-def test_an_entry_is_told_by_the_step_that_decided(resolved):
+def test_an_element_has_the_score_of_the_deciding_step(resolved):
     weights = torch.tensor([[1.0, -2.0, 3.0, 4.0]])
     steps = [{"method": "l1_unstructured", "amount": amount} for amount in (1, 2)]
-    resolution, plane = resolved(*steps, w=weights), SliceLayout.flattened((1, 4))
-    told = [element_at(resolution, "w", plane, 0, column) for column in range(4)]
+    resolution, layout = resolved(*steps, w=weights), SliceLayout.flattened((1, 4))
+    told = [element_at(resolution, "w", layout, 0, column) for column in range(4)]
     assert [(weight.code, weight.score, weight.cut) for weight in told] == [
         (1, 1.0, 1.0),
         (2, 2.0, 3.0),
@@ -125,6 +127,6 @@ def test_an_entry_is_told_by_the_step_that_decided(resolved):
     assert told[1].value == -2.0
 
 
-def test_an_entry_that_nothing_ranked_has_no_score(resolved):
+def test_an_element_that_no_step_ranked_has_no_score(resolved):
     found = element_at(resolved(w=torch.ones(2, 2)), "w", SliceLayout.flattened((2, 2)), 0, 0)
     assert (found.score, found.cut, found.margin, found.step) == (None, None, None, None)

@@ -24,7 +24,7 @@ values_32 = st.floats(width=32, allow_nan=True, allow_infinity=True)
     steps=st.lists(st.just(HALF), max_size=2),
     chunk=st.sampled_from([7, 1 << 21]),
 )
-def test_bins_are_those_of_numpy_for_each_step(
+def test_bins_equal_those_of_numpy_for_each_step(
     resolved, values, dtype, bins, symmetric, steps, chunk
 ):
     weights = torch.tensor(values).to(dtype)
@@ -47,7 +47,7 @@ def test_bins_are_those_of_numpy_for_each_step(
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1e300), st.integers(1, 300))
-def test_edges_reach_from_the_least_to_the_greatest_and_never_fall(low, width, bins):
+def test_edges_ascend_from_the_minimum_to_the_maximum(low, width, bins):
     high = min(low + width, 1.7e308)
     edges = bin_edges(min(low, high), high, bins, symmetric=False)
     assert len(edges) == bins + 1
@@ -57,20 +57,20 @@ def test_edges_reach_from_the_least_to_the_greatest_and_never_fall(low, width, b
     assert edges[-1] >= high
 
 
-def test_symmetric_edges_lie_evenly_about_zero():
+def test_symmetric_edges_are_symmetric_about_zero():
     np.testing.assert_array_equal(
         bin_edges(-1.0, 2.0, 4, symmetric=True), [-2.0, -1.0, 0.0, 1.0, 2.0]
     )
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 4), (2, 3, 2, 2)])
-def test_parameters_of_any_shape_are_counted_whole(resolved, shape):
+def test_all_elements_are_counted_for_any_shape(resolved, shape):
     resolution = resolved(HALF, w=torch.full(shape, 0.25))
     edges = bin_edges(*value_range(resolution.checkpoint, "w", Monitor()), 8, symmetric=False)
     assert histogram(resolution, "w", edges, Monitor()).counts.sum() == math.prod(shape)
 
 
-def test_nothing_finite_is_no_error(resolved):
+def test_a_parameter_without_finite_weights_is_no_error(resolved):
     resolution = resolved(w=torch.tensor([math.nan, math.inf, -math.inf]))
     low, high = value_range(resolution.checkpoint, "w", Monitor())
     found = histogram(resolution, "w", bin_edges(low, high, 4, symmetric=True), Monitor())
@@ -78,7 +78,7 @@ def test_nothing_finite_is_no_error(resolved):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_cut_is_the_greatest_absolute_value_that_its_step_prunes(resolved, dtype):
+def test_a_cut_is_the_largest_absolute_value_that_its_step_prunes(resolved, dtype):
     weights = torch.arange(-8, 8).to(dtype)
     resolution = resolved({**HALF, "amount": 5}, w=weights)
     pruned = weights.double()[~resolution.mask("w")].abs()
@@ -94,7 +94,7 @@ def test_a_global_cut_over_two_dtypes_is_one_value(resolved):
     assert cuts(resolution, "a") == cuts(resolution, "b") == {1: 3.0}
 
 
-def test_steps_that_rank_otherwise_have_no_cut(resolved):
+def test_steps_that_do_not_rank_absolute_weights_have_no_cut(resolved):
     resolution = resolved(
         {"method": "random_unstructured"},
         {"method": "ln_structured", "amount": 1},

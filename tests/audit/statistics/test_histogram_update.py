@@ -1,4 +1,4 @@
-"""A histogram whose cut moved is the one that counting everything anew would give."""
+"""An updated histogram equals a newly counted one."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def after(resolution, step):
 
 
 def whole(edges, weights, codes):
-    """The definition, for the codes that occur."""
+    """Return the counts by definition, for the codes that occur."""
     finite = np.isfinite(weights)
     return {
         code: np.histogram(weights[finite & (codes == code)], edges)[0] for code in np.unique(codes)
@@ -74,7 +74,7 @@ def whole(edges, weights, codes):
     symmetric=st.booleans(),
     chunk=st.sampled_from([7, 1 << 21]),
 )
-def test_bins_stay_those_of_numpy_however_the_cut_moves(
+def test_bins_equal_those_of_numpy_after_any_move_of_the_cut(
     in_memory, parts, dtypes, start, base, cuts, bins, symmetric, chunk
 ):
     tensors = {
@@ -88,7 +88,7 @@ def test_bins_stay_those_of_numpy_however_the_cut_moves(
         for step in base:
             try:
                 first = after(first, step)
-            except StepError:  # no rows or groups to prune there
+            except StepError:  # the parameter has no rows or groups
                 continue
         edges = bin_edges(*value_range(first.checkpoint, "w", Monitor()), bins, symmetric=symmetric)
         found = histogram(first, "w", edges, Monitor())
@@ -104,7 +104,7 @@ def test_bins_stay_those_of_numpy_however_the_cut_moves(
 
 @pytest.fixture
 def passes(monkeypatch):
-    """Return a list that grows whenever all entries are counted into bins."""
+    """Return a list that grows with every full count of all elements."""
     found, counter = [], counting._counter
 
     def noted(*of):
@@ -131,7 +131,7 @@ def weights_and_edges(resolved, **recipe):
         lambda share: {"method": "erk", "amount": share},
     ],
 )
-def test_a_cut_that_moves_leaves_most_bins_uncounted(resolved, passes, draft):
+def test_after_a_moved_cut_at_most_one_bin_is_counted(resolved, passes, draft):
     first, edges = weights_and_edges(resolved)
     first = after(first, {"method": "l1_unstructured", "amount": 0.1})
     found = histogram(first, "w", edges, Monitor())
@@ -150,7 +150,7 @@ def test_a_cut_that_moves_leaves_most_bins_uncounted(resolved, passes, draft):
         {"method": "l1_unstructured", "importance": "scores"},
     ],
 )
-def test_a_step_that_cuts_no_weights_is_counted_whole(resolved, passes, tmp_path, draft):
+def test_a_step_without_a_cut_in_the_weights_is_counted_fully(resolved, passes, tmp_path, draft):
     first, edges = weights_and_edges(resolved)
     if "importance" in draft:
         save_file({"w": torch.rand(40, 30)}, tmp_path / "scores.safetensors")
@@ -160,7 +160,7 @@ def test_a_step_that_cuts_no_weights_is_counted_whole(resolved, passes, tmp_path
     assert len(passes) == 2
 
 
-def test_what_is_known_of_other_steps_or_bins_is_not_used(resolved, passes):
+def test_a_histogram_of_other_steps_or_bins_is_not_reused(resolved, passes):
     first, edges = weights_and_edges(resolved)
     half = {"method": "l1_unstructured", "amount": 0.5}
     found = histogram(after(first, half), "w", edges, Monitor())

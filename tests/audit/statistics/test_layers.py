@@ -56,7 +56,7 @@ def made(shape, seed, dtype=torch.float32):
     small=st.sampled_from([0, 6, 1 << 14]),
     together=st.sampled_from([1, 2, 1024]),
 )
-def test_every_figure_is_what_the_full_mask_says(
+def test_every_statistic_equals_that_of_the_full_mask(
     resolved, shapes, seed, dtype, steps, chunk, small, together
 ):
     tensors = {f"m{i}__w": made(shape, seed + i, dtype) for i, shape in enumerate(shapes)}
@@ -66,7 +66,7 @@ def test_every_figure_is_what_the_full_mask_says(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         patch.setattr(layers, "SMALL", small)
-        patch.setattr(layers, "TOGETHER", together)
+        patch.setattr(layers, "MAX_BATCH", together)
         found = rows(weighed(resolution))
     for row, name in enumerate(found.names):
         values = resolution.checkpoint.read(name).double().numpy()
@@ -91,7 +91,7 @@ def test_every_figure_is_what_the_full_mask_says(
             assert found.channels[row] == found.dead[row] == found.dead_in_file[row] == 0
 
 
-def test_counts_need_no_weight_and_the_rest_follows_bit_by_bit(resolved, monkeypatch):
+def test_counts_need_no_weights_and_the_rest_is_computed_incrementally(resolved, monkeypatch):
     resolution = resolved(HALF, a=torch.randn(4, 4), b=torch.randn(1, 2), c=torch.randn(9, 9))
     with monkeypatch.context() as patch:
         patch.setattr(type(resolution.checkpoint), "read_key", None)
@@ -105,7 +105,7 @@ def test_counts_need_no_weight_and_the_rest_follows_bit_by_bit(resolved, monkeyp
     assert compute(one, every, Monitor()).is_complete
 
 
-def test_an_edit_has_only_those_parameters_read_that_it_changes(resolved, monkeypatch):
+def test_after_an_edit_only_the_changed_parameters_are_read(resolved, monkeypatch):
     tensors = {"a__w": torch.randn(4, 4), "b__w": torch.randn(4, 4), "c__w": torch.randn(4, 4)}
     before = resolved({**HALF, "targets": ["a.*", "b.*"]}, **tensors)
     surveyed = weighed(before)
@@ -122,7 +122,7 @@ def test_an_edit_has_only_those_parameters_read_that_it_changes(resolved, monkey
     np.testing.assert_array_equal(again.measures, weighed(after).measures)
 
 
-def test_what_no_step_touches_any_more_needs_not_be_read_again(resolved):
+def test_a_parameter_without_steps_is_not_read_again(resolved):
     after = resolved(ROWS, w=torch.randn(4, 4))
     nothing = resolved(w=torch.randn(4, 4))
     before = weighed(after)
@@ -133,20 +133,20 @@ def test_what_no_step_touches_any_more_needs_not_be_read_again(resolved):
     assert rows(found).kept_share.tolist() == [1.0]
 
 
-def test_another_file_is_surveyed_from_the_start(resolved):
+def test_statistics_of_another_file_are_not_reused(resolved):
     before = weighed(resolved(w=torch.ones(2, 2)))
     other = resolved(w=torch.zeros(2, 2))
     assert not empty_statistics(other, before).measures["known"].any()
 
 
 @pytest.mark.parametrize("weight", [0.0, 1e200])
-def test_energy_that_is_nothing_or_no_number_has_no_share(resolved, weight):
+def test_zero_or_non_finite_energy_has_no_share(resolved, weight):
     weights = torch.full((2, 2), weight, dtype=torch.float64)
     found = rows(weighed(resolved(HALF, w=weights)))
     assert np.isnan(found.kept_share).all()
 
 
-def test_work_is_told_in_bytes_and_can_be_stopped(resolved):
+def test_progress_is_in_bytes_and_the_work_can_be_stopped(resolved):
     resolution = resolved(a=torch.ones(3, 3), b=torch.ones(5, dtype=torch.bfloat16))
     told = []
     compute(empty_statistics(resolution), every, Monitor(lambda *of: told.append(of)))
@@ -188,7 +188,7 @@ def test_a_module_is_the_sum_of_its_parameters(resolved, depth, names):
             assert getattr(found, part)[row] == getattr(alone, part)[here].sum()
 
 
-def test_depths_go_down_to_the_last_modules(resolved):
+def test_the_maximum_depth_is_that_of_the_deepest_modules(resolved):
     assert deepest(empty_statistics(resolved(**TENSORS)).infos) == 3
     assert deepest(empty_statistics(resolved(w=torch.ones(1))).infos) == 0
 
@@ -198,14 +198,14 @@ def test_the_deepest_modules_that_are_few_enough_are_found(resolved, most, depth
     assert fitting(empty_statistics(resolved(**TENSORS)).infos, most) == depth
 
 
-def test_one_module_alone_is_no_row_for_everything(resolved):
+def test_a_depth_with_a_single_module_is_not_chosen(resolved):
     infos = empty_statistics(
         resolved(m__a=torch.ones(1), m__b=torch.ones(1), m__c=torch.ones(1))
     ).infos
     assert fitting(infos, 2) is None
 
 
-def test_a_module_is_not_known_before_all_its_parameters_are(resolved):
+def test_a_module_has_no_energy_until_all_its_parameters_are_computed(resolved):
     statistics = empty_statistics(resolved(**TENSORS))
     while not statistics.is_complete:
         found = rows(statistics, 1)
@@ -215,7 +215,7 @@ def test_a_module_is_not_known_before_all_its_parameters_are(resolved):
 
 
 @pytest.mark.parametrize("depth", [None, 2])
-def test_rows_measured_anew_are_those_of_the_survey_and_keep_what_stays(resolved, depth):
+def test_updated_rows_equal_new_rows_and_share_unchanged_arrays(resolved, depth):
     statistics = empty_statistics(resolved(HALF, **TENSORS))
     before = rows(statistics, depth)
     while not statistics.is_complete:
@@ -227,7 +227,7 @@ def test_rows_measured_anew_are_those_of_the_survey_and_keep_what_stays(resolved
         assert found.shapes is before.shapes
 
 
-def test_small_parameters_of_several_types_are_read_together(resolved):
+def test_small_parameters_of_several_dtypes_are_batched(resolved):
     tensors = {
         "a": torch.randn(3, 4).bfloat16(),
         "b": torch.randn(5).double() / 3,
@@ -242,14 +242,14 @@ def test_small_parameters_of_several_types_are_read_together(resolved):
     assert found.dead_in_file.tolist() == [0, 0, 2, 1]
 
 
-def test_what_was_pruned_in_the_file_is_counted_apart(resolved):
+def test_elements_pruned_in_the_file_are_counted_separately(resolved):
     statistics = empty_statistics(resolved(HALF, start="zeros", w=torch.tensor([0.0, 1, 2, 0, 3])))
     found = rows(statistics)
     assert found.codes == (1, IN_FILE)
     assert found.counts.T.tolist() == [[2, 2]]
 
 
-def test_next_to_nothing_is_from_99_percent_on(resolved):
+def test_nearly_empty_begins_at_99_percent(resolved):
     prune = partial(dict, method="l1_unstructured")
     resolution = resolved(
         prune(amount=99, targets=["a"]),

@@ -21,7 +21,7 @@ ROWS = {"method": "ln_structured", "amount": 2, "dim": 0}
     chunk=st.sampled_from([1, 7, 1 << 21]),
     data=st.data(),
 )
-def test_counts_and_the_dead_are_what_the_full_mask_says(
+def test_counts_and_dead_channels_equal_those_of_the_full_mask(
     resolved, shape, steps, dtype, chunk, data
 ):
     drawn = torch.randn(shape, generator=torch.Generator().manual_seed(steps))
@@ -53,9 +53,7 @@ def test_the_step_that_pruned_a_whole_channel_is_named(resolved):
 
 
 @given(st.integers(0, 2**31), st.integers(0, 6), st.floats(0, 5), st.booleans())
-def test_a_cut_through_ranks_counts_the_channels_that_it_would_prune(
-    resolved, seed, amount, rank, earlier
-):
+def test_a_cut_in_ranks_counts_the_channels_that_it_prunes(resolved, seed, amount, rank, earlier):
     weights = torch.randn(6, 4, generator=torch.Generator().manual_seed(seed))
     first = {"method": "channels", "channels": [1, 4]}
     amount = min(amount, 4 if earlier else 6)
@@ -73,7 +71,7 @@ def test_a_cut_through_ranks_counts_the_channels_that_it_would_prune(
 
 @pytest.mark.parametrize("n", [0, 0.5, 1, 2, 3, math.inf, -math.inf])
 @pytest.mark.parametrize(("shape", "dim"), [((), 0), ((7,), 0), ((5, 3), 1), ((4, 3, 2, 2), 2)])
-def test_norms_are_those_of_numpy(resolved, shape, dim, n):
+def test_norms_equal_those_of_numpy(resolved, shape, dim, n):
     weights = torch.randn(shape)
     found = norms(resolved(w=weights).checkpoint, "w", dim, n, Monitor())
     lined_up = np.moveaxis(weights.double().numpy().reshape(shape or (1,)), dim, 0)

@@ -30,7 +30,7 @@ def _fits(step, shape):
 
 
 def _follows(gone, m, zeros):
-    """Tell by looking at every group of a mask, as a person would."""
+    """Return the followed patterns by definition, from every group of a mask."""
     if gone.ndim < 2 or (length := int(np.prod(gone.shape[1:]))) % m:
         return False
     return all(
@@ -42,7 +42,7 @@ def _follows(gone, m, zeros):
 
 @pytest.mark.parametrize("chunk", [8, 1 << 21])
 @given(shape=st.sampled_from(SHAPES), step=st.sampled_from(METHODS), seed=st.integers(0, 3))
-def test_the_patterns_are_those_of_every_group_of_the_mask(resolved, chunk, shape, step, seed):
+def test_a_followed_pattern_holds_in_every_group_of_the_mask(resolved, chunk, shape, step, seed):
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     resolution = resolved(*([step] if _fits(step, shape) else []), w=weights)
     gone = ~resolution.mask("w").numpy()
@@ -59,7 +59,7 @@ def test_a_row_that_does_not_divide_into_groups_follows_no_pattern():
     assert possible((16,)) == possible(()) == ()
 
 
-def test_a_mask_with_too_few_zeros_is_not_looked_at(resolved, monkeypatch):
+def test_a_mask_with_too_few_zeros_is_not_computed(resolved, monkeypatch):
     resolution = resolved({"method": "l1_unstructured", "amount": 0.4}, w=torch.randn(8, 16))
     monkeypatch.setattr(patterns, "run", None)
     assert followed_by(resolution, "w", Monitor()) == ()

@@ -36,7 +36,7 @@ def score_histograms(resolution, name, scored):
 
 @settings(max_examples=30)
 @given(tensors, st.sampled_from(DTYPES), st.sampled_from(METHODS), st.sampled_from([29, 1 << 20]))
-def test_groups_are_those_of_numpy_for_each_step(resolved, values, dtype, last, chunk):
+def test_groups_equal_those_of_numpy_for_each_step(resolved, values, dtype, last, chunk):
     weights = torch.tensor(values).to(dtype).view(1, -1)
     resolution = resolved({**HALF, "amount": 0.3}, last, w=weights)
     with pytest.MonkeyPatch.context() as patch:
@@ -44,18 +44,18 @@ def test_groups_are_those_of_numpy_for_each_step(resolved, values, dtype, last, 
         found, left = score_histograms(resolution, "w", weights_of(resolution, "w"))
     scores, codes = weights.double().abs().numpy(), resolution.pruned_by("w").numpy()
     finite = np.isfinite(scores)
-    for code, counts, odd in zip(left.codes, left.counts, left.odd, strict=True):
+    for code, counts, non_finite in zip(left.codes, left.counts, left.odd, strict=True):
         chosen = scores[finite & (codes == code)]
-        places = np.searchsorted(left.bounds, chosen, side="right") - 1
-        np.testing.assert_array_equal(counts, np.bincount(places, minlength=len(counts)))
-        assert odd == np.count_nonzero(~finite & (codes == code))
+        positions = np.searchsorted(left.bounds, chosen, side="right") - 1
+        np.testing.assert_array_equal(counts, np.bincount(positions, minlength=len(counts)))
+        assert non_finite == np.count_nonzero(~finite & (codes == code))
     still = (codes == 0) | ((codes == 2) & (2 not in found.codes))
     np.testing.assert_allclose(found.energy.sum(), np.square(scores[finite & still]).sum())
 
 
 @settings(max_examples=30)
 @given(tensors, st.sampled_from(DTYPES), st.integers(1, 30), st.booleans())
-def test_bins_are_exact_between_the_edges_that_are_given(resolved, values, dtype, bins, log):
+def test_bins_are_exact_between_the_common_edges(resolved, values, dtype, bins, log):
     weights = torch.tensor(values).to(dtype)
     resolution = resolved(HALF, w=weights)
     _, left = score_histograms(resolution, "w", weights_of(resolution, "w"))
@@ -78,7 +78,7 @@ few_weights = st.lists(st.sampled_from([0.0, -0.5, 0.5, 3.0]), min_size=1, max_s
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(few_weights | st.lists(any_lamp_weight, min_size=1, max_size=20), st.booleans())
-def test_every_lamp_score_lies_in_a_bin_few_and_extreme_as_they_may_be(resolved, values, log):
+def test_every_lamp_score_is_in_a_bin_even_if_few_or_extreme(resolved, values, log):
     weights = torch.tensor(values, dtype=torch.float64)
     resolution = resolved({"method": "lamp", "amount": 1}, w=weights)
     scored = scores_of(resolution, "w", 1)
@@ -93,7 +93,7 @@ def test_every_lamp_score_lies_in_a_bin_few_and_extreme_as_they_may_be(resolved,
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(tensors, tensors, st.sampled_from(DTYPES))
-def test_the_curve_is_that_of_numpy_at_every_score(resolved, values, others, dtype):
+def test_the_curve_equals_that_of_numpy_at_every_score(resolved, values, others, dtype):
     parts = [torch.tensor(values).to(dtype), torch.tensor(others).to(dtype)]
     resolution = resolved({**HALF, "scope": "global"}, a=parts[0], b=parts[1])
     found = [
@@ -130,7 +130,7 @@ def lamp_scores(weights):
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(0, 2**31), st.integers(2, 200), st.sampled_from([torch.float32, torch.bfloat16]))
-def test_lamp_scores_are_those_of_its_definition(resolved, seed, size, dtype):
+def test_lamp_scores_equal_their_definition(resolved, seed, size, dtype):
     weights = torch.randn(size, generator=torch.Generator().manual_seed(seed)).to(dtype)
     resolution = resolved({"method": "lamp", "amount": 0.3}, w=weights)
     scored = scores_of(resolution, "w", 1)
@@ -148,7 +148,7 @@ def test_lamp_scores_are_those_of_its_definition(resolved, seed, size, dtype):
     assert found.bounds[-1] == 1.0
 
 
-def test_scores_of_each_source_are_told_apart(resolved, tmp_path):
+def test_kinds_of_scores_are_distinguished(resolved, tmp_path):
     weights = torch.randn(4, 6)
     save_file({"w": torch.rand(4, 6)}, tmp_path / "full.safetensors")
     save_file({"w": torch.rand(6)}, tmp_path / "columns.safetensors")
@@ -205,7 +205,7 @@ def test_scores_of_a_step_are_counted_by_what_it_pruned(resolved, tmp_path, case
         np.testing.assert_array_equal(counts, expected)
 
 
-def test_draws_lie_between_0_and_1_and_the_lowest_go(resolved):
+def test_random_scores_are_between_0_and_1_and_the_lowest_are_pruned(resolved):
     resolution = resolved({"method": "random_unstructured", "amount": 0.25}, w=torch.ones(80, 50))
     found, left = score_histograms(resolution, "w", scores_of(resolution, "w", 1))
     assert found.bounds[-1] <= 1.0
@@ -213,7 +213,7 @@ def test_draws_lie_between_0_and_1_and_the_lowest_go(resolved):
     assert left.counts[0, : np.searchsorted(found.bounds, 0.2)].sum() == 0
 
 
-def test_a_cut_that_moves_counts_nothing_anew(resolved, monkeypatch):
+def test_a_moved_cut_needs_no_new_count(resolved, monkeypatch):
     weights = torch.randn(100, 50)
     resolution = resolved(HALF, w=weights)
     kept = ScoreHistogramCache(resolution.checkpoint)
@@ -225,7 +225,7 @@ def test_a_cut_that_moves_counts_nothing_anew(resolved, monkeypatch):
     assert found.counts.sum(1).tolist() == [5000 - 1234, 1234]
 
 
-def test_nothing_but_zeros_makes_one_bin(resolved):
+def test_only_zeros_give_one_bin(resolved):
     resolution = resolved(w=torch.zeros(7))
     found, _ = score_histograms(resolution, "w", weights_of(resolution, "w"))
     assert common_edges([found], 5, log=True)[0] > 0

@@ -1,4 +1,4 @@
-"""Checkpoints in several files: what opens as one, and how each fault of an index is named."""
+"""Sharded checkpoints open as one, and each fault of an index is named."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pi
 
 @pytest.fixture
 def split(tmp_path) -> Split:
-    """Return a function that saves shards and their index, and gives the path of that."""
+    """Return a function that saves shards and their index, and returns the path of the index."""
 
     def save(shards: Shards, weight_map: object = None, **metadata: object) -> Path:
         for name, tensors in shards.items():
@@ -87,7 +87,7 @@ def test_all_shards_open_as_one_by_their_index_or_their_folder(split, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".bin"])
-def test_tensors_of_several_shards_are_viewed_one_after_the_other(split, suffix):
+def test_views_of_tensors_in_several_shards_are_in_order(split, suffix):
     tensors = {f"w{i}": torch.arange(4.0).reshape(2, 2) + 4 * i for i in range(6)}
     halves = [dict(list(tensors.items())[half]) for half in (slice(3), slice(3, 6))]
     path = split({f"m-{i}{suffix}": half for i, half in enumerate(halves)})
@@ -112,7 +112,7 @@ def test_shards_of_safetensors_open_without_torch(split):
     assert (run.stdout, run.stderr) == ("6\n", "")
 
 
-def test_a_variant_and_capitals_are_indexes_too(split):
+def test_variants_and_capitals_are_recognized_as_indexes(split):
     index = split(three())
     for name in ("model.safetensors.index.fp16.json", "Model.SafeTensors.Index.JSON"):
         index = index.rename(index.with_name(name))
@@ -149,7 +149,7 @@ def test_one_shard_opens_alone_and_names_its_index(split):
         ('{"weight_map": {"a": "x.safetensors", "a": "x.safetensors"}}', "'a' appears more"),
     ],
 )
-def test_an_index_that_is_none_says_why(tmp_path, text, words):
+def test_an_invalid_index_is_refused_with_the_reason(tmp_path, text, words):
     path = tmp_path / "model.safetensors.index.json"
     path.write_bytes(text.encode("latin-1"))
     message = refusal(path)
@@ -178,7 +178,7 @@ def test_an_index_that_is_none_says_why(tmp_path, text, words):
         "x" * 5000 + ".safetensors",
     ],
 )
-def test_a_shard_is_the_plain_name_of_a_file_of_one_kind(split, name):
+def test_the_name_of_a_shard_must_be_a_plain_file_name_with_the_right_suffix(split, name):
     (shard, tensors), *_ = three().items()
     keys = list(tensors)
     message = refusal(split({shard: tensors}, {keys[0]: shard, keys[1]: name}))
@@ -220,7 +220,7 @@ def test_a_missing_shard_is_named(split):
     assert "model-00002-of-00003.safetensors, which is not in" in refusal(index)
 
 
-def test_a_tensor_that_is_not_where_the_index_says_is_named(split):
+def test_a_tensor_that_is_not_in_its_listed_shard_is_named(split):
     shards = three()
     first, second, _ = shards
     for key in ("layer.2.bias", "layer.9.bias"):
@@ -238,7 +238,7 @@ def test_a_tensor_in_two_shards_is_named_with_both(split):
 
 
 @posix_only
-def test_a_shard_that_is_no_file_of_the_folder_is_not_followed(split, tmp_path_factory):
+def test_a_shard_that_links_out_of_the_folder_is_refused(split, tmp_path_factory):
     index = split(three())
     shard = index.parent / "model-00002-of-00003.safetensors"
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.safetensors"
@@ -277,7 +277,7 @@ def test_the_links_in_the_cache_of_hugging_face_are_followed(split, tmp_path):
         assert len(opened.tensors) == 6
 
 
-def test_a_shard_of_another_kind_or_a_damaged_one_is_named(split):
+def test_a_shard_of_another_format_is_named(split):
     index = split(three(".bin"))
     shard = index.parent / "model-00002-of-00003.bin"
     safetensors.torch.save_file({"layer.2.weight": torch.ones(1)}, shard)
@@ -286,7 +286,7 @@ def test_a_shard_of_another_kind_or_a_damaged_one_is_named(split):
     assert f"{shard.name} is a GGUF file" in refusal(index)
 
 
-def test_what_the_index_does_not_list_is_left_out_and_said(split):
+def test_tensors_and_files_that_the_index_does_not_list_give_a_remark(split):
     shards = three()
     (stray, _), *others = reversed(shards.items())
     weight_map = {key: name for name, held in others for key in held}
@@ -309,12 +309,12 @@ def test_a_wrong_total_size_is_only_a_remark(split, size):
 
 
 @pytest.mark.parametrize("size", [108, 108.0, "many", None, [1]])
-def test_a_right_total_size_or_none_is_no_remark(split, size):
+def test_a_correct_total_size_or_none_gives_no_remark(split, size):
     with open_checkpoint(split(three(), total_size=size)) as opened:
         assert opened.warnings == ()
 
 
-def test_ties_hold_within_a_shard_and_a_pair_may_lie_in_two(split):
+def test_ties_are_found_within_a_shard_and_pairs_across_shards(split):
     one, other = torch.ones(4), torch.ones(4)
     shards = {
         "m-1.bin": {"a": one, "tied": one, "p_orig": torch.ones(2)},
@@ -329,13 +329,13 @@ def test_ties_hold_within_a_shard_and_a_pair_may_lie_in_two(split):
 
 
 @posix_only
-def test_more_shards_than_files_that_may_be_open(split):
+def test_a_checkpoint_may_have_more_shards_than_open_files_are_allowed(split):
     import resource
 
     count = 300
     index = split({f"m-{i:03}.safetensors": {f"t{i:03}": torch.tensor(i)} for i in range(count)})
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = len(list(Path("/dev/fd").iterdir())) + sharded_reading.OPEN_AT_MOST + 20
+    room = len(list(Path("/dev/fd").iterdir())) + sharded_reading.MAX_OPEN_SHARDS + 20
     assert room < count
     resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))
     try:
@@ -345,17 +345,17 @@ def test_more_shards_than_files_that_may_be_open(split):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_threads_may_read_while_shards_close_and_open_again(split, monkeypatch):
-    monkeypatch.setattr(sharded_reading, "OPEN_AT_MOST", 1)
+def test_threads_can_read_while_shards_are_closed_and_reopened(split, monkeypatch):
+    monkeypatch.setattr(sharded_reading, "MAX_OPEN_SHARDS", 1)
     with open_checkpoint(split(three())) as opened, ThreadPoolExecutor(4) as threads:
         names = [f"layer.{i}.weight" for i in (1, 2, 3)] * 50
         values = threads.map(lambda name: float(opened.read(name)[0, 0]), names)
         assert list(values) == [1.0, 2.0, 3.0] * 50
 
 
-def test_a_shard_that_changed_since_is_not_mixed_with_the_others(split, monkeypatch):
+def test_a_shard_that_changed_since_opening_is_refused(split, monkeypatch):
     index = split(three())
-    monkeypatch.setattr(sharded_reading, "OPEN_AT_MOST", 1)
+    monkeypatch.setattr(sharded_reading, "MAX_OPEN_SHARDS", 1)
     with open_checkpoint(index) as opened:
         shard = index.parent / "model-00001-of-00003.safetensors"
         os.utime(shard, (1, 1))

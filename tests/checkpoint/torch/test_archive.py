@@ -15,16 +15,16 @@ sizes = st.lists(st.integers(0, 300), max_size=8)
 
 
 @given(sizes, st.integers(100, 2000), st.integers(1, 8))
-def test_the_size_told_is_that_of_the_archive_also_where_headers_tell_more(
-    tmp_path_factory, some, limit, most
+def test_the_computed_size_is_that_of_the_archive_with_and_without_zip64(
+    tmp_path_factory, nbytes_of_records, limit, max_records
 ):
-    records = [(f"data/{number}", size) for number, size in enumerate(some)]
+    records = [(f"data/{number}", size) for number, size in enumerate(nbytes_of_records)]
     path = tmp_path_factory.mktemp("archive") / "archive.pt"
-    with pytest.MonkeyPatch.context() as patch:  # as if files of 2 GB were that small
+    with pytest.MonkeyPatch.context() as patch:  # ZIP64 is used for small files, too
         patch.setattr(zipfile, "ZIP64_LIMIT", limit)
-        patch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", most)
-        patch.setattr(torch_archive, "LARGEST_PLAIN", limit)
-        patch.setattr(torch_archive, "MOST_PLAIN", most)
+        patch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", max_records)
+        patch.setattr(torch_archive, "MAX_PLAIN_BYTES", limit)
+        patch.setattr(torch_archive, "MAX_PLAIN_RECORDS", max_records)
         with TorchArchive(path) as archive:
             for name, size in records:
                 archive.add(name, bytes(size))

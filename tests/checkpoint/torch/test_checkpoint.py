@@ -24,7 +24,7 @@ def options(request) -> dict[str, bool]:
 
 
 def deflated(path) -> None:
-    """Pack an archive anew, with all of its records compressed."""
+    """Rewrite an archive with all of its records compressed."""
     with zipfile.ZipFile(path) as archive:
         records = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -33,7 +33,7 @@ def deflated(path) -> None:
 
 
 def test_every_dtype_reads_as_torch_reads_it(saved, every_dtype, options):
-    if options:  # torch writes 8-bit floats into legacy files, and cannot read them
+    if options:  # torch writes 8-bit floats to legacy files but cannot read them
         every_dtype = {key: value for key, value in every_dtype.items() if "float8" not in key}
     path = saved(every_dtype, **options)
     with open_checkpoint(path) as checkpoint:
@@ -45,20 +45,20 @@ def test_every_dtype_reads_as_torch_reads_it(saved, every_dtype, options):
             assert torch.equal(read, tensor)
 
 
-def test_a_deflated_archive_reads_right(saved, every_dtype):
+def test_a_deflated_archive_is_read_correctly(saved, every_dtype):
     path = saved(every_dtype)
     deflated(path)
     with open_checkpoint(path) as checkpoint:
         assert all(torch.equal(checkpoint.read(name), every_dtype[name]) for name in every_dtype)
 
 
-def test_values_of_the_other_byte_order_read_right(tmp_path):
+def test_values_in_the_other_byte_order_are_read_correctly(tmp_path):
     path = archive(dictionary(a=tensor()), {"data/0": struct.pack(">4f", 1, 2, 3, 4)}, order=b"big")
     with open_checkpoint(path(tmp_path)) as checkpoint:
         assert checkpoint.read("a").tolist() == [1, 2, 3, 4]
 
 
-def test_a_write_to_what_was_read_never_reaches_the_file(saved, options):
+def test_a_write_to_a_tensor_never_reaches_the_file(saved, options):
     path = saved({"a": torch.ones(5000)}, **options)
     before = path.read_bytes()
     with open_checkpoint(path) as checkpoint:
@@ -66,7 +66,7 @@ def test_a_write_to_what_was_read_never_reaches_the_file(saved, options):
     assert path.read_bytes() == before
 
 
-def test_a_closed_checkpoint_reads_nothing_and_its_tensors_stay(saved, options):
+def test_a_closed_checkpoint_refuses_reads_and_its_tensors_stay_valid(saved, options):
     with open_checkpoint(saved({"a": torch.ones(5000)}, **options)) as checkpoint:
         tensor = checkpoint.read("a")
     assert tensor.sum() == 5000
@@ -74,18 +74,18 @@ def test_a_closed_checkpoint_reads_nothing_and_its_tensors_stay(saved, options):
         checkpoint.read("a")
 
 
-def test_the_state_dict_is_found_in_its_nest(saved, options):
+def test_the_state_dict_is_found_in_nested_dictionaries(saved, options):
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(3)).sum().backward()
     optimizer.step()
-    nest = {
+    content = {
         "epoch": 3,
         "best": torch.tensor(0.5),
         "optimizer": optimizer.state_dict(),
         "module": {"state_dict": model.state_dict(), "names": ["a"]},
     }
-    with open_checkpoint(saved(nest, **options)) as checkpoint:
+    with open_checkpoint(saved(content, **options)) as checkpoint:
         assert checkpoint.root == ("module", "state_dict")
         assert list(checkpoint.tensors) == ["weight", "bias"]
         (warning,) = checkpoint.warnings
@@ -107,13 +107,13 @@ def test_any_of_several_state_dicts_can_be_opened_by_its_name(saved, options):
         open_checkpoint(path, "best")
 
 
-def test_the_top_level_has_a_name_too(saved):
+def test_the_top_level_state_dict_has_a_name(saved):
     path = saved({"model": {"w": torch.ones(2), "b": torch.ones(1)}, "best": torch.ones(1)})
     with open_checkpoint(path, ".") as checkpoint:
         assert list(checkpoint.tensors) == ["best"]
 
 
-def test_the_one_state_dict_of_a_file_leaves_no_choice(saved, tmp_path):
+def test_a_single_state_dict_is_the_only_candidate(saved, tmp_path):
     with open_checkpoint(saved({"w": torch.ones(2)})) as checkpoint:
         assert checkpoint.candidates == (".",)
         assert checkpoint.warnings == ()
@@ -122,14 +122,14 @@ def test_the_one_state_dict_of_a_file_leaves_no_choice(saved, tmp_path):
         open_checkpoint(tmp_path / "m.safetensors", "w")
 
 
-def test_cycles_and_depth_in_a_nest_do_no_harm(saved):
-    nest: dict[str, object] = {"a": torch.ones(2)}
-    nest["self"] = nest
-    deep = nest
+def test_cycles_and_deep_nesting_are_harmless(saved):
+    content: dict[str, object] = {"a": torch.ones(2)}
+    content["self"] = content
+    deep = content
     for _ in range(200):
-        deep["next"] = {"again": nest}
+        deep["next"] = {"again": content}
         deep = deep["next"]
-    with open_checkpoint(saved(nest)) as checkpoint:
+    with open_checkpoint(saved(content)) as checkpoint:
         assert list(checkpoint.tensors) == ["a"]
 
 
@@ -156,7 +156,7 @@ def test_a_pruned_module_is_one_parameter_with_its_mask(saved, options):
         assert torch.equal(checkpoint.read_mask("weight"), model.weight_mask.bool())
 
 
-def test_a_mask_of_booleans_reads_as_it_is(saved):
+def test_a_boolean_mask_is_read_unchanged(saved):
     mask = torch.tensor([True, False])
     with open_checkpoint(saved({"w_orig": torch.ones(2), "w_mask": mask})) as checkpoint:
         assert torch.equal(checkpoint.read_mask("w"), mask)
@@ -224,7 +224,7 @@ def test_damaged_names_cause_no_warnings(tmp_path):
 
 
 @pytest.mark.parametrize("record", [b"{", b"[]", b'{"root": [1], "metadata": {}}', b"[" * 99_999])
-def test_an_own_record_that_makes_no_sense_is_left_out_with_a_warning(saved, record):
+def test_an_invalid_metadata_record_is_ignored_with_a_warning(saved, record):
     path = saved({"a": torch.ones(1)})
     with zipfile.ZipFile(path, "a") as records:
         records.writestr("model/prune_gui.json", record)
@@ -236,14 +236,14 @@ def test_an_own_record_that_makes_no_sense_is_left_out_with_a_warning(saved, rec
 
 @thorough
 @given(changes, st.sampled_from([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED]))
-def test_any_change_of_a_pickle_opens_or_is_refused(tmp_path, edits, compression):
+def test_a_changed_pickle_opens_or_is_refused(tmp_path, edits, compression):
     path = archive_of_pickle(tmp_path / "m.pt", changed(PICKLE, edits), compression)
     _opens_or_is_refused(path)
 
 
 @thorough
 @given(changes)
-def test_any_change_of_a_legacy_file_opens_or_is_refused(tmp_path, edits):
+def test_a_changed_legacy_file_opens_or_is_refused(tmp_path, edits):
     path = tmp_path / "m.pt"
     path.write_bytes(changed(LEGACY, edits))
     _opens_or_is_refused(path)
@@ -267,9 +267,7 @@ def test_a_file_that_can_be_mapped_needs_no_memory(tmp_path, free_memory):
 
 
 @pytest.mark.parametrize("packing", ["legacy", "deflated"])
-def test_a_file_that_has_to_be_loaded_whole_is_refused_if_it_does_not_fit(
-    tmp_path, free_memory, packing
-):
+def test_a_file_that_cannot_be_mapped_is_refused_if_memory_is_short(tmp_path, free_memory, packing):
     path, zipped = tmp_path / "model.pt", packing == "deflated"
     torch.save({"weight": torch.randn(1000)}, path, _use_new_zipfile_serialization=zipped)
     if zipped:

@@ -1,4 +1,4 @@
-"""The way out of a file that needs code: lines to run only where nothing that harms is in it."""
+"""The refusal of files that need code, with lines of code only if no name in it is dangerous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from corpus_forms import LEGACY, PREAMBLE, STATE, archive, dictionary, file, nam
 from corpus_payloads import KINDS, Net, payload
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.torch.conversion import lines_of
+from prune_gui.checkpoint.torch.conversion import conversion_lines
 from prune_gui.checkpoint.torch.pickle_names import is_dangerous, is_harmless
 from prune_gui.errors import CheckpointError
 
@@ -49,13 +49,13 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("path", ATTACKS)
-def test_what_runs_programs_or_code_or_uses_files_or_the_network_is_known(path):
+def test_names_that_run_code_or_use_files_or_the_network_are_dangerous(path):
     assert is_dangerous(path)
     assert not is_harmless(path)
 
 
 @pytest.mark.parametrize("path", UNKNOWN)
-def test_what_is_not_known_is_neither_accused_nor_trusted(path):
+def test_unknown_names_are_neither_dangerous_nor_harmless(path):
     assert not is_dangerous(path)
     assert not is_harmless(path)
 
@@ -73,43 +73,43 @@ def refusal(path: Path) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("options", [{}, LEGACY], ids=["zip", "legacy"])
-def test_an_attack_is_called_one_and_no_code_that_runs_it_is_shown(tmp_path, kind, options):
+def test_an_attack_is_reported_and_no_code_is_shown(tmp_path, kind, options):
     path = tmp_path / "m.pt"
     torch.save({"net": Net(), "extra": payload(tmp_path, kind)}, path, **options)
-    said = refusal(path)
-    assert "looks like an attack" in said
-    assert "\n" not in said
-    assert "torch.load(" not in said
+    message = refusal(path)
+    assert "looks like an attack" in message
+    assert "\n" not in message
+    assert "torch.load(" not in message
 
 
 @pytest.mark.parametrize("path", ATTACKS)
-def test_no_code_is_shown_for_any_of_them_beside_a_harmless_class(tmp_path, path):
+def test_no_code_is_shown_for_a_dangerous_name_beside_a_harmless_class(tmp_path, path):
     opcodes = dictionary(s=dictionary(w=tensor()), a=name("a.B") + b")R", b=name(path) + b")R")
-    said = refusal(archive(opcodes)(tmp_path))
-    assert path in said.partition(" to open")[0]
-    assert "\n" not in said
+    message = refusal(archive(opcodes)(tmp_path))
+    assert path in message.partition(" to open")[0]
+    assert "\n" not in message
 
 
-def test_no_code_is_shown_for_a_function_that_is_not_known(tmp_path):
-    said = refusal(archive(dictionary(w=tensor(), f=name("mynet.build") + b")R"))(tmp_path))
-    assert "the code of mynet.build" in said
-    assert "is not known" in said
-    assert "\n" not in said
+def test_no_code_is_shown_for_an_unknown_function(tmp_path):
+    message = refusal(archive(dictionary(w=tensor(), f=name("mynet.build") + b")R"))(tmp_path))
+    assert "the code of mynet.build" in message
+    assert "is not known" in message
+    assert "\n" not in message
 
 
 def test_no_code_is_shown_for_a_pickle_that_cannot_be_read_to_its_end(tmp_path):
-    said = refusal(archive(name("a.B") + b")R" + b"0" * 9 + name("os.system") + b"R")(tmp_path))
-    assert "the code of a.B" in said
-    assert "\n" not in said
+    message = refusal(archive(name("a.B") + b")R" + b"0" * 9 + name("os.system") + b"R")(tmp_path))
+    assert "the code of a.B" in message
+    assert "\n" not in message
 
 
-def test_no_code_is_shown_for_a_harmless_part_of_a_file_with_an_attack_in_another(tmp_path):
+def test_no_code_is_shown_if_another_pickle_of_the_file_is_an_attack(tmp_path):
     parts = (*PREAMBLE[:2], Net())
     attack = pickle.dumps(payload(tmp_path, "os.mkdir"), 2)
     head = b"".join(pickle.dumps(part, 2) for part in parts[:2])
-    said = refusal(file(head + pickle.dumps(Net, 2) + attack + pickle.dumps([], 2))(tmp_path))
-    assert "the code of posix.mkdir (and 1 more)" in said
-    assert "\n" not in said
+    message = refusal(file(head + pickle.dumps(Net, 2) + attack + pickle.dumps([], 2))(tmp_path))
+    assert "the code of posix.mkdir (and 1 more)" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_a_key_cannot_break_out_of_the_line_that_saves_the_weights(tmp_path, key
 
 @pytest.mark.parametrize("file_name", ['a".pt', "a\\.pt", "a\n.pt", "\u202e.pt", "\u3164.pt"])
 def test_a_file_name_cannot_break_out_of_the_line_that_loads_it(file_name):
-    _, load, _ = lines_of(Path(file_name), "torch")
+    _, load, _ = conversion_lines(Path(file_name), "torch")
     assert load == "model = torch.load(path, weights_only=False)"
 
 
-def test_text_in_a_pickle_is_not_taken_for_code(tmp_path):
-    said = refusal(
+def test_text_in_a_pickle_is_not_interpreted_as_code(tmp_path):
+    message = refusal(
         archive(dictionary(w=tensor(), n=name("a.B") + text("os.system") + b"\x85R"))(tmp_path)
     )
-    assert said.count("\n") == 3
+    assert message.count("\n") == 3

@@ -1,4 +1,4 @@
-"""Tensors that share memory: the same view is one parameter, other views are told apart."""
+"""Tensors that share memory: equal views are one parameter, different views are not prunable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def views(buffer: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("other", ["turned", "rows", "columns", "even"])
-def test_views_that_share_entries_are_not_pruned_and_say_with_whom(saved, other):
+def test_views_that_share_elements_are_not_prunable_with_the_other_name_as_reason(saved, other):
     found = views(torch.arange(24.0).view(6, 4))
     with open_checkpoint(
         saved({"a": found["all"], "b": found[other], "c": torch.ones(2)})
@@ -36,7 +36,7 @@ def test_views_that_share_entries_are_not_pruned_and_say_with_whom(saved, other)
     assert all("'a'" in warning and "'b'" in warning for warning in opened.warnings)
 
 
-def test_slices_that_share_no_entries_are_parameters_like_others(saved):
+def test_slices_that_share_no_elements_are_ordinary_parameters(saved):
     flat = torch.arange(48.0)
     state = {
         "first": flat[:8].view(2, 4),
@@ -49,7 +49,7 @@ def test_slices_that_share_no_entries_are_parameters_like_others(saved):
         assert opened.warnings == ()
 
 
-def test_the_weights_of_a_flattened_lstm_are_parameters_like_others(saved):
+def test_the_weights_of_a_flattened_lstm_are_ordinary_parameters(saved):
     lstm = torch.nn.LSTM(3, 4, 2)
     flat = torch.cat([weight.detach().view(-1) for weight in lstm.parameters()])
     pieces = flat.split([weight.numel() for weight in lstm.parameters()])
@@ -69,20 +69,20 @@ def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
         assert opened.tensors["a"].not_prunable == "shares memory with c"
 
 
-def test_views_of_other_dtypes_share_memory_too():
+def test_views_of_different_dtypes_share_memory():
     bits = torch.zeros(8, dtype=torch.int32)
     found = overlaps.overlapping({"a": bits.view(torch.float32)[:5], "b": bits[4:], "c": bits[:0]})
     assert found == {"a": "b", "b": "a"}
 
 
-def test_many_views_that_share_an_entry_are_remarked_on_in_few_sentences(saved):
+def test_many_views_that_share_an_element_give_few_remarks(saved):
     weight = torch.ones(50)
     with open_checkpoint(saved({f"w{i}": weight[:i] for i in range(1, 50)})) as opened:
         assert len(opened.warnings) == 6
         assert "44 more" in opened.warnings[-1]
 
 
-def test_beyond_a_number_of_comparisons_interleaved_views_are_not_told_apart(monkeypatch):
+def test_beyond_the_limit_of_comparisons_interleaved_views_count_as_overlapping(monkeypatch):
     buffer = torch.zeros(6, 40)
     columns = {f"c{i}": buffer[:, i] for i in range(40)}
     assert overlaps.overlapping(columns) == {}
@@ -91,19 +91,21 @@ def test_beyond_a_number_of_comparisons_interleaved_views_are_not_told_apart(mon
 
 
 sizes = st.lists(st.integers(1, 3), min_size=1, max_size=3)
-a_view = st.tuples(sizes, st.lists(st.integers(1, 5), min_size=3, max_size=3), st.integers(0, 12))
+view_strategy = st.tuples(
+    sizes, st.lists(st.integers(1, 5), min_size=3, max_size=3), st.integers(0, 12)
+)
 
 
-@given(st.lists(a_view, min_size=2, max_size=5))
-def test_exactly_the_tensors_that_share_an_entry_are_found(some):
+@given(st.lists(view_strategy, min_size=2, max_size=5))
+def test_exactly_the_tensors_that_share_an_element_are_found(view_arguments):
     buffer = torch.zeros(64)
-    tensors, entries = {}, {}
-    for i, (shape, strides, offset) in enumerate(some):
+    tensors, elements = {}, {}
+    for i, (shape, strides, offset) in enumerate(view_arguments):
         view = buffer.as_strided(shape, strides[: len(shape)], offset)
-        places = torch.arange(64).as_strided(shape, strides[: len(shape)], offset)
-        if len(set(places.reshape(-1).tolist())) == math.prod(shape):
-            tensors[f"{i}"], entries[f"{i}"] = view, set(places.reshape(-1).tolist())
+        indices = torch.arange(64).as_strided(shape, strides[: len(shape)], offset)
+        if len(set(indices.reshape(-1).tolist())) == math.prod(shape):
+            tensors[f"{i}"], elements[f"{i}"] = view, set(indices.reshape(-1).tolist())
     found = overlaps.overlapping(tensors)
-    for name, own in entries.items():
-        others = {other for other in entries if other != name and own & entries[other]}
+    for name, own in elements.items():
+        others = {other for other in elements if other != name and own & elements[other]}
         assert (found[name] in others) if others else (name not in found)

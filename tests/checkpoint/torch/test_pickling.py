@@ -1,4 +1,4 @@
-"""Our pickles are torch's: of tensors with values, and of those whose values come later."""
+"""Our pickles equal those of torch, for tensors with values and for blanks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DTYPES = (
 )
 
 
-def torchs_own(nest: object) -> tuple[bytes, list[bytes]]:
-    """Return the pickle that torch.save makes, and the storages by their numbers."""
+def torchs_own(content: object) -> tuple[bytes, list[bytes]]:
+    """Return the pickle and the storages that torch.save writes, in the order of their numbers."""
     file = io.BytesIO()
-    torch.save(nest, file)
+    torch.save(content, file)
     with zipfile.ZipFile(file) as archive:
         numbers = range(sum("/data/" in name for name in archive.namelist()))
         storages = [archive.read(f"archive/data/{number}") for number in numbers]
@@ -46,15 +46,15 @@ nests = st.recursive(
 
 
 @given(nests)
-def test_a_nest_is_pickled_as_torch_pickles_it(nest):
-    pickle, storages = pickled(nest, ())
-    assert (pickle, [octets(storage) for storage in storages]) == torchs_own(nest)
+def test_nested_objects_are_pickled_as_torch_pickles_them(content):
+    pickle, storages = pickled(content, ())
+    assert (pickle, [octets(storage) for storage in storages]) == torchs_own(content)
 
 
 @pytest.mark.filterwarnings("ignore:.*quantiz.*", "ignore:.*ypedStorage.*", "ignore:.*[Ss]parse")
 def test_ties_views_and_special_tensors_are_pickled_as_torch_pickles_them():
     weight = torch.rand(4, 3)
-    nest = OrderedDict(
+    content = OrderedDict(
         weight=weight,
         tied=weight,
         turned=weight.T,
@@ -66,15 +66,15 @@ def test_ties_views_and_special_tensors_are_pickled_as_torch_pickles_them():
         meta=torch.ones(2, device="meta"),
         storage=torch.ones(3, dtype=torch.uint8).untyped_storage(),
     )
-    nest._metadata = {"": {"version": 1}}
-    pickle, storages = pickled(nest, ())
-    assert pickle == torchs_own(nest)[0]
-    assert len(storages) == len(torchs_own(nest)[1])
+    content._metadata = {"": {"version": 1}}
+    pickle, storages = pickled(content, ())
+    assert pickle == torchs_own(content)[0]
+    assert len(storages) == len(torchs_own(content)[1])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_blank_is_pickled_like_a_tensor_with_values(dtype):
-    def nest(device: str) -> dict[str, object]:
+    def content(device: str) -> dict[str, object]:
         state = {
             "a": torch.zeros(2, 3, dtype=dtype, device=device),
             "scalar": torch.zeros((), dtype=dtype, device=device),
@@ -82,16 +82,16 @@ def test_a_blank_is_pickled_like_a_tensor_with_values(dtype):
         }
         return state | {"tied": state["a"]}
 
-    blanks = nest("meta")
+    blanks = content("meta")
     parameters = {"p": torch.nn.Parameter(blanks["a"], requires_grad=False)}
     pickle, storages = pickled(blanks | parameters, blanks.values())
-    real = nest("cpu")
+    real = content("cpu")
     same = real | {"p": torch.nn.Parameter(real["a"], requires_grad=False)}
     assert pickle == torchs_own(same)[0]
     assert [storage.nbytes() for storage in storages] == list(map(len, torchs_own(same)[1]))
 
 
-def test_a_meta_tensor_that_is_no_blank_stays_one_without_values():
+def test_a_meta_tensor_that_is_not_a_blank_stays_without_values():
     blank, other = torch.zeros(2, device="meta"), torch.zeros(2, device="meta")
     pickle, storages = pickled({"blank": blank, "other": other}, [blank])
     assert pickle == torchs_own({"blank": torch.zeros(2), "other": other})[0]

@@ -1,4 +1,4 @@
-"""What is built from a pickle is what torch builds, which serves as the oracle."""
+"""Unpickling, compared with torch.load."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ONLY_ZIP["special"]["marked"].tensor_parallel = True
 
 @pytest.mark.parametrize("form", ["zip", "legacy", "deflated"])
 @pytest.mark.parametrize("name", [*CONTENTS, *ONLY_ZIP, "quantized", "sparse rows"])
-def test_everything_is_built_as_torch_builds_it(saved, name, form):
+def test_every_kind_of_content_is_built_as_torch_builds_it(saved, name, form):
     if form == "legacy" and name in (*ONLY_ZIP, "sparse rows"):
         pytest.skip("torch cannot write it in this form")
     contents = CONTENTS | ONLY_ZIP
@@ -108,9 +108,11 @@ def test_everything_is_built_as_torch_builds_it(saved, name, form):
     expected = torch.load(path, weights_only=True, map_location="cpu")
     with open_checkpoint(path) as checkpoint:
         assert isinstance(checkpoint, TorchCheckpoint)
-        assert same(checkpoint.nest, expected)
+        assert same(checkpoint.content, expected)
         if name == "views":
-            pointers = {tensor.untyped_storage().data_ptr() for tensor in checkpoint.nest.values()}
+            pointers = {
+                tensor.untyped_storage().data_ptr() for tensor in checkpoint.content.values()
+            }
             assert len(pointers) == 1
 
 
@@ -138,13 +140,13 @@ NESTS = st.recursive(
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(NESTS)
-def test_any_nest_of_plain_values_is_built_as_torch_builds_it(saved, nest):
-    path = saved({"w": torch.ones(1), "nest": nest})
+def test_nested_plain_values_are_built_as_torch_builds_them(saved, content):
+    path = saved({"w": torch.ones(1), "nest": content})
     with open_checkpoint(path) as checkpoint:
-        assert same(checkpoint.nest, torch.load(path, weights_only=True))
+        assert same(checkpoint.content, torch.load(path, weights_only=True))
 
 
-def test_torch_s_own_unpickler_is_never_called(saved, monkeypatch):
+def test_the_unpickler_of_torch_is_never_called(saved, monkeypatch):
     paths = [saved({"w": torch.ones(2)}), saved({"w": torch.ones(2)}, "legacy.pt", **LEGACY)]
 
     def fail(*_, **__):
@@ -179,8 +181,8 @@ def test_a_part_of_a_legacy_storage_shares_its_values(tmp_path):
     )(tmp_path)
     with open_checkpoint(path) as checkpoint:
         assert checkpoint.read("b").tolist() == [2, 3]
-        checkpoint.nest["a"][1] = 9
-        assert checkpoint.nest["b"][0] == 9
+        checkpoint.content["a"][1] = 9
+        assert checkpoint.content["b"][0] == 9
 
 
 def test_a_conjugate_of_repeated_entries_is_refused(tmp_path):
@@ -200,14 +202,14 @@ def test_a_conjugate_of_repeated_entries_is_refused(tmp_path):
     ],
     ids=["ordered", "counter"],
 )
-def test_copying_the_same_values_again_and_again_ends_soon(tmp_path, copy):
+def test_repeated_copies_of_the_same_values_end_soon(tmp_path, copy):
     many = b"}q\x07(" + b"".join(long(i) + b"N" for i in range(200_000)) + b"u"
     path = archive(dictionary(a=tensor(), b=many) + b"]" + (copy + b"a") * 50_000 + b"0")(tmp_path)
     with pytest.raises(CheckpointError):
         open_checkpoint(path)
 
 
-def test_what_is_built_never_calls_what_the_file_names(tmp_path, monkeypatch):
+def test_functions_that_the_file_names_are_never_called(tmp_path, monkeypatch):
     called = []
     evil = call("torch._utils._rebuild_tensor_v2", b"")
     monkeypatch.setattr(torch._utils, "_rebuild_tensor_v2", lambda *_: called.append(1))

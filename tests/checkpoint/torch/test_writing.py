@@ -1,4 +1,4 @@
-"""Torch files as a stream: what is in them, how they load, and that little is in memory."""
+"""Writing torch files as a stream: their content, loading them, and the memory in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(out, entries, like=None, metadata=None, monitor=None) -> None:
 
 
 def trained() -> dict[str, object]:
-    """Return a checkpoint as a training script leaves it."""
+    """Return a checkpoint as a training script saves it."""
     model = torch.nn.Sequential(torch.nn.Linear(300, 20), torch.nn.Linear(20, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     model(torch.ones(300)).sum().backward()
@@ -40,7 +40,7 @@ def trained() -> dict[str, object]:
 
 
 def same(one: object, other: object) -> bool:
-    """Tell whether two nests hold the same, bit by bit."""
+    """Return whether two nested objects are equal, bit by bit."""
     if isinstance(one, torch.Tensor):
         return isinstance(other, torch.Tensor) and torch.equal(one, other)
     if isinstance(one, dict):
@@ -52,17 +52,17 @@ def same(one: object, other: object) -> bool:
 
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("options", [{}, LEGACY])
-def test_what_lies_beside_the_state_dict_comes_back_bit_by_bit(
+def test_objects_beside_the_state_dict_are_written_bit_by_bit(
     saved, tmp_path, unchanged, options, mmap
 ):
-    nest, out = trained(), tmp_path / "out.pt"
-    with open_checkpoint(saved(nest, **options)) as checkpoint:
+    content, out = trained(), tmp_path / "out.pt"
+    with open_checkpoint(saved(content, **options)) as checkpoint:
         assert checkpoint.root == ("state_dict",)
         write(out, unchanged(checkpoint), checkpoint)
-    assert same(torch.load(out, weights_only=True, mmap=mmap), nest)
+    assert same(torch.load(out, weights_only=True, mmap=mmap), content)
 
 
-def test_any_zip_program_finds_all_checksums_right(saved, tmp_path, every_dtype, unchanged):
+def test_zipfile_finds_all_checksums_correct(saved, tmp_path, every_dtype, unchanged):
     out = tmp_path / "out.pt"
     with open_checkpoint(saved(every_dtype | {"rest": trained()})) as checkpoint:
         write(out, unchanged(checkpoint), checkpoint, {"k": "v"})
@@ -71,7 +71,7 @@ def test_any_zip_program_finds_all_checksums_right(saved, tmp_path, every_dtype,
         assert {record.compress_type for record in archive.infolist()} == {zipfile.ZIP_STORED}
 
 
-def test_mapped_values_are_aligned_as_those_of_torch_are(tmp_path):
+def test_mapped_values_are_aligned_as_in_torch(tmp_path):
     out = tmp_path / "out.pt"
     sizes = (1, 3, 0, 64, 65, 1000)
     state = {f"w{size}": torch.arange(float(size)) for size in sizes}
@@ -93,8 +93,8 @@ def test_mapped_values_are_aligned_as_those_of_torch_are(tmp_path):
             assert (record.header_offset + 30 + name + extra) % ALIGNMENT == 0
 
 
-def test_a_record_too_large_for_a_plain_header_loads_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch_archive, "LARGEST_PLAIN", 8)
+def test_a_record_that_needs_a_zip64_header_loads(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch_archive, "MAX_PLAIN_BYTES", 8)
     out, values = tmp_path / "out.pt", torch.arange(5.0)
     write(out, [TensorWriter("a", "float32", (5,), lambda: iter([values]))])
     for mmap in (False, True):
@@ -115,7 +115,7 @@ def test_ties_stay_ties_in_the_file(saved, tmp_path, unchanged):
     assert out.stat().st_size < 2 * weight.nbytes
 
 
-def test_views_that_share_entries_stay_views_of_one_storage(saved, tmp_path, unchanged):
+def test_views_that_share_elements_stay_views_of_one_storage(saved, tmp_path, unchanged):
     whole = torch.rand(40, 30)
     state = {"whole": whole, "rows": whole[10:30], "turned": whole.T[:5], "other": torch.ones(2)}
     out = tmp_path / "out.pt"
@@ -130,7 +130,7 @@ def test_views_that_share_entries_stay_views_of_one_storage(saved, tmp_path, unc
     assert not loaded["turned"].any()
 
 
-def test_a_tensor_that_shares_entries_is_not_changed_unnoticed(saved, tmp_path, unchanged):
+def test_a_change_of_a_tensor_that_shares_elements_is_refused(saved, tmp_path, unchanged):
     whole = torch.ones(4)
     with open_checkpoint(saved({"whole": whole, "part": whole[1:]})) as checkpoint:
         _, part = unchanged(checkpoint)
@@ -148,28 +148,28 @@ def test_a_slice_of_a_large_storage_is_written_alone(saved, tmp_path, unchanged)
     assert out.stat().st_size < 10_000
 
 
-def test_no_more_than_a_few_chunks_are_alive_at_once(tmp_path):
-    remaining_mask: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
-    most = made = 0
+def test_only_a_few_chunks_are_in_memory_at_once(tmp_path):
+    live_chunks: weakref.WeakSet[torch.Tensor] = weakref.WeakSet()
+    max_live = count = 0
 
     def chunks() -> Iterator[torch.Tensor]:
-        nonlocal most, made
+        nonlocal max_live, count
         for _ in range(10):
             chunk = torch.zeros(1000)
-            remaining_mask.add(chunk)
-            made += 1
-            most = max(most, len(remaining_mask))
+            live_chunks.add(chunk)
+            count += 1
+            max_live = max(max_live, len(live_chunks))
             yield chunk
             del chunk
 
     entries = [TensorWriter(f"w{i}", "float32", (10, 1000), chunks) for i in range(10)]
     gc.collect()
     write(tmp_path / "out.pt", entries)
-    assert made == 100
-    assert most <= 6
+    assert count == 100
+    assert max_live <= 6
 
 
-def test_a_kept_value_that_went_wrong_on_its_way_to_the_disk_is_noticed(
+def test_a_kept_value_that_is_corrupted_during_writing_is_detected(
     saved, tmp_path, monkeypatch, unchanged
 ):
     damaged_record = torch_archive.damaged_record
@@ -181,19 +181,19 @@ def test_a_kept_value_that_went_wrong_on_its_way_to_the_disk_is_noticed(
         return damaged_record(path, monitor, names)
 
     monkeypatch.setattr(torch_archive, "damaged_record", spoiled)
-    nest = {"model": {"a": torch.ones(2)}, "optimizer": [torch.tensor([1232.0])]}
+    content = {"model": {"a": torch.ones(2)}, "optimizer": [torch.tensor([1232.0])]}
     with (
-        open_checkpoint(saved(nest)) as checkpoint,
+        open_checkpoint(saved(content)) as checkpoint,
         pytest.raises(CheckpointError, match="read back"),
     ):
         write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint)
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
 
 
-def test_what_is_kept_counts_as_work_and_as_room(saved, tmp_path, monkeypatch, unchanged):
-    nest = {"model": {"a": torch.ones(100)}, "optimizer": [torch.ones(5000)]}
+def test_kept_values_count_for_progress_and_free_space(saved, tmp_path, monkeypatch, unchanged):
+    content = {"model": {"a": torch.ones(100)}, "optimizer": [torch.ones(5000)]}
     seen: list[tuple[int, int]] = []
-    with open_checkpoint(saved(nest)) as checkpoint:
+    with open_checkpoint(saved(content)) as checkpoint:
         assert checkpoint.nbytes_beside() == 20_000
         monitor = Monitor(progress=lambda *step: seen.append(step))
         write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint, monitor=monitor)

@@ -1,4 +1,4 @@
-"""Making pieces ahead of their use."""
+"""Computing items before they are used."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from prune_gui.checkpoint.write.prefetch import DEPTH, prefetch
+from prune_gui.checkpoint.write.prefetch import MAX_PREFETCHED, prefetch
 
 
 def test_items_come_in_order_and_from_another_thread():
@@ -22,22 +22,22 @@ def test_items_come_in_order_and_from_another_thread():
     assert threading.current_thread() not in makers
 
 
-def test_no_more_items_are_made_than_are_soon_needed():
-    made = []
-    with closing(prefetch(made.append(i) or i for i in range(100))) as prepared:
+def test_only_a_few_items_are_computed_in_advance():
+    computed = []
+    with closing(prefetch(computed.append(i) or i for i in range(100))) as prepared:
         for used in range(1, 10):
             next(prepared)
-            assert len(made) <= used + DEPTH + 1
+            assert len(computed) <= used + MAX_PREFETCHED + 1
 
 
-def test_a_failure_comes_after_what_was_made_before_it():
+def test_an_exception_is_raised_after_the_items_before_it():
     def items():
         yield 1
         raise KeyError("lost")
 
-    found = []
+    items_so_far = []
     with pytest.raises(KeyError, match="lost"):
-        found.extend(prefetch(items()))
+        items_so_far.extend(prefetch(items()))
     with closing(prefetch(items())) as prepared:
         assert next(prepared) == 1
 

@@ -1,4 +1,4 @@
-"""What a killed run leaves is known by its name, whatever it was writing and wherever it ran."""
+"""Temporary files of killed runs are recognized by their names and removed."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ def number_of_a_process_that_ended() -> int:
     ],
 )
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_a_killed_run_left_is_swept_on_any_system(
+def test_temporary_files_of_a_killed_run_are_removed_on_any_system(
     tmp_path, monkeypatch, platform, target, kind
 ):
     ended = number_of_a_process_that_ended()
     monkeypatch.setattr(temp_files.os, "getpid", lambda: ended)
-    left = temporary_beside(tmp_path / target)
+    leftover = temporary_beside(tmp_path / target)
     if kind == "file":
-        left.write_bytes(b"half")
+        leftover.write_bytes(b"half")
     else:
-        left.mkdir()
-        (left / "model-00001-of-00002.safetensors").write_bytes(b"half")
-        (left / "within").mkdir()
+        leftover.mkdir()
+        (leftover / "model-00001-of-00002.safetensors").write_bytes(b"half")
+        (leftover / "within").mkdir()
     remove_abandoned(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_living_run_writes_is_left_alone_on_any_system(tmp_path, platform):
+def test_temporary_files_of_a_running_process_are_kept_on_any_system(tmp_path, platform):
     file, folder = temporary_beside(tmp_path / "m.pt"), temporary_beside(tmp_path / "shards")
     file.write_bytes(b"half")
     folder.mkdir()
@@ -75,7 +75,7 @@ def test_what_a_living_run_writes_is_left_alone_on_any_system(tmp_path, platform
         assert list(folder.iterdir()) != []
 
 
-def test_only_our_own_names_are_swept(tmp_path, platform):
+def test_only_files_with_our_names_are_removed(tmp_path, platform):
     others = ["model.pt", "x.prune-gui-tmp", ".model.pt.12-ab.prune-gui-tmp.txt", ".hidden"]
     for name in others:
         (tmp_path / name).write_bytes(b"kept")
@@ -88,14 +88,14 @@ def test_only_our_own_names_are_swept(tmp_path, platform):
 
 
 @pytest.mark.parametrize("target", ["new.safetensors", "new.pt", "shards"])
-def test_each_kind_of_save_leaves_a_name_that_is_swept(tmp_path, monkeypatch, target):
-    """What is there while a save is under way is what is left if it is killed."""
+def test_temporary_files_of_each_kind_of_save_are_removed(tmp_path, monkeypatch, target):
+    """The files that exist during a save are those that remain if it is killed."""
     path = tmp_path / "model.pt"
     torch.save({"a": torch.ones(2)}, path)
-    seen: list[str] = []
+    names: list[str] = []
 
     def chunks():
-        seen.extend(path.name for path in tmp_path.iterdir())
+        names.extend(path.name for path in tmp_path.iterdir())
         yield torch.ones(2)
 
     with open_checkpoint(path) as opened:
@@ -105,18 +105,18 @@ def test_each_kind_of_save_leaves_a_name_that_is_swept(tmp_path, monkeypatch, ta
             write_shards(tmp_path / target, entries, source=opened, shard_size=100, **given)
         else:
             write_checkpoint(tmp_path / target, entries, **given)
-    (left,) = set(seen) - {"model.pt"}
-    (tmp_path / left).write_bytes(b"half")
+    (leftover,) = set(names) - {"model.pt"}
+    (tmp_path / leftover).write_bytes(b"half")
     remove_abandoned(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"model.pt", target}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
-def test_an_old_folder_that_a_run_was_killed_over_is_swept(tmp_path):
+def test_an_old_folder_that_a_killed_run_left_is_removed(tmp_path):
     target = tmp_path / "shards"
     target.mkdir()
     (target / "README.md").write_text("old")
-    with replacing_folder(target, nbytes=0, overwrite=True, staying=lambda _: ()) as staging:
+    with replacing_folder(target, nbytes=0, overwrite=True, kept_files=lambda _: ()) as staging:
         name = staging.name
     (tmp_path / name).mkdir()
     (tmp_path / name / "README.md").write_text("old")
@@ -124,13 +124,15 @@ def test_an_old_folder_that_a_run_was_killed_over_is_swept(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["shards"]
 
 
-def make(path):
+def create_file(path):
     path.write_bytes(b"")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the number of the process is the mark there")
-@pytest.mark.parametrize("create", [make, lambda path: path.mkdir()])
-def test_a_temporary_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monkeypatch, create):
+@pytest.mark.parametrize("create", [create_file, lambda path: path.mkdir()])
+def test_a_temporary_file_that_is_removed_before_it_is_locked_is_created_again(
+    tmp_path, monkeypatch, create
+):
     opened, sweeps = temp_files.os.open, []
 
     def sweep_first(path, flags, **options):
@@ -150,13 +152,13 @@ def test_a_temporary_that_is_swept_before_it_is_locked_is_made_again(tmp_path, m
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the number of the process is the mark there")
-def test_a_temporary_that_a_sweep_has_locked_is_made_again(tmp_path):
+def test_a_temporary_file_that_another_process_has_locked_is_created_again(tmp_path):
     swept = []
 
     def create(path):
         path.write_bytes(b"")
         if not swept:
-            swept.append(stack.enter_context(temp_files._abandoned(path)))
+            swept.append(stack.enter_context(temp_files._check_abandoned(path)))
 
     with ExitStack() as stack, temporary(tmp_path / "m.pt", create) as path:
         assert swept == [True]
@@ -165,7 +167,7 @@ def test_a_temporary_that_a_sweep_has_locked_is_made_again(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
-def test_a_pipe_that_is_named_like_a_temporary_blocks_no_sweep(tmp_path):
+def test_a_pipe_with_the_name_of_a_temporary_file_does_not_block(tmp_path):
     os.mkfifo(tmp_path / ".m.pt.1-ab.prune-gui-tmp")
     remove_abandoned(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -183,7 +185,7 @@ for number in range(count):
 
 
 @pytest.mark.slow
-def test_many_programs_that_save_into_one_folder_never_fail(tmp_path):
+def test_many_processes_that_save_into_one_folder_never_fail(tmp_path):
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", MANY_SAVES, str(tmp_path), f"m{number}.pt", "300"],
@@ -192,6 +194,6 @@ def test_many_programs_that_save_into_one_folder_never_fail(tmp_path):
         )
         for number in range(6)
     ]
-    said = [run.communicate()[1] for run in runs]
-    assert said == [""] * 6
+    errors = [run.communicate()[1] for run in runs]
+    assert errors == [""] * 6
     assert {path.name for path in tmp_path.iterdir()} == {f"m{number}.pt" for number in range(6)}

@@ -40,12 +40,12 @@ def write(out: Path, entries, like=None, metadata=None, monitor=None, **options)
     )
 
 
-def debris(folder: Path) -> list[str]:
+def temp_files(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if TEMPORARY_SUFFIX in path.name]
 
 
 def load(path: Path) -> dict[str, torch.Tensor]:
-    """Read a checkpoint as a user of it would."""
+    """Load a checkpoint with torch or safetensors."""
     if path.suffix == ".safetensors":
         return safetensors.torch.load_file(path)
     return torch.load(path, weights_only=True)
@@ -53,7 +53,7 @@ def load(path: Path) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("source", SUFFIXES)
 @pytest.mark.parametrize("target", SUFFIXES)
-def test_any_format_becomes_any_format_with_every_value(
+def test_any_format_converts_to_any_format_without_loss(
     tmp_path, every_dtype, unchanged: Unchanged, source, target
 ):
     path, out = tmp_path / f"in{source}", tmp_path / f"out{target}"
@@ -71,11 +71,11 @@ def test_any_format_becomes_any_format_with_every_value(
         assert again.keys == keys
         assert again.metadata == {"recipe": "é: 1"}
         assert again.warnings == ()
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_strided_tensors_are_written_in_the_order_of_their_entries(
+def test_strided_tensors_are_written_in_row_major_order(
     saved, tmp_path, unchanged: Unchanged, suffix
 ):
     values = torch.arange(240.0)
@@ -103,7 +103,7 @@ def test_an_unchanged_safetensors_file_is_written_byte_for_byte(
     assert out.read_bytes() == path.read_bytes()
 
 
-def test_packed_entries_are_copied_as_they_are(tmp_path, unchanged: Unchanged):
+def test_packed_elements_are_copied_unchanged(tmp_path, unchanged: Unchanged):
     path, out = tmp_path / "in.safetensors", tmp_path / "out.safetensors"
     header = b'{"a":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]}} '
     path.write_bytes(len(header).to_bytes(8, "little") + header + b"ab")
@@ -112,19 +112,17 @@ def test_packed_entries_are_copied_as_they_are(tmp_path, unchanged: Unchanged):
         with pytest.raises(CheckpointError, match="torch does not know"):
             write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint)
     assert out.read_bytes() == path.read_bytes()
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []
 
 
-def test_the_same_input_gives_the_same_torch_bytes_under_any_name(
-    saved, tmp_path, unchanged: Unchanged
-):
+def test_the_bytes_of_a_torch_file_do_not_depend_on_its_name(saved, tmp_path, unchanged: Unchanged):
     with open_checkpoint(saved({"a": torch.ones(3)})) as checkpoint:
         for name in ("one.pt", "two.ckpt"):
             write(tmp_path / name, unchanged(checkpoint), checkpoint, {"recipe": "x"})
     assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.ckpt").read_bytes()
 
 
-def test_a_torch_file_keeps_all_that_lies_around_the_state_dict(saved, tmp_path):
+def test_a_torch_file_keeps_all_objects_around_the_state_dict(saved, tmp_path):
     state = OrderedDict(
         a=torch.ones(2),
         note="between",
@@ -133,8 +131,8 @@ def test_a_torch_file_keeps_all_that_lies_around_the_state_dict(saved, tmp_path)
     )
     state._metadata = {"": {"version": 1}}
     twin = {"a": torch.full((2,), 7.0), "b": torch.ones(1)}
-    nest = OrderedDict(epoch=3, model={"state": state}, ema=twin, best=torch.tensor(0.5))
-    with open_checkpoint(saved(nest)) as checkpoint:
+    content = OrderedDict(epoch=3, model={"state": state}, ema=twin, best=torch.tensor(0.5))
+    with open_checkpoint(saved(content)) as checkpoint:
         assert checkpoint.root == ("model", "state")
         entries = [constant("a", 5, 6), constant("b", 4)]
         write(tmp_path / "out.pt", entries, checkpoint)
@@ -154,7 +152,7 @@ def test_a_torch_file_keeps_all_that_lies_around_the_state_dict(saved, tmp_path)
     assert type(new["b"]) is torch.nn.Parameter
 
 
-def test_the_state_dict_is_found_again_though_a_neighbour_is_larger_now(saved, tmp_path):
+def test_the_written_state_dict_is_opened_again_even_if_another_one_is_larger(saved, tmp_path):
     pair = {"w_orig": torch.ones(2), "w_mask": torch.ones(2)}
     with open_checkpoint(saved({"model": pair, "ema": dict(pair)})) as checkpoint:
         write(tmp_path / "out.pt", [constant("w", 5, 6)], checkpoint)
@@ -164,7 +162,7 @@ def test_the_state_dict_is_found_again_though_a_neighbour_is_larger_now(saved, t
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_one_entry_fills_all_names_of_a_tied_parameter_in_their_places(saved, tmp_path, suffix):
+def test_a_tied_parameter_is_written_under_all_names_at_their_positions(saved, tmp_path, suffix):
     weight = torch.ones(2)
     state = {"emb": weight, "body": torch.ones(1), "head": weight}
     out = tmp_path / f"out{suffix}"
@@ -178,7 +176,7 @@ def test_one_entry_fills_all_names_of_a_tied_parameter_in_their_places(saved, tm
         assert tied == {"emb": ("head",), "body": ()}
 
 
-def test_a_tied_parameter_reparametrizes_under_all_names_and_stays_tied(saved, tmp_path):
+def test_a_tied_parameter_is_reparametrized_under_all_names_and_stays_tied(saved, tmp_path):
     weight = torch.ones(2)
     with open_checkpoint(saved({"emb": weight, "body": torch.ones(1), "head": weight})) as dense:
         entries = [constant("emb_orig", 5, 6), constant("emb_mask", 0, 1), constant("body", 4)]
@@ -192,7 +190,7 @@ def test_a_tied_parameter_reparametrizes_under_all_names_and_stays_tied(saved, t
         assert final.tensors["emb"].aliases == ("head",)
 
 
-def test_what_pytorch_needs_to_load_a_reparametrized_module_is_there(saved, tmp_path):
+def test_pytorch_loads_a_reparametrized_module(saved, tmp_path):
     import torch.nn.utils.prune
 
     model = torch.nn.Linear(2, 1)
@@ -205,19 +203,19 @@ def test_what_pytorch_needs_to_load_a_reparametrized_module_is_there(saved, tmp_
     assert model(torch.ones(2)).item() == 7
 
 
-def test_a_nest_too_deep_for_torch_is_said(saved, tmp_path):
+def test_an_object_that_is_too_deep_for_torch_is_refused(saved, tmp_path):
     with open_checkpoint(saved({"a": torch.ones(1)})) as checkpoint:
-        nest: dict[str, object] = {}
-        checkpoint.nest["deep"] = nest
+        content: dict[str, object] = {}
+        checkpoint.content["deep"] = content
         for _ in range(100_000):
-            nest["deeper"] = nest = {}
+            content["deeper"] = content = {}
         with pytest.raises(CheckpointError, match="too deeply"):
             write(tmp_path / "out.pt", [constant("a", 1)], checkpoint)
     assert not (tmp_path / "out.pt").exists()
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []
 
 
-def test_without_a_model_only_the_entries_are_written(tmp_path):
+def test_without_a_model_only_the_given_tensors_are_written(tmp_path):
     write(tmp_path / "masks.pt", [constant("b", 1), constant("a", 0)])
     assert list(torch.load(tmp_path / "masks.pt", weights_only=True)) == ["b", "a"]
 
@@ -233,7 +231,7 @@ def test_the_file_that_is_being_read_can_be_overwritten(saved, tmp_path, unchang
     assert load(path)["a"][0] == 5000
 
 
-def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
+def test_an_existing_file_is_kept_unless_overwriting_is_allowed(tmp_path):
     path = tmp_path / "m.pt"
     path.write_bytes(b"old")
     path.chmod(0o640)
@@ -246,7 +244,7 @@ def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
 
 
 class CancelAfter:
-    """A cancel flag that is set once it was asked a number of times."""
+    """A cancel flag that is set after a number of calls of `is_set`."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -263,12 +261,12 @@ def asked_in_all(tmp_path, suffix: str) -> int:
 
 
 def big() -> TensorWriter:
-    values = torch.zeros(3 << 20)  # three pieces
+    values = torch.zeros(3 << 20)  # three chunks
     return TensorWriter("a", "float32", (3 << 20,), lambda: iter([values]))
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_cancelling_at_any_moment_leaves_the_old_file_and_nothing_else(tmp_path, suffix):
+def test_cancelling_at_any_time_leaves_only_the_old_file(tmp_path, suffix):
     times = asked_in_all(tmp_path, suffix)
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -282,19 +280,19 @@ def test_cancelling_at_any_moment_leaves_the_old_file_and_nothing_else(tmp_path,
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_progress_ends_at_its_total_and_looks_up_every_few_megabytes(tmp_path, suffix):
+def test_progress_ends_at_its_total_in_steps_of_at_most_a_chunk(tmp_path, suffix):
     seen: list[tuple[int, int]] = []
     monitor = Monitor(progress=lambda done, total: seen.append((done, total)))
     write(tmp_path / f"m{suffix}", [big()], monitor=monitor)
     assert seen[-1][0] == seen[-1][1]
     steps = [b[0] - a[0] for a, b in zip([(0, 0), *seen], seen, strict=False)]
     assert min(steps) >= 0
-    assert max(steps) <= byte_chunks.PIECE_BYTES == 4 << 20
+    assert max(steps) <= byte_chunks.CHUNK_BYTES == 4 << 20
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("failure", [ZeroDivisionError, KeyboardInterrupt])
-def test_a_failure_while_values_are_made_leaves_nothing(tmp_path, suffix, failure):
+def test_an_exception_while_values_are_computed_leaves_no_files(tmp_path, suffix, failure):
     def chunks():
         yield torch.zeros(1)
         raise failure
@@ -305,7 +303,7 @@ def test_a_failure_while_values_are_made_leaves_nothing(tmp_path, suffix, failur
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_chunks_that_do_not_make_up_the_tensor_are_refused(tmp_path, suffix):
+def test_chunks_of_the_wrong_size_or_dtype_are_refused(tmp_path, suffix):
     for values in (torch.zeros(1), torch.zeros(3)):
         with pytest.raises(ValueError, match="chunks of 'a'"):
             write(
@@ -321,7 +319,7 @@ def test_chunks_that_do_not_make_up_the_tensor_are_refused(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_byte_that_went_wrong_on_its_way_to_the_disk_is_noticed(tmp_path, monkeypatch, suffix):
+def test_a_byte_that_is_corrupted_during_writing_is_detected(tmp_path, monkeypatch, suffix):
     from prune_gui.checkpoint.write import writing
 
     def spoiled(path):
@@ -337,7 +335,7 @@ def test_a_byte_that_went_wrong_on_its_way_to_the_disk_is_noticed(tmp_path, monk
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_full_disk_is_one_clear_line(tmp_path, monkeypatch, suffix):
+def test_a_full_disk_gives_a_clear_error(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 3})())
     with pytest.raises(CheckpointError, match=r"needs 8 bytes, and .* has 3 left"):
         write(tmp_path / f"m{suffix}", [constant("a", 1, 2)])
@@ -356,13 +354,13 @@ def test_a_full_disk_is_one_clear_line(tmp_path, monkeypatch, suffix):
     ("out", "words"),
     [("none/m.pt", "no folder"), ("folder.pt", "is a folder"), ("m.xyz", "End its name in one of")],
 )
-def test_where_nothing_can_be_written_is_said(tmp_path, out, words):
+def test_a_target_that_cannot_be_written_gives_a_clear_error(tmp_path, out, words):
     (tmp_path / "folder.pt").mkdir()
     with pytest.raises(CheckpointError, match=words):
         write(tmp_path / out, [constant("a", 1)], overwrite=True)
 
 
-def test_a_folder_without_permission_is_said(tmp_path, monkeypatch):
+def test_a_folder_without_permission_gives_a_clear_error(tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
@@ -371,7 +369,7 @@ def test_a_folder_without_permission_is_said(tmp_path, monkeypatch):
         write(tmp_path / "m.pt", [constant("a", 1)])
 
 
-def test_what_safetensors_cannot_store_is_said(saved, tmp_path):
+def test_tensors_that_safetensors_cannot_store_are_refused(saved, tmp_path):
     out = tmp_path / "m.safetensors"
     with pytest.raises(CheckpointError, match="'__metadata__'"):
         write(out, [constant("__metadata__", 1)])
@@ -384,15 +382,15 @@ def test_what_safetensors_cannot_store_is_said(saved, tmp_path):
     ):
         write(out, [constant("a", 1)], checkpoint)
     assert not out.exists()
-    assert debris(tmp_path) == []
+    assert temp_files(tmp_path) == []
 
 
-def test_two_entries_of_one_name_are_refused(tmp_path):
+def test_two_tensors_of_one_name_are_refused(tmp_path):
     with pytest.raises(ValueError, match="same name"):
         write(tmp_path / "m.pt", [constant("a", 1), constant("a", 2)])
 
 
-def test_a_fingerprint_is_the_digest_of_the_bytes(tmp_path):
+def test_a_fingerprint_is_the_sha256_of_the_bytes(tmp_path):
     path = tmp_path / "m.bin"
     path.write_bytes(bytes(range(256)) * 40_000)
     seen: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""The actions of a window, by their keys."""
+"""The shortcuts of the actions of a window."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 
 
-def test_every_usual_key_of_an_action_works(demo_window, workbench, make_step, qtbot):
+def test_every_standard_key_of_an_action_works(demo_window, workbench, make_step, qtbot):
     workbench.edit(lambda session: session.add(make_step()))
     demo_window.activateWindow()
     qtbot.waitUntil(demo_window.isActiveWindow)

@@ -1,4 +1,4 @@
-"""The command palette and the list of keys."""
+"""The command palette and the list of shortcuts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ def shown(palette):
     return [item.text(0) for item in items if not item.isHidden()]
 
 
-def test_typing_finds_a_command_and_enter_runs_it(demo_window, workbench, make_step, settle, qtbot):
+def test_typing_filters_commands_and_enter_runs_one(
+    demo_window, workbench, make_step, settle, qtbot
+):
     workbench.edit(lambda session: session.add(make_step()))
     settle()
     demo_window.show_palette()
@@ -24,7 +26,7 @@ def test_typing_finds_a_command_and_enter_runs_it(demo_window, workbench, make_s
     assert workbench.session.steps == ()
 
 
-def test_the_arrows_choose_among_what_is_found(demo_window, qtbot):
+def test_the_arrow_keys_move_in_the_filtered_list(demo_window, qtbot):
     demo_window.show_palette()
     palette = demo_window.findChild(Palette)
     qtbot.keyClicks(palette._line, "view")
@@ -34,7 +36,7 @@ def test_the_arrows_choose_among_what_is_found(demo_window, qtbot):
     palette.close()
 
 
-def test_what_cannot_be_done_now_is_not_offered(window, qtbot):
+def test_disabled_actions_are_not_listed(window, qtbot):
     window.show_palette()
     palette = window.findChild(Palette)
     assert not [text for text in shown(palette) if "Save" in text]
@@ -42,7 +44,7 @@ def test_what_cannot_be_done_now_is_not_offered(window, qtbot):
     palette.close()
 
 
-def test_a_dock_is_shown_by_its_name(window, qtbot):
+def test_a_dock_can_be_shown_from_the_palette(window, qtbot):
     window.show_palette()
     palette = window.findChild(Palette)
     qtbot.keyClicks(palette._line, "view: log")
@@ -51,8 +53,8 @@ def test_a_dock_is_shown_by_its_name(window, qtbot):
     assert window.log.isVisible()
 
 
-def test_no_key_is_one_that_an_editing_line_takes_for_itself(window):
-    """As on Linux or macOS; whoever types in the form would press it in vain."""
+def test_no_shortcut_is_an_editing_key_of_line_edits(window):
+    """A line edit on Linux or macOS would handle such a key itself."""
     used = {keys(action) for _, action in listed(window.acts)}
     assert not used & {"Ctrl+A", "Ctrl+B", "Ctrl+E", "Ctrl+H", "Ctrl+K", "Ctrl+U"}
 
@@ -63,8 +65,10 @@ def test_every_action_is_listed_and_every_key_shown(window, qtbot):
     window.show_shortcuts()
     tree = window.findChild(Shortcuts).findChildren(type(Palette(window.acts, window)._list))[0]
     branches = [tree.topLevelItem(row) for row in range(tree.topLevelItemCount())]
-    found = [branch.child(i).text(1) for branch in branches for i in range(branch.childCount())]
-    assert sorted(found) == sorted(
+    shown_keys = [
+        branch.child(i).text(1) for branch in branches for i in range(branch.childCount())
+    ]
+    assert sorted(shown_keys) == sorted(
         [*filter(None, map(keys, every)), *(key for _, key in IN_PICTURES)]
     )
     window.findChild(Shortcuts).close()

@@ -1,4 +1,4 @@
-"""The panes of a window: the order in which keys go through them."""
+"""Keyboard navigation between the panes of a window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_KEYS, SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifi
 
 @pytest.fixture
 def at_work(demo_window, settle, qtbot):
-    """Return a window on a checkpoint that has the keyboard, with the focus in the tree."""
+    """Return an active window with a checkpoint and the focus in the tree."""
     settle()
     demo_window.activateWindow()
     qtbot.waitUntil(demo_window.isActiveWindow)
@@ -24,22 +24,22 @@ def at_work(demo_window, settle, qtbot):
 
 
 def pane_of(window):
-    """Return the pane that has the focus."""
+    """Return the name of the pane with the focus."""
     focus = QApplication.focusWidget()
     named = ("tree", "views", "draft", "stack", "history", "log")
     return next(name for name in named if getattr(window, name).isAncestorOf(focus))
 
 
 def press(key, times, window, modifiers=NO_KEYS):
-    """Press a key some times, and return where the focus is after each."""
-    found = []
+    """Press a key `times` times, and return the pane with the focus after each."""
+    focused_panes = []
     for _ in range(times):
         QTest.keyClick(QApplication.focusWidget(), key, modifiers)
-        found.append(pane_of(window))
-    return found
+        focused_panes.append(pane_of(window))
+    return focused_panes
 
 
-def test_f6_goes_through_the_panes_in_the_order_in_which_they_are_seen(at_work):
+def test_f6_visits_the_panes_in_their_visual_order(at_work):
     for dock in at_work.findChildren(QDockWidget):
         dock.show()
     QApplication.processEvents()
@@ -48,19 +48,19 @@ def test_f6_goes_through_the_panes_in_the_order_in_which_they_are_seen(at_work):
     assert press(Qt.Key.Key_F6, 6, at_work, SHIFT) == [*reversed(order[:-1]), "tree"]
 
 
-def test_f6_leaves_out_what_is_not_in_sight(at_work):
+def test_f6_skips_hidden_panes(at_work):
     at_work.findChild(QDockWidget, "Pruning").hide()
     QApplication.processEvents()
     assert press(Qt.Key.Key_F6, 2, at_work) == ["views", "tree"]
 
 
-def test_f6_comes_back_to_where_the_focus_was_in_a_pane(at_work):
+def test_f6_restores_the_last_focus_of_a_pane(at_work):
     at_work.draft.preview.setFocus()
     assert press(Qt.Key.Key_F6, 4, at_work)[-1] == "draft"
     assert QApplication.focusWidget() is at_work.draft.preview
 
 
-def test_a_dock_on_the_other_side_has_its_turn_there(at_work):
+def test_f6_follows_a_dock_that_is_moved_to_the_other_side(at_work):
     dock = at_work.findChild(QDockWidget, "Modules")
     at_work.addDockWidget(RIGHT, dock)
     at_work.splitDockWidget(
@@ -71,7 +71,7 @@ def test_a_dock_on_the_other_side_has_its_turn_there(at_work):
     assert press(Qt.Key.Key_F6, 3, at_work) == ["tree", "views", "draft"]
 
 
-def test_a_modal_dialog_keeps_f6_to_itself(at_work, qtbot):
+def test_f6_has_no_effect_in_a_modal_dialog(at_work, qtbot):
     dialog = QDialog(at_work)
     line = QLineEdit(dialog)
     dialog.open()
@@ -83,7 +83,7 @@ def test_a_modal_dialog_keeps_f6_to_itself(at_work, qtbot):
 
 
 @pytest.mark.parametrize("view", range(6))
-def test_the_tab_key_goes_through_the_panes_in_the_same_order(at_work, view):
+def test_the_tab_key_visits_the_panes_in_the_same_order(at_work, view):
     at_work.views._tabs.setCurrentIndex(view)
     QApplication.processEvents()
     at_work.tree.tree.setFocus()
@@ -93,7 +93,7 @@ def test_the_tab_key_goes_through_the_panes_in_the_same_order(at_work, view):
     assert order == ["views", "draft", "stack"]
 
 
-def test_the_tab_key_goes_down_in_a_view(at_work, qtbot, workbench):
+def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
     at_work.views._tabs.setCurrentWidget(at_work.views.layers_view)
     qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
     at_work.tree.tree.setFocus()
@@ -105,13 +105,13 @@ def test_the_tab_key_goes_down_in_a_view(at_work, qtbot, workbench):
     assert len(heights) > 4
 
 
-def test_a_view_that_is_seen_for_the_first_time_does_not_swallow_the_focus(at_work):
+def test_showing_a_view_for_the_first_time_keeps_the_focus_on_the_tab_bar(at_work):
     at_work.views.mask_view.findChild(QPushButton).setFocus()
     at_work.views._tabs.setCurrentIndex(2)
     assert QApplication.focusWidget() is at_work.views._tabs.tabBar()
 
 
-def test_f6_shows_where_it_went(at_work):
+def test_f6_makes_the_focus_visible(at_work):
     at_work.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange, False)
     at_work.panes.go(+1)
     assert at_work.testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)

@@ -1,4 +1,4 @@
-"""Before and after: the file as it is, for as long as a key is held."""
+"""The key that shows the unchanged file while it is held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ B = Qt.Key.Key_B
 
 @pytest.fixture
 def pruned(demo_window, workbench, make_step, settle, qtbot):
-    """Return a window with a step and a draft, over a tree that has the focus."""
+    """Return a window with a step and a draft, and the focus in the tree."""
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
     workbench.set_draft(make_step(amount=0.5))
     settle()
@@ -35,7 +35,7 @@ def release(window, qtbot):
     qtbot.waitUntil(lambda: not window.workbench.before)
 
 
-def test_the_views_show_the_file_for_as_long_as_the_key_is_held(pruned, workbench, qtbot):
+def test_the_views_show_the_file_while_the_key_is_held(pruned, workbench, qtbot):
     after = workbench.shown
     chosen = pruned.tree.tree.currentIndex()
     with qtbot.waitSignal(workbench.resolved_changed):
@@ -52,7 +52,7 @@ def test_the_views_show_the_file_for_as_long_as_the_key_is_held(pruned, workbenc
     assert pruned.tree.tree.currentIndex() == chosen
 
 
-def test_what_the_file_had_pruned_is_pruned_before(pruned, workbench, settle, qtbot):
+def test_zeros_pruned_in_the_file_stay_pruned(pruned, workbench, settle, qtbot):
     recipe = workbench.session.recipe.model_copy(update={"start": "zeros"})
     workbench.edit(lambda session: session.bring_back(recipe, None))
     settle()
@@ -63,7 +63,7 @@ def test_what_the_file_had_pruned_is_pruned_before(pruned, workbench, settle, qt
     release(pruned, qtbot)
 
 
-def test_the_status_bar_says_so(pruned, workbench, qtbot):
+def test_the_status_bar_shows_that_the_original_is_visible(pruned, workbench, qtbot):
     status = pruned.status
     status.say("A note")
     assert not status._before.isVisible()
@@ -78,7 +78,7 @@ def test_the_status_bar_says_so(pruned, workbench, qtbot):
     assert not status._pruned.text().startswith("0 of")
 
 
-def test_a_key_that_repeats_is_still_held(pruned, workbench, qtbot):
+def test_auto_repeat_events_do_not_release_the_key(pruned, workbench, qtbot):
     press(pruned)
     changes = []
     workbench.resolved_changed.connect(lambda: changes.append(1))
@@ -91,7 +91,7 @@ def test_a_key_that_repeats_is_still_held(pruned, workbench, qtbot):
     assert not workbench.before
 
 
-def test_a_key_that_repeats_by_being_let_go_and_pressed_is_still_held(pruned, workbench, qtbot):
+def test_a_release_followed_by_a_press_does_not_release_the_key(pruned, workbench, qtbot):
     press(pruned)
     changes = []
     workbench.resolved_changed.connect(lambda: changes.append(workbench.before))
@@ -103,14 +103,14 @@ def test_a_key_that_repeats_by_being_let_go_and_pressed_is_still_held(pruned, wo
     assert changes == [False]
 
 
-def test_another_key_that_is_let_go_changes_nothing(pruned, workbench, qtbot):
+def test_the_release_of_another_key_changes_nothing(pruned, workbench, qtbot):
     press(pruned)
     QTest.keyRelease(pruned.windowHandle(), Qt.Key.Key_A)
     assert workbench.before
     release(pruned, qtbot)
 
 
-def test_a_field_for_text_gets_its_letter(pruned, workbench, qtbot):
+def test_a_text_field_receives_the_letter(pruned, workbench, qtbot):
     pruned.tree.filter.setFocus()
     qtbot.waitUntil(pruned.tree.filter.hasFocus)
     press(pruned)
@@ -119,7 +119,7 @@ def test_a_field_for_text_gets_its_letter(pruned, workbench, qtbot):
     assert pruned.tree.filter.text() == "b"
 
 
-def test_the_key_counts_as_let_go_once_another_window_is_in_front(pruned, workbench, qtbot):
+def test_deactivating_the_window_releases_the_key(pruned, workbench, qtbot):
     press(pruned)
     QApplication.sendEvent(pruned, QEvent(QEvent.Type.WindowDeactivate))
     assert not workbench.before
@@ -130,16 +130,14 @@ def test_the_key_counts_as_let_go_once_another_window_is_in_front(pruned, workbe
     assert not workbench.before
 
 
-def test_a_cut_cannot_be_dragged_in_a_picture_without_the_draft(
-    pruned, workbench, make_step, qtbot
-):
+def test_a_cut_cannot_be_dragged_while_the_original_is_visible(pruned, workbench, make_step, qtbot):
     press(pruned)
     pruned.draft.cut_at(0.1)
     assert workbench.draft == Draft(make_step(amount=0.5))
     release(pruned, qtbot)
 
 
-def test_without_a_file_the_key_does_no_harm(window, workbench, qtbot):
+def test_the_key_has_no_effect_without_a_file(window, workbench, qtbot):
     window.activateWindow()
     press(window)
     assert workbench.shown is None

@@ -17,7 +17,7 @@ def dialog(demo_window, workbench, make_step):
 
 @pytest.fixture
 def files(tmp_path, demo_checkpoint):
-    """Two checkpoints, and between them something that is none."""
+    """Three paths: the first and the last are checkpoints, the second is not."""
     folder = tmp_path / "in"
     folder.mkdir()
     for name in ("a", "c"):
@@ -26,13 +26,13 @@ def files(tmp_path, demo_checkpoint):
     return [folder / f"{name}.safetensors" for name in "abc"]
 
 
-def test_each_checkpoint_is_pruned_and_a_bad_one_stops_no_other(dialog, qtbot, files, tmp_path):
+def test_a_failed_checkpoint_does_not_stop_the_others(dialog, qtbot, files, tmp_path):
     dialog.add([files[0].parent, files[1]])
     assert [row.path for row in dialog.model.rows] == files
     dialog.write.setChecked(True)
     assert not dialog.run.isEnabled()
     dialog.folder.setText(str(tmp_path))
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
     first, bad, last = dialog.model.rows
     assert first.pruned == last.pruned == 11592
@@ -42,16 +42,16 @@ def test_each_checkpoint_is_pruned_and_a_bad_one_stops_no_other(dialog, qtbot, f
         assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
 
 
-def test_nothing_is_written_unless_that_is_asked_for(dialog, qtbot, files, tmp_path):
+def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_path):
     dialog.add(files[:1])
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
     [row] = dialog.model.rows
     assert (row.targets, row.out, row.error) == (3, None, "")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_it_says_what_is_missing(dialog, workbench, files):
+def test_the_problem_is_shown(dialog, workbench, files):
     assert dialog._problem.text().startswith("Add the checkpoints")
     dialog.add(files)
     assert dialog.run.isEnabled()
@@ -60,7 +60,7 @@ def test_it_says_what_is_missing(dialog, workbench, files):
     assert not dialog.run.isEnabled()
 
 
-def test_checkpoints_can_be_taken_off_the_list_and_come_from_dialogs(dialog, files, monkeypatch):
+def test_checkpoints_are_added_by_dialogs_and_removed(dialog, files, monkeypatch):
     monkeypatch.setattr(questions, "ask_checkpoints", lambda *_: files[:2])
     monkeypatch.setattr(questions, "ask_folder", lambda *_: files[0].parent)
     dialog._add_files.click()
@@ -73,7 +73,7 @@ def test_checkpoints_can_be_taken_off_the_list_and_come_from_dialogs(dialog, fil
 
 @pytest.fixture
 def writing(dialog, qtbot, files, tmp_path, monkeypatch):
-    """Have the dialog write a checkpoint for as long as it is not cancelled; return it."""
+    """Return the dialog while it writes a checkpoint, which continues until it is cancelled."""
     from prune_gui.worker import job_sequence
 
     began = threading.Event()
@@ -92,7 +92,7 @@ def writing(dialog, qtbot, files, tmp_path, monkeypatch):
     return dialog
 
 
-def test_closing_the_window_while_it_writes_asks_and_stops_it(writing, demo_window, monkeypatch):
+def test_closing_the_window_during_writing_asks_and_stops_it(writing, demo_window, monkeypatch):
     asked = []
     monkeypatch.setattr(questions, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
     monkeypatch.setattr(questions, "ask_unsaved", lambda *_: QMessageBox.StandardButton.Cancel)
@@ -103,7 +103,7 @@ def test_closing_the_window_while_it_writes_asks_and_stops_it(writing, demo_wind
     assert len(asked) == 2
 
 
-def test_closing_the_dialog_while_it_writes_asks_as_well(writing, monkeypatch):
+def test_closing_the_dialog_during_writing_asks_and_stops_it(writing, monkeypatch):
     asked = []
     monkeypatch.setattr(questions, "ask_cancel_saving", lambda _: asked.append(1) or len(asked) > 1)
     writing.reject()
@@ -114,7 +114,7 @@ def test_closing_the_dialog_while_it_writes_asks_as_well(writing, monkeypatch):
     assert not writing.writing
 
 
-def test_another_checkpoint_in_the_window_closes_it_unless_it_writes(
+def test_opening_another_checkpoint_closes_the_dialog_unless_it_writes(
     writing, workbench, demo_checkpoint, qtbot
 ):
     workbench.opened.emit()
@@ -124,10 +124,10 @@ def test_another_checkpoint_in_the_window_closes_it_unless_it_writes(
     assert not writing.isVisible()
 
 
-def test_it_says_how_many_are_done_and_how_many_failed(dialog, qtbot, files):
+def test_the_numbers_of_done_and_failed_checkpoints_are_shown(dialog, qtbot, files):
     dialog.add(files)
     assert dialog._problem.text().startswith("The stack is carried out")
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
     assert dialog._problem.text() == "3 of 3 done, 1 of them failed"
     dialog.results.selectRow(1)

@@ -1,4 +1,4 @@
-"""The guide is there, speaks of what there is, and its links lead somewhere."""
+"""The user guide: contents, links and translations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from prune_gui.pruning.methods import METHODS
 
 @pytest.fixture(params=LANGUAGES)
 def spoken(request) -> Iterator[str]:
-    """Speak each language."""
+    """Set each language."""
     use_language(request.param)
     yield request.param
     use_language(SOURCE)
@@ -42,7 +42,7 @@ def test_every_method_is_in_the_guide(spoken, guide):
     assert [title for title in built_in if title not in text] == []
 
 
-def test_every_link_of_the_contents_leads_to_its_heading(spoken, guide):
+def test_every_link_in_the_contents_scrolls_to_its_heading(spoken, guide):
     source = source_of(spoken)
     links = re.findall(r"\]\(#([^)]+)\)", source)
     headings = [
@@ -54,14 +54,14 @@ def test_every_link_of_the_contents_leads_to_its_heading(spoken, guide):
 
 
 def menus_of(window):
-    """Return what is said to be in each menu."""
+    """Return the plain action texts of each menu."""
     return {
         plain(title.text()): [plain(action.text()) for action in title.menu().actions()]
         for title in window.menuBar().actions()
     }
 
 
-def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
+def test_menu_entries_named_in_the_guide_exist(spoken, window):
     menus = menus_of(window)
     source = " ".join(source_of(spoken).split())
     said = re.findall(r"\*([^*>]+) > ([^*]+)\*", source)
@@ -71,18 +71,18 @@ def test_the_menus_of_which_the_guide_speaks_are_there(spoken, window):
 
 
 @pytest.mark.slow
-def test_the_menus_of_which_messages_speak_are_called_so_in_every_language(spoken, window):
+def test_menu_entries_named_in_messages_exist_in_every_language(spoken, window):
     menus = menus_of(window)
     entry_of_a_menu = re.compile(rf"\b({'|'.join(MENUS)}) > ".replace("&", ""))
-    told = [one.id for one in translate.found() if entry_of_a_menu.search(str(one.id))]
-    assert len(told) >= 5
-    for message in told:
+    messages = [one.id for one in translate.found() if entry_of_a_menu.search(str(one.id))]
+    assert len(messages) >= 5
+    for message in messages:
         said = tr(message)
         assert any(f"{menu} > {entry}" in said for menu in menus for entry in menus[menu]), said
 
 
 @pytest.mark.parametrize("code", [code for code in LANGUAGES if code != SOURCE])
-def test_a_guide_has_the_same_parts_and_code_in_every_language(code):
+def test_the_guide_has_the_same_structure_and_code_in_every_language(code):
     def parts(text):
         signs = [line.split(" ")[0] for line in text.splitlines() if line[:1] in ("#", "-", "|")]
         return signs, set(re.findall(r"`([^`]+)`", text))
@@ -92,7 +92,7 @@ def test_a_guide_has_the_same_parts_and_code_in_every_language(code):
 
 def test_the_guide_is_no_higher_than_the_screen(window, monkeypatch):
     class Low:
-        """A screen on which all of the guide would not fit."""
+        """A screen that is lower than the default size of the guide."""
 
         def availableSize(self) -> QSize:  # noqa: N802 - as Qt has it
             return QSize(1280, 800)

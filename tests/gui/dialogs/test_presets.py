@@ -1,4 +1,4 @@
-"""Presets in the window."""
+"""The menu and the dialog of presets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from prune_gui.session.presets import SHIPPED
 
 
 @pytest.fixture
-def name_given(monkeypatch):
-    """Return what makes the next dialogs be answered by names; None cancels one."""
+def answer_names(monkeypatch):
+    """Return a function that sets the names typed into the next dialogs; None cancels one."""
 
     def prepare(*names):
         left = list(names)
@@ -47,7 +47,7 @@ def test_every_shipped_preset_has_a_title():
     assert set(TITLES) == set(SHIPPED)
 
 
-def test_a_preset_is_added_at_a_click_and_undone_at_once(demo_window, workbench, settle):
+def test_adding_a_preset_is_one_undo_entry(demo_window, workbench, settle):
     workbench.edit(lambda session: session.add_preset("first", ()))
     [chosen] = [a for a in demo_window._presets.fill() if a.text() == "Three rounds of 20 %"]
     assert chosen.toolTip().count("L1 unstructured, global, 20 %") == 3
@@ -60,34 +60,34 @@ def test_a_preset_is_added_at_a_click_and_undone_at_once(demo_window, workbench,
 
 
 def test_the_stack_is_saved_under_a_name_and_offered(
-    demo_window, workbench, make_step, name_given, answer_box
+    demo_window, workbench, make_step, answer_names, answer_box
 ):
     assert not demo_window.acts["save_preset"].isEnabled()
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
-    name_given("R&D 2:4")
+    answer_names("R&D 2:4")
     demo_window.acts["save_preset"].trigger()
     assert offered(demo_window)[-1] == "R&&D 2:4"
     asked = answer_box("Replace")
     workbench.edit(lambda session: session.add(make_step(amount=0.75)))
-    name_given("R&D 2:4")
+    answer_names("R&D 2:4")
     demo_window.acts["save_preset"].trigger()
     assert asked == ["There is a preset R&D 2:4 already. Replace it?"]
     [preset] = Presets()
     assert [step.method.amount for step in preset.steps] == [0.25, 0.75]
 
 
-def test_a_name_that_is_none_is_said_and_nothing_is_saved(
-    demo_window, workbench, make_step, name_given, qtbot
+def test_an_invalid_name_is_an_error_and_nothing_is_saved(
+    demo_window, workbench, make_step, answer_names, qtbot
 ):
     workbench.edit(lambda session: session.add(make_step()))
-    name_given(" ")
+    answer_names(" ")
     with qtbot.waitSignal(workbench.failed) as failed:
         demo_window.acts["save_preset"].trigger()
     assert "needs a name" in str(failed.args[1])
     assert not list(Presets())
 
 
-def test_a_broken_file_is_one_grey_line_in_the_menu(demo_window):
+def test_a_broken_file_is_one_disabled_action_in_the_menu(demo_window):
     Presets().folder.mkdir(parents=True)
     (Presets().folder / "broken.yaml").write_text("steps: 3")
     assert len(offered(demo_window)) == len(SHIPPED)
@@ -97,7 +97,7 @@ def test_a_broken_file_is_one_grey_line_in_the_menu(demo_window):
     assert "\n" not in last.text()
 
 
-def test_the_palette_has_the_presets_while_a_file_is_open(demo_window, workbench):
+def test_the_palette_lists_the_presets_while_a_file_is_open(demo_window, workbench):
     demo_window.show_palette()
     palette = demo_window.findChild(Palette)
     [row] = [n for n, action in enumerate(palette._actions) if action.text() == "LAMP, 80 %"]
@@ -106,12 +106,12 @@ def test_the_palette_has_the_presets_while_a_file_is_open(demo_window, workbench
     assert workbench.session.steps[0].method.name == "lamp"
 
 
-def test_presets_are_for_an_open_file(window):
+def test_the_preset_menu_is_disabled_without_a_file(window):
     assert not window._presets.isEnabled()
 
 
-def test_own_presets_are_renamed_and_removed(dialog, name_given, answer_box):
-    name_given("yours")
+def test_own_presets_are_renamed_and_removed(dialog, answer_names, answer_box):
+    answer_names("yours")
     dialog.rename.click()
     assert [preset.name for preset in Presets()] == ["yours"]
     assert dialog.list.currentItem().text() == "yours"
@@ -125,12 +125,12 @@ def test_own_presets_are_renamed_and_removed(dialog, name_given, answer_box):
     assert not dialog.rename.isEnabled()
 
 
-def test_a_preset_does_not_take_the_name_of_another_unasked(
-    dialog, name_given, answer_box, make_step
+def test_replacing_a_preset_of_the_same_name_is_confirmed(
+    dialog, answer_names, answer_box, make_step
 ):
     Presets().save("other", Recipe())
     dialog.list.setCurrentRow(0)
-    left = name_given("other", None)
+    left = answer_names("other", None)
     asked = answer_box("Cancel")
     dialog.rename.click()
     assert len(asked) == 1
@@ -138,8 +138,8 @@ def test_a_preset_does_not_take_the_name_of_another_unasked(
     assert sorted(preset.name for preset in Presets()) == ["mine", "other"]
 
 
-def test_enter_on_a_preset_renames_it_once_and_closes_nothing(dialog, name_given, qtbot):
-    left = name_given("yours", "theirs")
+def test_enter_on_a_preset_renames_it_once_and_closes_nothing(dialog, answer_names, qtbot):
+    left = answer_names("yours", "theirs")
     dialog.list.setCurrentRow(0)
     qtbot.keyClick(dialog.list, Qt.Key.Key_Return)
     assert left == ["theirs"]

@@ -1,4 +1,4 @@
-"""The dialogs."""
+"""Questions, file dialogs and the error box."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def parent(qtbot):
     ("text", "reply"),
     [("Save recipe…", "Save"), ("Discard", "Discard"), ("Cancel", "Cancel")],
 )
-def test_an_unsaved_recipe_has_three_ways_out(parent, answer_box, text, reply):
+def test_the_question_about_an_unsaved_recipe_has_three_answers(parent, answer_box, text, reply):
     asked = answer_box(text)
     assert questions.ask_unsaved(parent, "a.pt") == QMessageBox.StandardButton[reply]
     assert asked == ["The recipe for a.pt is not saved."]
 
 
 @pytest.mark.parametrize(("text", "stops"), [("Stop and close", True), ("Go on saving", False)])
-def test_stopping_a_save_has_two(parent, answer_box, text, stops):
+def test_the_question_about_stopping_a_save_has_two_answers(parent, answer_box, text, stops):
     answer_box(text)
     assert questions.ask_cancel_saving(parent) is stops
 
@@ -53,7 +53,7 @@ def button_of(box, text):
     return next(b for b in box.findChildren(QPushButton) if b.text().replace("&", "") == text)
 
 
-def test_errors_can_be_copied_with_their_details_while_their_box_stays(parent):
+def test_copying_the_details_of_errors_keeps_the_box_open(parent):
     errors = questions.ErrorBox(parent)
     errors.show("The file is gone.", "Opening\nFileNotFoundError")
     errors.show("It is broken.", "Resolving\nTraceback")
@@ -71,7 +71,7 @@ def test_errors_can_be_copied_with_their_details_while_their_box_stays(parent):
     errors._box.accept()
 
 
-def test_escape_leaves_the_box_of_errors(parent, qtbot):
+def test_escape_closes_the_error_box(parent, qtbot):
     errors = questions.ErrorBox(parent)
     errors.show("The file is gone.", "Opening")
     box = errors._box
@@ -79,7 +79,7 @@ def test_escape_leaves_the_box_of_errors(parent, qtbot):
     assert not box.isVisible()
 
 
-def test_a_name_without_a_suffix_takes_no_file_unasked(parent, tmp_path, monkeypatch):
+def test_overwriting_is_confirmed_for_a_name_without_suffix(parent, tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("old")
     asked = []
 
@@ -100,7 +100,7 @@ def test_a_name_without_a_suffix_takes_no_file_unasked(parent, tmp_path, monkeyp
     assert "mine.yaml already exists" in asked[0]
 
 
-def test_a_table_gets_the_suffix_of_its_kind(parent, tmp_path, monkeypatch):
+def test_a_table_name_gets_the_default_suffix(parent, tmp_path, monkeypatch):
     def type_name(dialog):
         dialog.selectFile("mine")
         return 1
@@ -109,7 +109,9 @@ def test_a_table_gets_the_suffix_of_its_kind(parent, tmp_path, monkeypatch):
     assert questions.ask_table_target(parent, tmp_path / "other.csv") == tmp_path / "mine.csv"
 
 
-def test_what_cannot_be_undone_is_asked_about_in_plain_text_and_enter_says_no(parent, monkeypatch):
+def test_questions_about_irreversible_actions_are_plain_text_with_cancel_as_default(
+    parent, monkeypatch
+):
     boxes = []
 
     def look(box):

@@ -16,7 +16,7 @@ def other(tmp_path):
 
 @pytest.fixture
 def asked(demo_window, workbench, make_step, monkeypatch, other):
-    """Return what makes the user pick the other checkpoint and answer; returns what is shown."""
+    """Return a function that sets the chosen checkpoint and the answer, and lists shown cells."""
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.conv*.weight")))
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "classifier.*")))
     workbench.edit(lambda session: session.name_state("mine"))
@@ -27,9 +27,9 @@ def asked(demo_window, workbench, make_step, monkeypatch, other):
 
         def answered(dialog):
             model = dialog.model
-            places = range(model.rowCount())
+            rows = range(model.rowCount())
             shown.append(
-                [[model.index(row, column).data() for column in (0, 2, 3)] for row in places]
+                [[model.index(row, column).data() for column in (0, 2, 3)] for row in rows]
             )
             return answer
 
@@ -39,7 +39,7 @@ def asked(demo_window, workbench, make_step, monkeypatch, other):
     return prepare
 
 
-def test_the_recipe_goes_over_with_its_history_and_is_as_unsaved_as_before(
+def test_the_recipe_is_transferred_with_its_history_and_stays_unsaved(
     asked, demo_window, workbench, qtbot, other
 ):
     before = workbench.session
@@ -55,7 +55,7 @@ def test_the_recipe_goes_over_with_its_history_and_is_as_unsaved_as_before(
     assert workbench.chosen == "features.conv1.weight"
 
 
-def test_cancel_leaves_all_as_it_is(asked, demo_window, workbench, qtbot):
+def test_cancel_changes_nothing(asked, demo_window, workbench, qtbot):
     before, recipe = workbench.session, workbench.session.recipe
     shown = asked(QDialog.DialogCode.Rejected)
     demo_window.acts["use_elsewhere"].trigger()
@@ -64,7 +64,7 @@ def test_cancel_leaves_all_as_it_is(asked, demo_window, workbench, qtbot):
     assert before.recipe == recipe
 
 
-def test_the_summary_says_which_steps_find_nothing(make_step):
+def test_the_summary_names_the_steps_without_matches(make_step):
     def one(number, targets, unmatched):
         return StepMatch(number, make_step(), targets, unmatched)
 

@@ -1,4 +1,4 @@
-"""The window brings back what a killed one had not saved."""
+"""Recovery of the unsaved recipe of a process that was killed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Button = QMessageBox.StandardButton
 
 
 @pytest.fixture
-def left(demo_window, workbench, make_step, settle, tmp_path):
-    """Leave the file of a process that is gone; return it."""
+def old_journal(demo_window, workbench, make_step, settle, tmp_path):
+    """Write the journal of a process that does not exist any more; return its path."""
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
     settle()
     folder = demo_window.recovery.journal._folder
@@ -38,8 +38,8 @@ def answering(monkeypatch, button):
     return asked
 
 
-def test_unsaved_steps_come_back_and_still_count_as_unsaved(
-    demo_window, workbench, left, monkeypatch, qtbot
+def test_unsaved_steps_are_restored_and_stay_unsaved(
+    demo_window, workbench, old_journal, monkeypatch, qtbot
 ):
     answering(monkeypatch, Button.Open)
     with qtbot.waitSignal(workbench.opened):
@@ -47,30 +47,32 @@ def test_unsaved_steps_come_back_and_still_count_as_unsaved(
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
     assert workbench.session.steps[0].method.amount == 0.25
     assert workbench.session.unsaved
-    assert not left.exists()
+    assert not old_journal.exists()
     assert demo_window.recovery.journal._path.exists()
 
 
 @pytest.mark.parametrize(("button", "stays"), [(Button.Discard, False), (Button.Ignore, True)])
-def test_they_are_only_thrown_away_if_the_user_says_so(
-    demo_window, left, monkeypatch, button, stays
+def test_a_journal_is_deleted_only_if_the_user_discards_it(
+    demo_window, old_journal, monkeypatch, button, stays
 ):
     answering(monkeypatch, button)
     assert not demo_window.recovery.offer(pytest.fail)
-    assert left.exists() is stays
+    assert old_journal.exists() is stays
 
 
 @pytest.mark.parametrize("change", [{"written": 1e300}, {"process": [-1, 0.0]}], ids=str)
-def test_one_damaged_recovery_file_blocks_no_start(demo_window, left, monkeypatch, caplog, change):
+def test_a_damaged_journal_does_not_block_the_start(
+    demo_window, old_journal, monkeypatch, caplog, change
+):
     asked = answering(monkeypatch, Button.Ignore)
-    damaged = json.loads(left.read_text()) | change
-    left.with_name(f"damaged{SUFFIX}").write_text(json.dumps(damaged))
+    damaged = json.loads(old_journal.read_text()) | change
+    old_journal.with_name(f"damaged{SUFFIX}").write_text(json.dumps(damaged))
     assert not demo_window.recovery.offer(pytest.fail)
     assert len(asked) == 1
     assert "is damaged, and kept as" in caplog.text
 
 
-def test_one_that_cannot_be_removed_is_said_in_the_log(demo_window, left, monkeypatch, caplog):
+def test_a_journal_that_cannot_be_removed_is_logged(demo_window, old_journal, monkeypatch, caplog):
     answering(monkeypatch, Button.Discard)
 
     def fail(*_, **__):
@@ -83,9 +85,7 @@ def test_one_that_cannot_be_removed_is_said_in_the_log(demo_window, left, monkey
 
 
 @pytest.mark.parametrize("written", [0.0, float(MAX_TIME_S)])
-def test_every_recovery_file_that_is_accepted_can_be_asked_about(
-    demo_window, workbench, written, answer_box
-):
+def test_the_question_accepts_extreme_times_and_names(demo_window, workbench, written, answer_box):
     asked = answer_box("Later")
     path = Path("/" + 300 * "\udcff" + "<b>.pt")
     fields = Unsaved.of(workbench.session).model_dump()
@@ -94,13 +94,13 @@ def test_every_recovery_file_that_is_accepted_can_be_asked_about(
     assert len(asked[0]) < 400
 
 
-def test_nobody_is_asked_if_nothing_was_left(demo_window, monkeypatch):
+def test_there_is_no_question_without_old_journals(demo_window, monkeypatch):
     asked = answering(monkeypatch, Button.Open)
     assert not demo_window.recovery.offer(pytest.fail)
     assert not asked
 
 
-def test_a_change_is_kept_until_it_is_saved_or_the_window_is_closed(
+def test_the_journal_exists_until_the_recipe_is_saved_or_the_window_is_closed(
     demo_window, workbench, make_step, qtbot, monkeypatch
 ):
     kept = demo_window.recovery.journal._path
@@ -115,20 +115,18 @@ def test_a_change_is_kept_until_it_is_saved_or_the_window_is_closed(
     assert not kept.exists()
 
 
-def test_nothing_is_kept_on_disk_once_the_user_does_not_want_it(
-    demo_window, workbench, make_step, qtbot
-):
+def test_no_journal_is_written_if_the_setting_is_off(demo_window, workbench, make_step, qtbot):
     path = demo_window.recovery.journal._path
     workbench.edit(lambda session: session.add(make_step()))
     qtbot.waitUntil(path.exists)
     demo_window.commands.preferences.change("keep_unsaved", False)
     qtbot.waitUntil(lambda: not path.exists())
     workbench.edit(lambda session: session.add(make_step()))
-    qtbot.waitUntil(lambda: not demo_window.recovery._settled.isActive())
+    qtbot.waitUntil(lambda: not demo_window.recovery._settle_timer.isActive())
     assert not path.exists()
 
 
-def test_named_states_are_there_again_whenever_the_checkpoint_is_opened(
+def test_named_states_are_restored_with_their_checkpoint(
     demo_window, workbench, open_file, tmp_path
 ):
     path = workbench.session.checkpoint.path

@@ -19,11 +19,11 @@ def model(qtbot):
 
 
 def texts(model):
-    places = range(model.rowCount())
-    return [[model.index(row, column).data() for column in range(2)] for row in places]
+    rows = range(model.rowCount())
+    return [[model.index(row, column).data() for column in range(2)] for row in rows]
 
 
-def test_results_come_below_change_in_place_and_go(model):
+def test_results_are_appended_replaced_and_removed(model):
     model.show([("a", 1000)])
     model.add([("b", 2), ("c", 3)])
     model.add([])
@@ -35,7 +35,7 @@ def test_results_come_below_change_in_place_and_go(model):
     assert model.rowCount() == 0
 
 
-def test_cells_have_tips_and_numbers_stand_on_the_right(model):
+def test_cells_have_tool_tips_and_numbers_are_right_aligned(model):
     model.show([("a", 1000)])
     tips = [model.index(0, column).data(Qt.ItemDataRole.ToolTipRole) for column in range(2)]
     assert tips == ["tip", "1,000"]
@@ -47,12 +47,12 @@ def test_cells_have_tips_and_numbers_stand_on_the_right(model):
             assert shown & side
 
 
-def test_a_file_gets_the_numbers_in_full(model):
+def test_a_file_contains_exact_numbers(model):
     model.show([("a", 1000)])
     assert model.table("sizes").to_csv() == "Name,Size\r\na,1000\r\n"
 
 
-def test_a_column_is_as_wide_as_the_results_that_came(model, qtbot):
+def test_columns_widen_for_new_results(model, qtbot):
     table = ResultTable(model, "Results", 0)
     qtbot.addWidget(table)
     table.resize(600, 200)

@@ -39,7 +39,7 @@ def model(tmp_path) -> Path:
 
 @pytest.fixture
 def make_dialog(qtbot, workbench, open_file, make_step):
-    """Return what opens a checkpoint, prunes half of it and shows the dialog."""
+    """Return a function that opens a checkpoint, prunes half of it and shows the dialog."""
 
     def make(path: Path, *, pruned: bool = True) -> SaveDialog:
         open_file(path)
@@ -60,8 +60,8 @@ def dialog(make_dialog, model) -> SaveDialog:
 
 
 @pytest.fixture
-def told(qtbot):
-    """Return what waits for the sizes and gives them as they are shown, by form."""
+def shown_sizes(qtbot):
+    """Return a function that waits for the sizes, and returns their texts by form."""
 
     def wait(dialog: SaveDialog) -> dict[str, str]:
         def known() -> bool:
@@ -75,7 +75,7 @@ def told(qtbot):
 
 @pytest.fixture
 def save(qtbot, workbench):
-    """Return what saves as the dialog says and gives the bytes written."""
+    """Return a function that saves with the input of the dialog, and returns the bytes written."""
 
     def act(dialog: SaveDialog) -> int:
         assert dialog.result() == QDialog.DialogCode.Accepted
@@ -109,17 +109,17 @@ def save_button(dialog: SaveDialog) -> QPushButton:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shard_size", [None, "6 kB"])
-def test_the_size_shown_is_that_of_what_is_then_written(dialog, told, save, form, shard_size):
+def test_the_shown_size_is_that_of_the_written_files(dialog, shown_sizes, save, form, shard_size):
     choose(dialog, form)
     if shard_size is not None:
         split(dialog, shard_size)
-    shown = told(dialog)[form]
+    shown = shown_sizes(dialog)[form]
     save_button(dialog).click()
     assert shown == f"{save(dialog):,} bytes"
 
 
-def test_shards_stay_like_those_of_the_input_unless_a_size_is_given(
-    make_dialog, told, save, model, tmp_path
+def test_shards_are_those_of_the_input_unless_a_size_is_given(
+    make_dialog, shown_sizes, save, model, tmp_path
 ):
     folder = tmp_path / "shards"
     folder.mkdir()
@@ -132,18 +132,18 @@ def test_shards_stay_like_those_of_the_input_unless_a_size_is_given(
     index.write_text(json.dumps({"weight_map": weight_map}))
     dialog = make_dialog(index)
     assert dialog.path == tmp_path / "shards-pruned"
-    mirrored = told(dialog)["finalized"]
+    mirrored = shown_sizes(dialog)["finalized"]
     split(dialog, "1 GB")
-    assert told(dialog)["finalized"] != mirrored
+    assert shown_sizes(dialog)["finalized"] != mirrored
     dialog.findChild(QCheckBox).click()
-    assert told(dialog)["finalized"] == mirrored
+    assert shown_sizes(dialog)["finalized"] == mirrored
     save_button(dialog).click()
     assert f"{save(dialog):,} bytes" == mirrored
     assert {path.name for path in dialog.path.iterdir()} == {index.name, *weight_map.values()}
 
 
-def test_until_sizes_are_known_it_says_so_and_then_what_zip_would_leave(
-    make_dialog, model, told, workbench, monkeypatch
+def test_unknown_sizes_are_marked_and_then_shown_with_their_zip_sizes(
+    make_dialog, model, shown_sizes, workbench, monkeypatch
 ):
     asked = []
     with monkeypatch.context() as patch:
@@ -153,28 +153,30 @@ def test_until_sizes_are_known_it_says_so_and_then_what_zip_would_leave(
     assert figures[0].text() == save_dialog.UNKNOWN
     [request] = asked
     workbench.measure(*request)
-    told(dialog)
+    shown_sizes(dialog)
     assert figures[1].text().startswith("about ")
     assert "with zip" in figures[1].text()
 
 
-def test_the_size_is_that_of_the_kind_of_file_named(dialog, told):
-    exact = told(dialog)["finalized"]
+def test_the_size_depends_on_the_file_format(dialog, shown_sizes):
+    exact = shown_sizes(dialog)["finalized"]
     dialog._path.setText(str(dialog.path.with_suffix(".pt")))
-    assert told(dialog)["finalized"] not in (exact, "")
+    assert shown_sizes(dialog)["finalized"] not in (exact, "")
     dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
-    assert told(dialog)["finalized"] == exact
+    assert shown_sizes(dialog)["finalized"] == exact
 
 
-def test_another_name_of_the_same_kind_is_not_measured_again(dialog, told, workbench, monkeypatch):
-    told(dialog)
+def test_sizes_are_not_computed_again_for_another_name_of_the_same_format(
+    dialog, shown_sizes, workbench, monkeypatch
+):
+    shown_sizes(dialog)
     monkeypatch.setattr(workbench, "measure", lambda *_: pytest.fail("measured again"))
     dialog._path.setText(str(dialog.path.with_name("other.safetensors")))
-    assert told(dialog)["finalized"].endswith(" bytes")
+    assert shown_sizes(dialog)["finalized"].endswith(" bytes")
 
 
-def test_every_form_can_be_chosen_by_key_and_is_explained_to_a_screen_reader(dialog, told, qtbot):
-    sizes = told(dialog)
+def test_every_form_has_a_key_and_an_accessible_description(dialog, shown_sizes, qtbot):
+    sizes = shown_sizes(dialog)
     buttons = dialog.findChildren(QRadioButton)
     buttons[0].setFocus()
     for button, form in zip(buttons, FORMS, strict=True):
@@ -186,7 +188,7 @@ def test_every_form_can_be_chosen_by_key_and_is_explained_to_a_screen_reader(dia
 
 
 @pytest.mark.parametrize("size", ["5 apples", "", "0GB"])
-def test_what_is_no_size_of_a_shard_says_so_and_is_not_saved(dialog, size):
+def test_an_invalid_shard_size_is_an_error(dialog, size):
     split(dialog, size)
     assert problem(dialog).startswith(f"{size!r} is not a size such as 500MB")
     assert not save_button(dialog).isEnabled()
@@ -198,7 +200,7 @@ def test_what_is_no_size_of_a_shard_says_so_and_is_not_saved(dialog, size):
     assert save_button(dialog).isEnabled()
 
 
-def test_to_split_makes_a_folder_of_the_name_and_back(dialog, tmp_path):
+def test_splitting_removes_the_suffix_from_the_path_and_restores_it(dialog, tmp_path):
     split(dialog, "6 kB")
     assert dialog.path == tmp_path / "model-pruned"
     dialog._path.setText(str(tmp_path / "a.pt"))
@@ -211,22 +213,22 @@ def test_to_split_makes_a_folder_of_the_name_and_back(dialog, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "reason"), [("", "Give the name"), ("model", "End its name in")])
-def test_a_name_that_means_no_file_says_so(dialog, tmp_path, name, reason):
+def test_an_invalid_path_is_an_error(dialog, tmp_path, name, reason):
     dialog._path.setText(name and str(tmp_path / name))
     assert reason in problem(dialog)
     dialog._confirm()
     assert dialog.isVisible()
 
 
-def test_a_form_that_cannot_be_written_says_why(make_dialog, model, told):
+def test_the_reason_is_shown_for_a_form_that_cannot_be_written(make_dialog, model, shown_sizes):
     dialog = make_dialog(model, pruned=False)
-    assert told(dialog)["masks"] == "cannot be saved"
+    assert shown_sizes(dialog)["masks"] == "cannot be saved"
     assert "no masks" not in problem(dialog)
     choose(dialog, "masks")
     assert "There are no masks to write" in problem(dialog)
 
 
-def test_a_recipe_that_cannot_be_carried_out_says_why(
+def test_the_reason_is_shown_for_a_recipe_that_cannot_be_resolved(
     make_dialog, model, workbench, make_step, qtbot
 ):
     failed = []
@@ -236,11 +238,11 @@ def test_a_recipe_that_cannot_be_carried_out_says_why(
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "nothing.here")))
     dialog.show()
     qtbot.waitUntil(lambda: "no parameter matches nothing.here" in problem(dialog))
-    assert not failed  # no box over the dialog
+    assert not failed  # no error box over the dialog
 
 
-def test_it_says_whether_the_disk_has_room(dialog, told, monkeypatch):
-    told(dialog)
+def test_the_free_space_on_disk_is_shown(dialog, shown_sizes, monkeypatch):
+    shown_sizes(dialog)
     for free, text in [(10**9, "1 GB free in"), (14_000, "No room: 14 kB free in")]:
         usage = SimpleNamespace(free=free)
         monkeypatch.setattr(save_dialog.shutil, "disk_usage", lambda _, usage=usage: usage)
@@ -249,8 +251,8 @@ def test_it_says_whether_the_disk_has_room(dialog, told, monkeypatch):
         assert problem(dialog).startswith(text)
 
 
-def test_the_lines_that_load_it_are_shown_for_the_form_that_needs_them(dialog, told, tmp_path):
-    told(dialog)
+def test_the_loader_script_is_shown_for_the_reparametrized_form(dialog, shown_sizes, tmp_path):
+    shown_sizes(dialog)
     lines = dialog.findChild(QPlainTextEdit)
     assert not lines.isVisible()
     choose(dialog, "reparametrized")
@@ -284,20 +286,18 @@ def test_replacing_a_file_is_confirmed_once(dialog, tmp_path, answer_box, button
     assert asked == ["model-pruned.safetensors exists already. Replace?"]
 
 
-def test_replacing_the_open_checkpoint_says_that_its_weights_go(
-    dialog, tmp_path, model, monkeypatch
-):
-    said = []
-    monkeypatch.setattr(QMessageBox, "exec", lambda box: said.append(box.informativeText()))
+def test_replacing_the_open_checkpoint_shows_a_warning(dialog, tmp_path, model, monkeypatch):
+    texts = []
+    monkeypatch.setattr(QMessageBox, "exec", lambda box: texts.append(box.informativeText()))
     for path in (model, tmp_path / "model-pruned.safetensors"):
         path.touch()
         dialog._path.setText(str(path))
         dialog._confirm()
-    warnings = ["This is the checkpoint that is open" in text for text in said]
+    warnings = ["This is the checkpoint that is open" in text for text in texts]
     assert warnings == [True, False]
 
 
-def test_replacing_the_lines_beside_it_is_confirmed_too(dialog, tmp_path, answer_box):
+def test_replacing_the_loader_script_is_confirmed(dialog, tmp_path, answer_box):
     (tmp_path / "load_model_pruned_safetensors.py").write_text("mine")
     asked = answer_box("Cancel")
     choose(dialog, "reparametrized")
@@ -308,7 +308,7 @@ def test_replacing_the_lines_beside_it_is_confirmed_too(dialog, tmp_path, answer
     assert len(asked) == 1
 
 
-def test_replacing_what_is_in_a_folder_is_confirmed_too(dialog, tmp_path, answer_box):
+def test_replacing_a_folder_that_is_not_empty_is_confirmed(dialog, tmp_path, answer_box):
     split(dialog, "6 kB")
     folder = tmp_path / "model-pruned"
     folder.mkdir()
@@ -322,17 +322,17 @@ def test_replacing_what_is_in_a_folder_is_confirmed_too(dialog, tmp_path, answer
     assert len(asked) == 1
 
 
-def test_the_input_itself_may_be_the_output(dialog, told, save, model, answer_box):
+def test_the_input_itself_may_be_the_output(dialog, shown_sizes, save, model, answer_box):
     answer_box("Replace")
     dialog._path.setText(str(model))
-    shown = told(dialog)["finalized"]
+    shown = shown_sizes(dialog)["finalized"]
     dialog._confirm()
     assert f"{save(dialog):,} bytes" == shown
     with open_checkpoint(model) as pruned:
         assert int((pruned.read("a.weight") == 0).sum()) == 600
 
 
-def test_cancel_writes_nothing_and_leaves_nothing_to_be_worked_out(
+def test_cancel_writes_nothing_and_stops_the_computation_of_sizes(
     qtbot, workbench, open_file, model, tmp_path
 ):
     open_file(model)
@@ -344,17 +344,15 @@ def test_cancel_writes_nothing_and_leaves_nothing_to_be_worked_out(
     dialog.deleteLater()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
-        workbench.resolve()  # by then whatever comes of the sizes has come
+        workbench.resolve()  # runs after any pending computation of sizes
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.parametrize("drafted", [True, False])
-def test_it_says_that_what_is_only_previewed_is_not_saved(
-    make_dialog, model, workbench, make_step, drafted
-):
+def test_a_note_says_that_a_draft_is_not_saved(make_dialog, model, workbench, make_step, drafted):
     dialog = make_dialog(model)
     if drafted:
         workbench.set_draft(make_step("l1_unstructured", "*.weight", amount=0.9))
         dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
-    said = [message.text() for message in dialog.findChildren(Message)]
-    assert any("previews is not saved" in text for text in said) is drafted
+    texts = [message.text() for message in dialog.findChildren(Message)]
+    assert any("previews is not saved" in text for text in texts) is drafted

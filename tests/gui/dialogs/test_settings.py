@@ -1,4 +1,4 @@
-"""The dialog of settings."""
+"""The settings dialog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.session import Settings
 from prune_gui.worker import Job
 
-OTHERS = {
+NON_DEFAULTS = {
     "theme": "dark",
     "language": "zh_CN",
     "threads": 3,
@@ -30,7 +30,7 @@ def dialog(window, qtbot):
     threads = torch.get_num_threads()
     yield found
     found.close()
-    torch.set_num_threads(threads)  # for threads to come, of the engines of other tests
+    torch.set_num_threads(threads)  # for the engines of later tests
 
 
 def choose(dialog, name, value):
@@ -43,24 +43,24 @@ def choose(dialog, name, value):
         field.setChecked(value)
 
 
-@pytest.mark.parametrize(("name", "value"), OTHERS.items())
-def test_a_change_is_kept_at_once_and_changes_nothing_else(dialog, window, name, value):
+@pytest.mark.parametrize(("name", "value"), NON_DEFAULTS.items())
+def test_a_change_is_saved_immediately_and_changes_nothing_else(dialog, window, name, value):
     choose(dialog, name, value)
     assert window.commands.settings == Settings(**{name: value})
     assert Settings.load() == Settings(**{name: value})
 
 
-def test_a_file_opened_meanwhile_stays_among_the_recent_ones(dialog, window, tmp_path):
+def test_recent_files_survive_a_change_in_the_dialog(dialog, window, tmp_path):
     window.commands.preferences.remember(tmp_path / "a.pt")
     choose(dialog, "form", "masks")
     assert Settings.load().recent == (str(tmp_path / "a.pt"),)
 
 
-def test_it_shows_the_settings_as_they_are_and_those_of_the_start_again(qtbot):
-    dialog = SettingsDialog(Settings(**OTHERS))
+def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
+    dialog = SettingsDialog(Settings(**NON_DEFAULTS))
     qtbot.addWidget(dialog)
-    told = {}
-    dialog.changed.connect(lambda name, value: told.update({name: value}))
+    changes = {}
+    dialog.changed.connect(lambda name, value: changes.update({name: value}))
     assert dialog.theme.currentText() == "Dark"
     assert dialog.threads.text() == "3"
     assert dialog.picture_memory.text() == "256 MB"
@@ -68,11 +68,11 @@ def test_it_shows_the_settings_as_they_are_and_those_of_the_start_again(qtbot):
     assert dialog.white_pictures.isChecked()
     assert not dialog.keep_unsaved.isChecked()
     dialog.restore.click()
-    assert told == {name: getattr(Settings(), name) for name in OTHERS}
+    assert changes == {name: getattr(Settings(), name) for name in NON_DEFAULTS}
     assert dialog.threads.text() == "Automatic"
 
 
-def test_the_appearance_changes_behind_the_dialog_and_in_the_menu(dialog, window, qtbot):
+def test_the_theme_changes_immediately_in_window_and_menu(dialog, window, qtbot):
     light = window.palette().window().color().lightness()
     choose(dialog, "theme", "dark")
     qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
@@ -80,7 +80,7 @@ def test_the_appearance_changes_behind_the_dialog_and_in_the_menu(dialog, window
     choose(dialog, "theme", "light")
 
 
-def test_the_engine_takes_the_number_of_threads_without_a_restart(dialog, workbench, qtbot):
+def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbot):
     def threads_of_engine():
         seen = []
         workbench._run(Job("Looking", lambda _: torch.get_num_threads()), seen.append)
@@ -94,9 +94,7 @@ def test_the_engine_takes_the_number_of_threads_without_a_restart(dialog, workbe
     assert threads_of_engine() == usual
 
 
-def test_pictures_that_there_is_no_more_room_for_are_forgotten(
-    dialog, demo_window, workbench, qtbot
-):
+def test_reducing_the_picture_memory_drops_cached_tiles(dialog, demo_window, workbench, qtbot):
     tiles = demo_window.views.mask_view._tiles
     qtbot.waitUntil(lambda: tiles.nbytes > 0, timeout=60_000)
     choose(dialog, "picture_memory", 0)
@@ -107,7 +105,7 @@ def test_pictures_that_there_is_no_more_room_for_are_forgotten(
     assert tiles.nbytes == 0
 
 
-def test_the_form_is_chosen_at_first_when_saving(dialog, demo_window, monkeypatch):
+def test_the_default_form_is_preselected_in_the_save_dialog(dialog, demo_window, monkeypatch):
     offered = []
     monkeypatch.setattr(SaveDialog, "exec", lambda box: offered.append(box.form) or 0)
     choose(dialog, "form", "reparametrized")
@@ -115,7 +113,7 @@ def test_the_form_is_chosen_at_first_when_saving(dialog, demo_window, monkeypatc
     assert offered == ["reparametrized"]
 
 
-def test_every_field_has_a_name(dialog):
+def test_every_field_has_an_accessible_name(dialog):
     assert all(box.accessibleName() for kind in (QComboBox, QSpinBox) for box in find(dialog, kind))
 
 
@@ -123,7 +121,7 @@ def find(dialog, kind) -> list[QWidget]:
     return dialog.findChildren(kind)
 
 
-def test_a_number_that_is_half_typed_is_none(dialog, window, qtbot):
+def test_a_number_is_not_applied_while_it_is_typed(dialog, window, qtbot):
     dialog.threads.setFocus()
     dialog.threads.selectAll()
     qtbot.keyClicks(dialog.threads, "12")
@@ -133,7 +131,7 @@ def test_a_number_that_is_half_typed_is_none(dialog, window, qtbot):
     choose(dialog, "threads", 0)
 
 
-def test_escape_closes_it(qtbot):
+def test_escape_closes_the_dialog(qtbot):
     dialog = SettingsDialog(Settings())
     qtbot.addWidget(dialog)
     dialog.open()

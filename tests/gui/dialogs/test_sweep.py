@@ -17,10 +17,10 @@ def dialog(demo_window, workbench, make_step):
     return demo_window.findChild(SweepDialog)
 
 
-def ran(dialog, qtbot, amounts):
+def run_sweep(dialog, qtbot, amounts):
     dialog.step.setCurrentIndex(0)
     dialog.amounts.setText(amounts)
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
 
 
@@ -31,14 +31,14 @@ def double_click(dialog, qtbot, row):
     qtbot.mouseDClick(viewport, Qt.MouseButton.LeftButton, pos=place)
 
 
-def test_it_offers_the_steps_that_have_an_amount(dialog, workbench):
+def test_enabled_steps_with_an_amount_are_listed(dialog, workbench):
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [1, 2]
     workbench.edit(lambda session: session.switch(1, enabled=False))
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [2]
 
 
-def test_a_row_comes_for_every_amount_and_a_double_click_takes_it(dialog, qtbot, workbench):
-    ran(dialog, qtbot, "10%, 50%, 1000000000")
+def test_every_amount_gets_a_row_and_a_double_click_applies_it(dialog, qtbot, workbench):
+    run_sweep(dialog, qtbot, "10%, 50%, 1000000000")
     pruned = [row.pruned for row in dialog.model.rows]
     assert 0 < pruned[0] < pruned[1]
     assert dialog.model.rows[2].error
@@ -52,8 +52,8 @@ def test_a_row_comes_for_every_amount_and_a_double_click_takes_it(dialog, qtbot,
     assert workbench.session.recipe == before
 
 
-def test_an_amount_is_not_taken_into_another_step(dialog, qtbot, workbench):
-    ran(dialog, qtbot, "10%")
+def test_an_amount_is_not_applied_to_another_step(dialog, qtbot, workbench):
+    run_sweep(dialog, qtbot, "10%")
     workbench.edit(lambda session: session.move(1, 0))
     before = workbench.session.recipe
     double_click(dialog, qtbot, 0)
@@ -61,14 +61,14 @@ def test_an_amount_is_not_taken_into_another_step(dialog, qtbot, workbench):
     assert "another one by now" in dialog.note.text()
 
 
-def test_what_is_no_amount_says_so_and_is_not_run(dialog):
+def test_an_invalid_amount_is_an_error(dialog):
     assert dialog.run.isEnabled()
     dialog.amounts.setText("some")
     assert not dialog.run.isEnabled()
     assert dialog._problem.text().startswith("'some' is no amount")
 
 
-def test_cancel_keeps_the_rows_there_are(dialog, qtbot, monkeypatch):
+def test_cancel_keeps_finished_rows(dialog, qtbot, monkeypatch):
     from prune_gui.session.sweep import Sweep
 
     began, row = threading.Event(), Sweep.row
@@ -88,13 +88,13 @@ def test_cancel_keeps_the_rows_there_are(dialog, qtbot, monkeypatch):
     dialog.cancel.click()
     assert dialog.run.isEnabled()
     assert not dialog.cancel.isEnabled()
-    ran(dialog, qtbot, "30%")
+    run_sweep(dialog, qtbot, "30%")
     assert [row.amount for row in dialog.model.rows] == [0.3]
 
 
-def test_the_table_is_saved_in_full(dialog, qtbot, monkeypatch, tmp_path):
+def test_the_table_is_saved_with_exact_numbers(dialog, qtbot, monkeypatch, tmp_path):
     assert not dialog.save.isEnabled()
-    ran(dialog, qtbot, "10%")
+    run_sweep(dialog, qtbot, "10%")
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: tmp_path / "sweep.csv")
     dialog.save.click()
     head, line, _ = (tmp_path / "sweep.csv").read_bytes().decode().split("\r\n")
@@ -105,35 +105,35 @@ def test_the_table_is_saved_in_full(dialog, qtbot, monkeypatch, tmp_path):
     )
 
 
-def test_it_begins_with_the_step_chosen_in_the_stack(dialog, demo_window):
+def test_the_current_step_of_the_stack_is_preselected(dialog, demo_window):
     assert dialog.step.currentData() == demo_window.stack.current == 2
 
 
-def test_it_closes_with_the_checkpoint(dialog, workbench, qtbot, demo_checkpoint):
+def test_opening_another_checkpoint_closes_the_dialog(dialog, workbench, qtbot, demo_checkpoint):
     with qtbot.waitSignal(workbench.opened, timeout=60_000):
         workbench.open(demo_checkpoint)
     assert not (isValid(dialog) and dialog.isVisible())
 
 
-def test_enter_on_a_row_takes_its_amount_and_runs_nothing(dialog, qtbot, workbench):
-    ran(dialog, qtbot, "10%, 50%")
+def test_enter_on_a_row_applies_its_amount_and_does_not_run(dialog, qtbot, workbench):
+    run_sweep(dialog, qtbot, "10%, 50%")
     before = dialog.model.rows
     dialog.results.selectRow(0)
     qtbot.keyClick(dialog.results, Qt.Key.Key_Return)
     assert workbench.session.steps[1].method.amount == 0.1
-    assert not dialog._series.running
+    assert not dialog._sequence.running
     assert dialog.model.rows == before
 
 
-def test_the_focus_goes_from_run_to_cancel_and_back(dialog, qtbot):
+def test_the_focus_moves_from_run_to_cancel_and_back(dialog, qtbot):
     dialog.run.setFocus()
-    with qtbot.waitSignal(dialog._series.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
         assert dialog.focusWidget() is dialog.cancel
     assert dialog.focusWidget() is dialog.run
 
 
-def test_a_step_with_many_targets_makes_the_dialog_no_wider(dialog, workbench, make_step):
+def test_a_step_with_many_targets_does_not_widen_the_dialog(dialog, workbench, make_step):
     before = dialog.minimumSizeHint()
     names = [f"encoder.layer.{number}.attention.weight" for number in range(40)]
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", *names)))

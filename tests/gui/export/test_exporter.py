@@ -1,4 +1,4 @@
-"""Pictures and tables to files and to the clipboard, from the menus of the window."""
+"""Export of pictures and tables by the actions of the window."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from prune_gui.session import Settings
 
 @pytest.fixture
 def pruned(demo_window, workbench, make_step, settle, qtbot):
-    """A window on the demo, with a step, looking at its first convolution."""
+    """A window with the demo and one step, showing the second convolution."""
     workbench.choose("features.conv2.weight")
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
     settle()
@@ -28,7 +28,7 @@ def pruned(demo_window, workbench, make_step, settle, qtbot):
 
 @pytest.fixture
 def look_at(pruned, qtbot):
-    """Return what brings a view to the front, and waits for its picture."""
+    """Return a function that shows a view and waits for its picture."""
 
     def bring(view: ViewOf) -> ViewOf:
         pruned.views._tabs.setCurrentWidget(view)
@@ -89,7 +89,7 @@ def test_every_picture_is_saved_with_its_title(
 
 @pytest.mark.slow
 @VIEWS
-def test_every_picture_goes_to_the_clipboard(pruned, look_at, name):
+def test_every_picture_is_copied_to_the_clipboard(pruned, look_at, name):
     QGuiApplication.clipboard().clear()
     view = look_at(getattr(pruned.views, name))
     pruned.acts["copy_picture"].trigger()
@@ -114,7 +114,7 @@ def dark(pruned):
     pruned.commands.use_theme("light")
 
 
-def test_in_the_dark_a_picture_can_be_had_on_white(dark, look_at, qtbot):
+def test_a_picture_is_exported_on_white_in_the_dark_theme(dark, look_at, qtbot):
     view = look_at(dark.views.mask_view)
     dark.acts["copy_picture"].trigger()
     assert QGuiApplication.clipboard().image().pixelColor(1, 1) == QColor(DARK.background)
@@ -131,9 +131,7 @@ def test_in_the_dark_a_picture_can_be_had_on_white(dark, look_at, qtbot):
     assert base(view) == DARK.background
 
 
-def test_a_picture_on_white_that_is_cancelled_leaves_the_view_dark(
-    dark, look_at, qtbot, monkeypatch
-):
+def test_a_cancelled_export_on_white_restores_the_dark_view(dark, look_at, qtbot, monkeypatch):
     view, bridge = look_at(dark.views.norms_view), dark.workbench.bridge
     dark.acts["white_pictures"].trigger()
     submit = bridge._engine.submit
@@ -162,7 +160,7 @@ def saved_table(window, tmp_path, monkeypatch, action="save_table"):
     return read(path.read_bytes().decode())
 
 
-def test_the_bins_are_saved_to_the_last_bit(pruned, look_at, tmp_path, monkeypatch):
+def test_the_bins_are_saved_exactly(pruned, look_at, tmp_path, monkeypatch):
     view = look_at(pruned.views.distribution_view)
     found = view._picture_shown
     lines = saved_table(pruned, tmp_path, monkeypatch)
@@ -173,7 +171,7 @@ def test_the_bins_are_saved_to_the_last_bit(pruned, look_at, tmp_path, monkeypat
     assert list(lines[0])[2:] == ["kept", "step 1: L1 unstructured"]
 
 
-def test_the_channels_are_saved_in_the_order_shown(pruned, look_at, tmp_path, monkeypatch):
+def test_the_channels_are_saved_in_the_shown_order(pruned, look_at, tmp_path, monkeypatch):
     view = look_at(pruned.views.norms_view)
     view._sorted.click()
     look_at(view)
@@ -184,7 +182,7 @@ def test_the_channels_are_saved_in_the_order_shown(pruned, look_at, tmp_path, mo
     assert {line["dead"] for line in lines} == {"False"}
 
 
-def test_the_parameters_that_the_tree_shows_are_saved(pruned, tmp_path, monkeypatch):
+def test_the_shown_parameters_of_the_tree_are_saved(pruned, tmp_path, monkeypatch):
     pruned.tree.filter.setText("conv")
     lines = saved_table(pruned, tmp_path, monkeypatch, "save_modules")
     assert [line["name"] for line in lines] == [f"features.conv{i}.weight" for i in (1, 2, 3)]
@@ -196,7 +194,7 @@ def test_the_parameters_that_the_tree_shows_are_saved(pruned, tmp_path, monkeypa
     assert len(list(pruned.tree.table().rows)) == 22
 
 
-def test_a_table_goes_to_the_clipboard_as_cells_and_as_csv(pruned, look_at):
+def test_a_table_is_copied_as_cells_and_as_csv(pruned, look_at):
     view = look_at(pruned.views.layers_view)
     pruned.acts["copy_table"].trigger()
     mime = QGuiApplication.clipboard().mimeData()
@@ -206,7 +204,7 @@ def test_a_table_goes_to_the_clipboard_as_cells_and_as_csv(pruned, look_at):
     assert pruned.status._note.text() == "Copied the table"
 
 
-def test_what_there_is_not_cannot_be_taken(window, pruned, look_at):
+def test_export_actions_are_disabled_without_a_picture_or_table(window, pruned, look_at):
     look_at(pruned.views.mask_view)
     assert pruned.acts["copy_picture"].isEnabled()
     assert not pruned.acts["save_table"].isEnabled()
@@ -217,7 +215,7 @@ def test_what_there_is_not_cannot_be_taken(window, pruned, look_at):
     assert not pruned.acts["save_table"].isEnabled()
 
 
-def test_every_view_and_the_tree_offer_it_in_a_menu_of_their_own(pruned, qtbot):
+def test_every_view_and_the_tree_have_a_context_menu_with_the_export_actions(pruned, qtbot):
     for view in pruned.views._views():
         assert view.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu
         assert pruned.acts["copy_picture"] in view.actions()
@@ -231,7 +229,7 @@ def test_every_view_and_the_tree_offer_it_in_a_menu_of_their_own(pruned, qtbot):
 
 
 @pytest.mark.parametrize("there", [b"old", None])
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, there, monkeypatch):
+def test_a_file_is_written_atomically(tmp_path, there, monkeypatch):
     path = tmp_path / "a.csv"
     if there:
         path.write_bytes(there)
@@ -244,9 +242,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, there, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_written_is_one_clear_message(
-    pruned, look_at, failures, tmp_path, monkeypatch
-):
+def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path, monkeypatch):
     look_at(pruned.views.norms_view)
     nowhere = tmp_path / "no folder" / "a.csv"
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere)
@@ -257,7 +253,7 @@ def test_what_cannot_be_written_is_one_clear_message(
     assert all(str(nowhere) in text for _, text in failures)
 
 
-def test_nothing_is_written_if_no_file_is_named(pruned, look_at, monkeypatch, tmp_path):
+def test_nothing_is_written_if_the_file_dialog_is_cancelled(pruned, look_at, monkeypatch, tmp_path):
     look_at(pruned.views.norms_view)
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: None)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: None)
@@ -266,6 +262,6 @@ def test_nothing_is_written_if_no_file_is_named(pruned, look_at, monkeypatch, tm
     pruned.acts["save_picture"].trigger()
 
 
-def test_a_name_becomes_one_of_a_file():
+def test_special_characters_in_a_file_name_are_replaced():
     assert exporter._file_name("a/b\\c: d.weight mask") == "a_b_c__d.weight_mask"
-    assert len(exporter._file_name("x" * 500)) == exporter.LONGEST_NAME
+    assert len(exporter._file_name("x" * 500)) == exporter.MAX_NAME_CHARS

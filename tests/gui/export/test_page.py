@@ -1,4 +1,4 @@
-"""A picture on a page of its own."""
+"""A page with a picture, as PNG and SVG."""
 
 from xml.etree import ElementTree as ET
 
@@ -39,14 +39,14 @@ def share(image, colour):
 
 
 def inked(image, top, bottom):
-    """Tell whether anything but background is between two heights."""
+    """Return whether the rows between two heights contain anything but the background."""
     colours = {
         image.pixelColor(x, y).name() for x in range(image.width()) for y in range(top, bottom)
     }
     return colours - {LIGHT.background} != set()
 
 
-def test_a_png_opens_and_has_the_picture_between_its_title_and_its_legend(page, plot):
+def test_a_png_has_the_picture_between_title_and_legend(page, plot):
     image = QImage.fromData(png_of(page))
     assert image.size() == page.size
     assert image.width() == plot.width() + 2 * MARGIN
@@ -59,14 +59,14 @@ def test_a_png_opens_and_has_the_picture_between_its_title_and_its_legend(page, 
     assert image.text("Title") == "layer.<0>.weight"
 
 
-def test_twice_as_fine_is_twice_as_large_and_not_merely_blown_up(page):
+def test_a_scale_of_2_renders_at_twice_the_resolution(page):
     once, twice = image_of(page), QImage.fromData(png_of(page, 2))
     assert twice.size() == 2 * page.size
     assert share(twice, BARS) == pytest.approx(share(once, BARS), rel=0.05)
     assert twice != once.scaled(twice.size())
 
 
-def test_a_legend_is_left_out_where_there_is_none(page, plot):
+def test_a_page_without_a_legend_is_lower(page, plot):
     bare = Page(plot, page.title, page.subtitle, "", LIGHT)
     assert bare.size.height() < page.size.height()
     assert image_of(bare).height() == bare.size.height()
@@ -78,7 +78,7 @@ def test_the_background_is_that_of_the_colours(page, plot):
     assert image_of(page).pixelColor(1, 1) == QColor(LIGHT.background)
 
 
-def test_an_svg_is_xml_with_text_and_lines_and_no_pixels(page):
+def test_an_svg_has_vector_graphics_and_text_without_images(page):
     root = ET.fromstring(svg_of(page))
     tags = [element.tag.rpartition("}")[2] for element in root.iter()]
     texts = "".join(root.itertext())
@@ -92,7 +92,7 @@ def test_an_svg_is_xml_with_text_and_lines_and_no_pixels(page):
     assert QSize(int(box[2]), int(box[3])) == page.size
 
 
-def test_a_name_of_any_kind_makes_no_broken_file(plot):
+def test_names_with_control_characters_give_valid_files(plot):
     page = Page(plot, "a\0b\x1b]]>&\n" + "w" * 5000, "", "", LIGHT)
     assert ET.fromstring(svg_of(page)) is not None
     assert image_of(page).height() < 600

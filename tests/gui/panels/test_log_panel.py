@@ -10,12 +10,12 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.panels.log_panel import Column, LogPanel
-from prune_gui.gui.runtime.log_feed import MOST, Entry
+from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import LIGHT, Theme
 
-FAULT = Entry("16:20:03", logging.ERROR, "Resolving failed", "Traceback\nZeroDivisionError")
-WARNED = Entry("16:20:02", logging.WARNING, "Opening: no such file")
-NOTE = Entry("16:20:01", logging.INFO, "Saved\nit all")
+FAULT = LogEntry("16:20:03", logging.ERROR, "Resolving failed", "Traceback\nZeroDivisionError")
+WARNED = LogEntry("16:20:02", logging.WARNING, "Opening: no such file")
+NOTE = LogEntry("16:20:01", logging.INFO, "Saved\nit all")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def select(panel, row):
     )
 
 
-def test_a_record_is_one_line_with_time_and_level(panel):
+def test_an_entry_is_one_line_with_time_and_level(panel):
     panel.add((NOTE, FAULT))
     assert texts(panel) == [
         ["16:20:01", "Info", "Saved\\nit all"],
@@ -49,7 +49,7 @@ def test_a_record_is_one_line_with_time_and_level(panel):
     ]
 
 
-def test_the_record_selected_is_shown_whole(panel):
+def test_the_selected_entry_is_shown_completely(panel):
     panel.add((NOTE, FAULT))
     assert not panel.details.isVisible()
     select(panel, 1)
@@ -59,7 +59,7 @@ def test_the_record_selected_is_shown_whole(panel):
     assert not panel.details.isVisible()
 
 
-def test_copy_takes_what_is_selected_or_everything(panel, qtbot):
+def test_copy_copies_the_selected_entries_or_all(panel, qtbot):
     panel.add((NOTE, FAULT))
     panel.copy.click()
     assert QGuiApplication.clipboard().text() == f"{NOTE.whole}\n{FAULT.whole}"
@@ -74,7 +74,7 @@ def test_copy_takes_what_is_selected_or_everything(panel, qtbot):
     ("chosen", "shown"),
     [("All", [NOTE, WARNED, FAULT]), ("Warnings and errors", [WARNED, FAULT]), ("Errors", [FAULT])],
 )
-def test_only_records_of_the_level_chosen_are_shown_and_copied(panel, chosen, shown):
+def test_only_entries_of_the_chosen_level_are_shown_and_copied(panel, chosen, shown):
     panel.add((NOTE, WARNED))
     panel.level.setCurrentText(chosen)
     panel.add((FAULT,))
@@ -85,14 +85,14 @@ def test_only_records_of_the_level_chosen_are_shown_and_copied(panel, chosen, sh
     assert panel.details.toPlainText() == shown[0].whole
 
 
-def test_the_details_of_a_record_go_when_its_level_is_shown_no_longer(panel):
+def test_the_details_disappear_when_the_entry_is_filtered_out(panel):
     panel.add((NOTE, FAULT))
     select(panel, 0)
     panel.level.setCurrentText("Errors")
     assert not panel.details.isVisible()
 
 
-def test_the_list_can_be_emptied_and_fills_again(panel):
+def test_the_list_can_be_cleared_and_filled_again(panel):
     panel.add((NOTE, FAULT))
     select(panel, 1)
     panel.clear.click()
@@ -103,24 +103,24 @@ def test_the_list_can_be_emptied_and_fills_again(panel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", [1, 300, 5 * MOST])
-def test_only_the_last_records_are_kept(panel, batch):
-    entries = [Entry("", logging.INFO, str(i)) for i in range(5 * MOST)]
+@pytest.mark.parametrize("batch", [1, 300, 5 * MAX_ENTRIES])
+def test_only_the_last_entries_are_kept(panel, batch):
+    entries = [LogEntry("", logging.INFO, str(i)) for i in range(5 * MAX_ENTRIES)]
     for start in range(0, len(entries), batch):
         panel.add(entries[start : start + batch])
-    assert panel.model.entries == entries[-MOST:]
-    assert panel.model.rowCount() == MOST
+    assert panel.model.entries == entries[-MAX_ENTRIES:]
+    assert panel.model.rowCount() == MAX_ENTRIES
 
 
-def test_a_selection_stays_with_its_record_while_others_come_and_go(panel):
-    panel.add([NOTE] * (MOST - 1))
+def test_an_entry_stays_selected_while_others_are_added_and_removed(panel):
+    panel.add([NOTE] * (MAX_ENTRIES - 1))
     panel.add([FAULT])
-    select(panel, MOST - 1)
+    select(panel, MAX_ENTRIES - 1)
     panel.add([NOTE] * 10)
     assert panel._selected() == [FAULT]
 
 
-def test_the_last_record_stays_in_sight_unless_the_user_looks_at_others(panel, qtbot):
+def test_the_list_follows_new_entries_unless_the_user_scrolled_up(panel, qtbot):
     bar = panel.table.verticalScrollBar()
     panel.add([NOTE] * 100)
     qtbot.waitUntil(lambda: bar.maximum() > 0)
@@ -130,7 +130,7 @@ def test_the_last_record_stays_in_sight_unless_the_user_looks_at_others(panel, q
     assert bar.value() == 5
 
 
-def test_warnings_stand_out_in_the_colour_of_the_theme(panel):
+def test_warnings_have_the_warning_colour_of_the_theme(panel):
     theme = Theme(QApplication.instance(), "light")
     panel.add((NOTE, FAULT))
     role = Qt.ItemDataRole.ForegroundRole
@@ -150,7 +150,7 @@ def test_the_log_file_is_named_and_can_be_opened(panel, monkeypatch, tmp_path):
     assert panel.open.toolTip() == str(tmp_path / "prune-gui.log")
 
 
-def test_the_last_record_is_in_sight_when_the_log_is_first_looked_at(qtbot, tmp_path):
+def test_the_list_is_scrolled_to_the_end_when_it_is_first_shown(qtbot, tmp_path):
     panel = LogPanel(tmp_path / "prune-gui.log")
     qtbot.addWidget(panel)
     panel.add((NOTE,) * 100)

@@ -5,7 +5,7 @@ from safetensors.torch import load_file, save_file
 
 @pytest.fixture
 def path(window, open_file, tmp_path, demo_checkpoint, workbench, make_step):
-    """An open checkpoint of its own, with a step that is not saved."""
+    """The path of an open copy of the demo, with an unsaved step."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(demo_checkpoint.read_bytes())
     open_file(path)
@@ -25,7 +25,7 @@ def reload(window, qtbot):
         window.acts["reload"].trigger()
 
 
-def test_a_file_that_is_replaced_is_told_of_until_it_is_reloaded(window, path, qtbot, workbench):
+def test_a_replaced_file_is_reported_until_it_is_reloaded(window, path, qtbot, workbench):
     notice = window.reload_notice
     assert notice.text == ""
     replace_by_ones(path)
@@ -36,7 +36,7 @@ def test_a_file_that_is_replaced_is_told_of_until_it_is_reloaded(window, path, q
     qtbot.waitUntil(lambda: notice.text != "", timeout=60_000)
 
 
-def test_a_file_that_is_written_in_place_is_told_of(window, path, qtbot):
+def test_a_file_written_in_place_is_reported(window, path, qtbot):
     path.write_bytes(path.read_bytes())
     qtbot.waitUntil(lambda: window.reload_notice.text != "", timeout=60_000)
 
@@ -57,7 +57,7 @@ def test_reloading_keeps_the_recipe_its_history_and_the_parameter(window, path, 
     assert bool((session.checkpoint.read("features.conv1.weight") == 1).all())
 
 
-def test_a_file_that_cannot_be_read_anew_leaves_what_is_open(window, path, qtbot, workbench):
+def test_a_failed_reload_keeps_the_open_session(window, path, qtbot, workbench):
     before = workbench.session
     path.with_suffix(".tmp").write_text("hello")
     path.with_suffix(".tmp").replace(path)
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_read_anew_leaves_what_is_open(window, path, qtbot
     window._errors._box.accept()
 
 
-def test_a_reload_does_not_take_the_place_of_what_is_opened_meanwhile(
+def test_a_reload_does_not_replace_a_checkpoint_opened_meanwhile(
     window, path, qtbot, workbench, demo_checkpoint
 ):
     workbench.open(demo_checkpoint)

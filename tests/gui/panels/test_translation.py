@@ -1,4 +1,4 @@
-"""Everything that a panel shows can be translated."""
+"""Every text in a panel is translated."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.modules.panel import TreePanel
 from prune_gui.gui.panels.stack.history_panel import HistoryPanel
 from prune_gui.gui.panels.stack.panel import StackPanel
-from prune_gui.gui.runtime.log_feed import Entry
+from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.pruning.methods import METHODS
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
-RECIPE = ("fro", "nuc", "x", "nothing", "encoder.*.weight, !*.bias")
-"""What recipes say, also in steps of this test, and an example of targets."""
-OTHERS = {
+RECIPE_WORDS = ("fro", "nuc", "x", "nothing", "encoder.*.weight, !*.bias")
+"""Words of recipes and targets that are not translated."""
+NON_DEFAULTS = {
     "l1_unstructured": {"amount": 0.3, "scope": "row", "amount_of": "total", "max_sparsity": 0.9},
     "ln_structured": {"amount": 1, "scope": "global", "amount_of": "reach", "dim": 1, "n": "inf"},
     "lamp": {"amount": 0.7, "max_sparsity": 0.9, "importance": "/1/2"},
@@ -37,16 +37,16 @@ OTHERS = {
     "custom_from_mask": {"mask": "/1/2", "take": "zeros"},
     "identity": {},
 }
-"""Of each method, all that a step can say of itself."""
+"""For each method, field values that appear in the title of a step."""
 
 
 @pytest.fixture
 def names(workbench):
-    """Return what finds the names of the open checkpoint."""
+    """Return a function that returns the names in the open checkpoint."""
     return lambda: names_in(workbench.session.checkpoint)
 
 
-def test_the_tree_speaks_the_language(qtbot, workbench, open_file, demo_checkpoint, names):
+def test_the_tree_is_translated(qtbot, workbench, open_file, demo_checkpoint, names):
     tree = TreePanel(workbench)
     qtbot.addWidget(tree)
     open_file(demo_checkpoint)
@@ -62,26 +62,26 @@ def test_the_tree_speaks_the_language(qtbot, workbench, open_file, demo_checkpoi
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
-def test_the_draft_speaks_the_language(
+def test_the_draft_panel_is_translated(
     qtbot, workbench, open_file, demo_checkpoint, names, make_step, settle, name
 ):
     draft = DraftPanel(workbench)
     qtbot.addWidget(draft)
-    assert untranslated_in(draft, *RECIPE) == set()
+    assert untranslated_in(draft, *RECIPE_WORDS) == set()
     open_file(demo_checkpoint)
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.weight")))
     draft.target(frozenset(["features.conv1.weight", "features.conv2.weight"]))
     settle()
-    assert untranslated_in(draft, *RECIPE, *names()) == set()
+    assert untranslated_in(draft, *RECIPE_WORDS, *names()) == set()
     draft.method.setCurrentIndex(draft.method.findData(name))
     draft.method.activated.emit(draft.method.currentIndex())
-    assert untranslated_in(draft, *RECIPE, *names()) == set()
+    assert untranslated_in(draft, *RECIPE_WORDS, *names()) == set()
     draft.edit(0)
     settle()
-    assert untranslated_in(draft, *RECIPE, *names()) == set()
+    assert untranslated_in(draft, *RECIPE_WORDS, *names()) == set()
 
 
-def test_the_stack_speaks_the_language(
+def test_the_stack_is_translated(
     qtbot, workbench, open_file, demo_checkpoint, names, make_step, settle
 ):
     stack = StackPanel(workbench)
@@ -92,17 +92,19 @@ def test_the_stack_speaks_the_language(
             lambda session, target=target: session.add(make_step("l1_unstructured", target))
         )
     workbench.edit(lambda session: session.switch(1, enabled=False))
-    assert untranslated_in(stack, *RECIPE, *names()) == set()
+    assert untranslated_in(stack, *RECIPE_WORDS, *names()) == set()
     settle()
-    assert untranslated_in(stack, *RECIPE, *names()) == set()
+    assert untranslated_in(stack, *RECIPE_WORDS, *names()) == set()
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_title_of_a_step_is_in_the_language(make_step, name):
-    assert untranslated(formatting.title(make_step(name, **OTHERS[name])), *RECIPE) == []
+def test_the_title_of_a_step_is_translated(make_step, name):
+    assert (
+        untranslated(formatting.title(make_step(name, **NON_DEFAULTS[name])), *RECIPE_WORDS) == []
+    )
 
 
-def test_the_history_speaks_the_language(qtbot, workbench, open_file, demo_checkpoint, make_step):
+def test_the_history_is_translated(qtbot, workbench, open_file, demo_checkpoint, make_step):
     history = HistoryPanel(workbench)
     qtbot.addWidget(history)
     open_file(demo_checkpoint)
@@ -113,9 +115,9 @@ def test_the_history_speaks_the_language(qtbot, workbench, open_file, demo_check
     assert untranslated_in(history, "one", "two") == set()
 
 
-def test_the_log_speaks_the_language_but_not_what_is_in_it(qtbot):
+def test_the_log_panel_is_translated_except_for_its_entries(qtbot):
     log = LogPanel(Path("1"))
     qtbot.addWidget(log)
-    entry = Entry("12:00:00", logging.WARNING, "2")
+    entry = LogEntry("12:00:00", logging.WARNING, "2")
     log.add([entry])
     assert untranslated_in(log) == set()

@@ -1,4 +1,4 @@
-"""What waits until a window is seen."""
+"""The callback after the first paint of a window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Painted(QWidget):
         self.done.append("painted")
 
 
-def test_it_comes_once_and_after_the_window_is_painted(qtbot):
+def test_the_callback_runs_once_after_the_first_paint(qtbot):
     window = Painted()
     qtbot.addWidget(window)
     window.show()
@@ -30,7 +30,7 @@ def test_it_comes_once_and_after_the_window_is_painted(qtbot):
     assert window.done.count("then") == 1
 
 
-def test_it_comes_if_nobody_sees_the_window(qtbot):
+def test_the_callback_runs_after_a_timeout_if_the_window_is_never_painted(qtbot):
     window = Painted()
     qtbot.addWidget(window)
     window.create()

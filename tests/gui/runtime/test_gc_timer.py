@@ -8,7 +8,7 @@ from prune_gui.gui.runtime import gc_timer
 
 
 class Ring:
-    """Refers to itself."""
+    """An object that refers to itself."""
 
     def __init__(self):
         self.me = self
@@ -16,11 +16,11 @@ class Ring:
 
 @pytest.fixture
 def settled(qapp):
-    """Return what makes a collector whose timers are told when to fire."""
+    """Return a `GcTimer` whose timers the test fires."""
     made = gc_timer.GcTimer(qapp)
     made.settle()
     made._young.stop()
-    made._all.stop()
+    made._full.stop()
     yield made
     made.stop()
     made.deleteLater()
@@ -33,9 +33,10 @@ def test_young_cycles_are_collected(settled):
 
 
 @pytest.mark.parametrize(
-    ("new", "done"), [(gc_timer.FLOOD, [("collect", 1)]), (gc_timer.FLOOD + 1, ["freeze"])]
+    ("new", "done"),
+    [(gc_timer.MAX_YOUNG_OBJECTS, [("collect", 1)]), (gc_timer.MAX_YOUNG_OBJECTS + 1, ["freeze"])],
 )
-def test_a_flood_of_new_objects_is_never_looked_through(settled, monkeypatch, new, done):
+def test_too_many_new_objects_are_frozen_without_a_collection(settled, monkeypatch, new, done):
     seen = []
     counted = SimpleNamespace(
         get_count=lambda: (new, 0, 0),
@@ -48,11 +49,11 @@ def test_a_flood_of_new_objects_is_never_looked_through(settled, monkeypatch, ne
     assert seen == done
 
 
-@pytest.mark.parametrize("patience", [0.0, 1e9])
-def test_what_took_long_to_look_through_is_not_looked_through_again(settled, monkeypatch, patience):
-    monkeypatch.setattr(gc_timer, "LONG", patience)
+@pytest.mark.parametrize("limit", [0.0, 1e9])
+def test_survivors_of_a_slow_full_collection_are_frozen(settled, monkeypatch, limit):
+    monkeypatch.setattr(gc_timer, "MAX_FULL_COLLECTION_S", limit)
     before, kept, gone = gc.get_freeze_count(), Ring(), weakref.ref(Ring())
-    settled._all.timeout.emit()
+    settled._full.timeout.emit()
     assert gone() is None
     assert kept.me is kept
-    assert (gc.get_freeze_count() > before) == (patience == 0)
+    assert (gc.get_freeze_count() > before) == (limit == 0)

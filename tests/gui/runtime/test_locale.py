@@ -1,4 +1,4 @@
-"""The language of the window."""
+"""The language and the number format of the window."""
 
 import pytest
 from PySide6.QtCore import QLocale
@@ -10,7 +10,7 @@ from prune_gui.gui.runtime.locale import language_of, numbers_of, plain
     ("locale", "code"),
     [("en_GB", "en"), ("zh_CN", "zh_CN"), ("zh_SG", "zh_CN"), ("zh_TW", "en"), ("eo", "en")],
 )
-def test_the_systems_language_is_spoken_if_the_program_knows_it(locale, code):
+def test_the_systems_language_is_used_if_it_is_available(locale, code):
     assert language_of(QLocale(locale)) == code
 
 
@@ -24,7 +24,7 @@ def test_the_systems_language_is_spoken_if_the_program_knows_it(locale, code):
         ("mr_IN", "1,234.5"),
     ],
 )
-def test_numbers_have_latin_digits_and_the_signs_that_go_with_them(locale, shown):
+def test_numbers_have_latin_digits_and_matching_separators(locale, shown):
     assert numbers_of(QLocale(locale)).toString(1234.5) == shown
 
 
@@ -32,5 +32,5 @@ def test_numbers_have_latin_digits_and_the_signs_that_go_with_them(locale, shown
     ("text", "said"),
     [("&Open…", "Open"), ("打开(&O)…", "打开"), ("撤销(&U) a (b)", "撤销 a (b)"), ("Fit", "Fit")],
 )
-def test_what_is_said_has_no_mnemonic(text, said):
+def test_plain_text_has_no_mnemonic(text, said):
     assert plain(text) == said

@@ -12,13 +12,13 @@ from prune_gui.session import Settings
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return the folder of the settings; it does not exist."""
+    """Return the settings folder, which does not exist yet."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path / "config" / "prune-gui"
 
 
 @pytest.mark.usefixtures("folder")
-def test_two_programs_that_each_change_one_setting_keep_both():
+def test_changes_of_two_programs_are_both_kept():
     one, other = Preferences(Settings()), Preferences(Settings())
     one.change("theme", "dark")
     other.change("form", "masks")
@@ -27,15 +27,15 @@ def test_two_programs_that_each_change_one_setting_keep_both():
     assert (found.theme, found.form, len(found.recent)) == ("dark", "masks", 1)
 
 
-def test_what_cannot_be_written_counts_all_the_same_and_is_written_later(folder, caplog):
+def test_a_change_that_cannot_be_written_is_effective_and_written_later(folder, caplog):
     folder.parent.mkdir()
     folder.write_text("no folder")
     preferences = Preferences(Settings())
-    told = []
-    preferences.changed.connect(told.append)
+    changed_names = []
+    preferences.changed.connect(changed_names.append)
     preferences.change("theme", "dark")
     preferences.change("threads", 3)
-    assert told == ["theme", "threads"]
+    assert changed_names == ["theme", "threads"]
     assert (preferences.now.theme, preferences.now.threads) == ("dark", 3)
     assert len(caplog.records) == 2
     folder.unlink()

@@ -1,4 +1,4 @@
-"""The classes of Qt, made ahead."""
+"""Creation of all Qt classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print({"QObject", "QPainterPath", "QGraphicsWidget"} <= made, new)
 """
 
 
-def test_importing_pyqtgraph_has_none_left_to_make():
+def test_importing_pyqtgraph_creates_no_further_class():
     done = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, check=False, timeout=100
     )

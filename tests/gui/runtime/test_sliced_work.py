@@ -1,4 +1,4 @@
-"""Long work in turns of the event loop."""
+"""Long work in slices."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from prune_gui.gui.runtime import sliced_work
 from prune_gui.gui.runtime.sliced_work import SlicedWork
 
 
-def test_others_have_their_turn_between_two_parts(qtbot, monkeypatch):
-    monkeypatch.setattr(sliced_work, "SLICE", 0.0)
+def test_other_timers_fire_between_two_parts(qtbot, monkeypatch):
+    monkeypatch.setattr(sliced_work, "SLICE_S", 0.0)
     done = []
     parent, beat = QObject(), QTimer(interval=0)
     beat.timeout.connect(lambda: done.append("beat"))
@@ -24,7 +24,7 @@ def test_others_have_their_turn_between_two_parts(qtbot, monkeypatch):
     assert all("beat" in done[a:b] for a, b in pairwise(parts))
 
 
-def test_work_ends_with_whom_it_is_for(qtbot):
+def test_work_stops_when_its_parent_is_deleted(qtbot):
     done = []
     parent = QObject()
     SlicedWork((done.append(part) for part in range(3)), parent)

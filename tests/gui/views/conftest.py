@@ -1,4 +1,4 @@
-"""A small checkpoint, a workbench to open it with, and ways to look at and handle a widget."""
+"""Fixtures: a small checkpoint, a workbench, and helpers to inspect and operate a widget."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVE = QEvent.Type.MouseMove
 
 
 class Bench(Workbench):
-    """A workbench whose engine can be waited for."""
+    """A workbench that can wait for its engine."""
 
     def __init__(self, qtbot: QtBot) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Bench(Workbench):
         return Step.model_validate({"method": method, "targets": ["fc.weight"], **parameters})
 
     def until_idle(self) -> None:
-        """Wait until everything that was asked for has been shown, and what follows from it."""
+        """Wait until all requested results are shown and no timer is active."""
 
         def idle() -> bool:
             timers = (t for w in QApplication.topLevelWidgets() for t in w.findChildren(QTimer))
@@ -68,21 +68,21 @@ class Bench(Workbench):
 
 
 class Hand:
-    """Moves the cursor over a plot, no faster than pyqtgraph looks."""
+    """Moves the cursor over a plot, no faster than pyqtgraph handles mouse events."""
 
     def __init__(self, qtbot: QtBot) -> None:
         self._qtbot = qtbot
 
     def point(self, plot: QGraphicsView, x: float, y: float) -> QPointF:
-        """Return where in the viewport of a plot the place (x, y) of its axes is."""
+        """Return the viewport position of the point (x, y) in axis coordinates."""
         return QPointF(plot.mapFromScene(plot.view.mapViewToScene(QPointF(x, y))))
 
     def hover(self, plot: QGraphicsView, at: QPointF) -> None:
-        """Move to a place."""
+        """Move the cursor to a viewport position."""
         self._send(plot, MOVE, at, NONE, NONE)
 
     def drag(self, plot: QGraphicsView, start: QPointF, stop: QPointF) -> None:
-        """Drag with the left button, in a few steps."""
+        """Drag with the left button, in three moves."""
         self.hover(plot, start)
         self._send(plot, QEvent.Type.MouseButtonPress, start, LEFT, LEFT)
         for part in (0.2, 0.6, 1.0):
@@ -126,10 +126,10 @@ def checkpoint(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bench(qtbot: QtBot) -> Iterator[Bench]:
-    made = Bench(qtbot)
-    yield made
-    made.close()
-    assert made.errors == []
+    workbench = Bench(qtbot)
+    yield workbench
+    workbench.close()
+    assert workbench.errors == []
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def hand(qtbot: QtBot) -> Hand:
 
 @pytest.fixture(scope="session")
 def share_of() -> Callable[[QWidget, str], float]:
-    """Return what tells the share of a widget's pixels that have exactly a colour."""
+    """Return a function that measures the share of a widget's pixels with exactly a colour."""
 
     def measure(widget: QWidget, colour: str) -> float:
         image = widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)

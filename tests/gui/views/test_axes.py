@@ -43,7 +43,7 @@ from prune_gui.gui.views.axes import (
         ("LSTM", "rnn.weight_hh_l0", (16, 4), (f"gate {TIMES} hidden unit", "hidden unit")),
     ],
 )
-def test_dimensions_are_called_what_they_are(kind, name, shape, expected):
+def test_dimensions_are_named_by_module_type_and_parameter_name(kind, name, shape, expected):
     assert dim_names(kind, name, shape) == expected
 
 
@@ -66,26 +66,26 @@ CONV = ("output channel", "input channel", "kernel row", "kernel column")
         ),
     ],
 )
-def test_axes_are_called_what_runs_along_them(names, layout, dims, expected):
+def test_axes_are_labelled_by_the_layout(names, layout, dims, expected):
     assert layout_labels(names, layout, dims) == expected
 
 
-def test_a_flattened_convolution_says_what_lies_side_by_side():
+def test_a_flattened_convolution_names_all_dimensions_across():
     down, across = layout_labels(CONV, SliceLayout.flattened((4, 3, 2, 2)), None)
     assert down == "output channel"
     assert across == f"input channel {TIMES} kernel row {TIMES} kernel column"
 
 
-def test_the_axes_of_a_sheet_count_kernels():
+def test_the_axes_of_a_kernel_grid_count_channels():
     sheet = KernelGrid.of((4, 3, 2, 2))
     assert axis_scales(sheet) == ((1 / 3, 4), (1 / 3, 3))
 
 
-def test_of_kernels_in_a_block_the_first_channel_of_each_row_is_counted():
+def test_a_wrapped_kernel_grid_counts_the_first_channel_of_each_row():
     assert axis_scales(KernelGrid.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
 
 
-def test_a_dimension_is_told_by_its_number_and_what_runs_along_it():
+def test_a_dimension_label_has_its_number_and_name():
     names = dim_names("ConvTranspose1d", "up.weight", (4, 3, 2))
     assert dim_labels(names) == [
         "dim 0: input channel",
@@ -94,18 +94,18 @@ def test_a_dimension_is_told_by_its_number_and_what_runs_along_it():
     ]
 
 
-def test_a_dimension_of_which_nothing_is_known_has_a_number_only():
+def test_a_dimension_without_a_name_is_labelled_by_its_number():
     assert dim_labels(dim_names("", "w", (4, 3, 2))) == ["dim 0", "dim 1", "dim 2"]
 
 
-def test_indices_are_whole_and_stay_within_the_parameter(qapp):
+def test_index_ticks_are_whole_numbers_within_the_parameter(qapp):
     axis = IndexAxis("bottom")
     axis.end = 12_289
     assert axis.tickStrings([-1, 0, 12_288, 12_289], 1, 1) == ["", "0", "12,288", ""]
     assert min(spacing for spacing, _ in axis.tickSpacing(0, 2, 500)) == 1
 
 
-def test_a_logarithmic_axis_names_the_powers_of_ten(qapp):
+def test_a_logarithmic_count_axis_labels_powers_of_ten(qapp):
     axis = CountAxis("left")
     axis.setLogMode(True)
     assert axis.tickStrings([-0.3, 0, 0.5, 3], 1, 1) == ["", "1", "", "1,000"]
@@ -113,14 +113,14 @@ def test_a_logarithmic_axis_names_the_powers_of_ten(qapp):
     assert axis.tickStrings([3000], 1, 1) == ["3,000"]
 
 
-def test_a_logarithmic_axis_of_values_writes_powers_of_ten_alike_around_one(qapp):
+def test_a_logarithmic_value_axis_writes_small_powers_of_ten_in_full(qapp):
     axis = ValueAxis("bottom")
     axis.setLogMode(True)
     texts = ["10⁻⁵", "0.0001", "0.1", "1", "10", "10000", "10⁵"]
     assert axis.tickStrings([-5, -4, -1, 0, 1, 4, 5], 1, 1) == texts
 
 
-def test_numbers_along_an_axis_have_the_signs_of_the_locale(qapp, monkeypatch):
+def test_axis_numbers_use_the_decimal_sign_of_the_locale(qapp, monkeypatch):
     monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
     axis = ValueAxis("left")
     assert axis.tickStrings([0, 0.25, 12_000], 1, 0.05) == ["0", "0,25", "12000"]

@@ -1,4 +1,4 @@
-"""Channels chosen on the Norms view, and what becomes of them in the form."""
+"""Channels selected in the Norms view, and the resulting draft."""
 
 import pytest
 from PySide6.QtCore import QEvent, QPointF, Qt
@@ -14,20 +14,20 @@ PLAIN, LEFT = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
 
 @pytest.fixture
 def norms(bench, checkpoint, shown):
-    made = shown(NormsView(bench))
+    widget = shown(NormsView(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return widget
 
 
 @pytest.fixture
 def draft(bench, norms, qtbot):
-    made = DraftPanel(bench)
-    qtbot.addWidget(made)
-    norms.prune_wanted.connect(made.prune_channels)
-    norms.protect_wanted.connect(made.protect_channels)
-    norms.cut_dragged.connect(made.cut_at_rank)
-    made.targets.show_patterns(["fc.weight"])
-    return made
+    widget = DraftPanel(bench)
+    qtbot.addWidget(widget)
+    norms.prune_wanted.connect(widget.prune_channels)
+    norms.protect_wanted.connect(widget.protect_channels)
+    norms.cut_dragged.connect(widget.cut_at_rank)
+    widget.targets.show_patterns(["fc.weight"])
+    return widget
 
 
 def _mouse(norms, kind, at, modifiers, buttons=LEFT):
@@ -65,7 +65,7 @@ def drafted(bench):
     return method.name, getattr(method, "channels", None), bench.draft.step.targets
 
 
-def test_a_click_chooses_a_channel_and_control_adds_one(norms):
+def test_a_click_selects_a_channel_and_a_control_click_adds_one(norms):
     click(norms, 3)
     assert norms._chosen.channels == {3}
     click(norms, 5, CONTROL)
@@ -77,7 +77,7 @@ def test_a_click_chooses_a_channel_and_control_adds_one(norms):
     assert norms._chosen.channels == frozenset()
 
 
-def test_a_drag_with_shift_chooses_a_range_and_one_without_pans(norms, hand):
+def test_a_drag_selects_a_range_with_shift_and_pans_without(norms, hand):
     drag(norms, hand, 1, 4, SHIFT)
     assert norms._chosen.channels == {1, 2, 3, 4}
     norms._plot.setXRange(2, 5, padding=0)
@@ -86,20 +86,20 @@ def test_a_drag_with_shift_chooses_a_range_and_one_without_pans(norms, hand):
     assert norms._plot.view.viewRange()[0] == pytest.approx([3, 6], abs=0.2)
 
 
-def test_a_switch_makes_every_drag_choose(norms, hand):
+def test_the_select_button_makes_every_drag_select(norms, hand):
     norms.findChild(QToolButton).click()
     drag(norms, hand, 6, 4)
     assert norms._chosen.channels == {4, 5, 6}
 
 
-def test_in_sorted_order_a_range_is_of_the_least(norms, bench, hand):
+def test_in_sorted_order_a_range_selects_the_smallest_norms(norms, bench, hand):
     norms._sorted.click()
     bench.until_idle()
     drag(norms, hand, 0, 2, SHIFT)
     assert norms._chosen.channels == set(norms._row.measured.norms.argsort()[:3].tolist())
 
 
-def test_chosen_channels_become_a_step_and_more_join_it(norms, draft, bench):
+def test_selected_channels_become_a_step_and_more_can_be_added(norms, draft, bench):
     assert not button(norms, "Prune").isEnabled()
     click(norms, 3)
     click(norms, 5, CONTROL)
@@ -117,11 +117,11 @@ def test_chosen_channels_become_a_step_and_more_join_it(norms, draft, bench):
     assert bench.session.steps[0].method.channels == (0, 3, 5)
 
 
-def test_channels_of_another_dimension_make_a_step_of_its_own(norms, draft, bench):
+def test_channels_of_another_dimension_become_a_new_step(norms, draft, bench):
     click(norms, 3)
     button(norms, "Prune").click()
     bench.until_idle()
-    norms._dim.setCurrentIndex(1)
+    norms._dim_box.setCurrentIndex(1)
     bench.until_idle()
     click(norms, 4)
     button(norms, "Prune").click()
@@ -129,7 +129,7 @@ def test_channels_of_another_dimension_make_a_step_of_its_own(norms, draft, benc
     assert bench.draft.step.method.dim == 1
 
 
-def test_protected_channels_leave_the_list_and_the_last_ends_the_draft(norms, draft, bench):
+def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(norms, draft, bench):
     click(norms, 1)
     click(norms, 2, CONTROL)
     assert not button(norms, "Protect").isEnabled()
@@ -152,22 +152,22 @@ def draft_l2(draft, bench, **parameters):
     bench.until_idle()
 
 
-def test_a_structured_draft_becomes_the_list_without_what_is_protected(norms, draft, bench):
+def test_protecting_turns_a_structured_draft_into_a_list_of_the_other_channels(norms, draft, bench):
     draft_l2(draft, bench)
-    least = norms._row.measured.norms.argsort()[:4].tolist()
-    click(norms, least[0])
+    smallest = norms._row.measured.norms.argsort()[:4].tolist()
+    click(norms, smallest[0])
     button(norms, "Protect").click()
-    assert drafted(bench) == ("channels", tuple(sorted(least[1:])), ("fc.weight",))
+    assert drafted(bench) == ("channels", tuple(sorted(smallest[1:])), ("fc.weight",))
 
 
-def test_a_draft_of_several_parameters_is_not_taken_apart(norms, draft, bench):
+def test_channels_of_a_draft_of_several_parameters_cannot_be_protected(norms, draft, bench):
     draft_l2(draft, bench, targets=["fc.weight", "other.weight"])
     click(norms, 0)
     assert not button(norms, "Protect").isEnabled()
     assert "of this parameter alone" in button(norms, "Protect").toolTip()
 
 
-def test_the_keyboard_walks_chooses_and_prunes(norms, draft, bench, qtbot):
+def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     plot = norms._plot
     qtbot.keyClick(plot, Qt.Key.Key_Right)
     qtbot.keyClick(plot, Qt.Key.Key_Right)
@@ -183,7 +183,7 @@ def test_the_keyboard_walks_chooses_and_prunes(norms, draft, bench, qtbot):
     assert norms._chosen.channels == frozenset()
 
 
-def test_the_current_channel_stays_in_sight(norms, qtbot):
+def test_the_current_channel_stays_visible(norms, qtbot):
     norms._plot.setXRange(-0.5, 2.5, padding=0)
     for _ in range(5):
         qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
@@ -208,7 +208,7 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     assert norms._row.measured.channels.whole.tolist().count(1) == 6
 
 
-def test_a_number_of_channels_stays_a_number(norms, draft, bench):
+def test_dragging_the_cut_keeps_an_integer_amount_an_integer(norms, draft, bench):
     draft_l2(draft, bench)
     draft.form.set_value("amount", 2)
     bench.until_idle()
@@ -220,28 +220,30 @@ def test_a_number_of_channels_stays_a_number(norms, draft, bench):
 def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
     draft_l2(draft, bench, targets=["fc.weight", "other.weight"], scope="global")
     resolution = bench.found().resolution
-    every = [p.chosen().ranks for p in resolution.outcomes[0].predicates.values()]
+    cuts = [p.chosen().ranks for p in resolution.outcomes[0].predicates.values()]
     rank = float(sorted(norms._row.measured.norms)[2]) * 1.0001
     norms.cut_dragged.emit(rank)
     bench.until_idle()
-    assert bench.draft.step.method.amount == sum(int((r <= rank).sum()) for r in every) / 16
+    assert bench.draft.step.method.amount == sum(int((r <= rank).sum()) for r in cuts) / 16
 
 
-def test_what_the_draft_ranks_by_is_offered_while_it_is_there(norms, draft, bench):
+def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
     draft_l2(draft, bench, dim=1, n=1)
-    assert norms._dim.currentData() == 1
-    assert norms._n.currentText().startswith("draft")
+    assert norms._dim_box.currentData() == 1
+    assert norms._norm_box.currentText().startswith("draft")
     weights = bench.session.checkpoint.read("fc.weight")
     assert norms._row.measured.norms == pytest.approx(weights.abs().sum(0).numpy())
-    norms._dim.setCurrentIndex(0)
+    norms._dim_box.setCurrentIndex(0)
     bench.until_idle()
-    assert norms._n.currentText().startswith("2:")
+    assert norms._norm_box.currentText().startswith("2:")
     draft._turn_preview(on=False)
     bench.until_idle()
-    assert not any(norms._n.itemText(i).startswith("draft") for i in range(norms._n.count()))
+    assert not any(
+        norms._norm_box.itemText(i).startswith("draft") for i in range(norms._norm_box.count())
+    )
 
 
-def test_a_cut_that_comes_late_does_nothing_to_channels_chosen_by_hand(draft, bench, caplog):
+def test_a_late_cut_does_not_change_manually_chosen_channels(draft, bench, caplog):
     draft.prune_channels(0, frozenset({1}))
     bench.until_idle()
     before = drafted(bench)

@@ -1,4 +1,4 @@
-"""Every view draws what no model should have in it: one entry, none, and the ends of float64."""
+"""All views of unusual parameters: one element, no element, and the limits of float64."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ METHODS = {
 
 
 def choices(view):
-    """Yield after every choice that a view offers, once more with its boxes ticked otherwise."""
+    """Make every choice that a view offers, yielding after each; repeat with all boxes toggled."""
     for _ in range(2):
         for box in (box for box in view.findChildren(QComboBox) if box.isVisible()):
             asks_nothing = [i for i in range(box.count()) if not box.itemText(i).endswith("…")]
-            for place in (*asks_nothing, asks_nothing[0]):
-                box.setCurrentIndex(place)
-                box.activated.emit(place)
+            for index in (*asks_nothing, asks_nothing[0]):
+                box.setCurrentIndex(index)
+                box.activated.emit(index)
                 yield
         for tick in view.findChildren(QCheckBox):
             if tick.isVisible() and tick.isEnabled():

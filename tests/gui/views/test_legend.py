@@ -1,11 +1,11 @@
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from prune_gui.gui.views.legend import LINES, Legend, legend
+from prune_gui.gui.views.legend import MAX_VISIBLE_LINES, Legend, legend
 from prune_gui.gui.widgets.theme import LIGHT
 
 
-def test_the_lines_of_a_legend_begin_with_a_colour(bench, checkpoint):
+def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(*(bench.step(amount=0.2) for _ in range(6)))
     text = legend(bench.found(), LIGHT)
@@ -13,51 +13,53 @@ def test_the_lines_of_a_legend_begin_with_a_colour(bench, checkpoint):
     assert starts == {"■"}
 
 
-def test_a_long_legend_leaves_the_room_to_the_picture_and_scrolls(bench, checkpoint, shown, qtbot):
+def test_a_long_legend_has_a_limited_height_and_scrolls(bench, checkpoint, shown, qtbot):
     bench.open_and_choose(checkpoint, "fc.weight")
-    page, made = QWidget(), Legend()
+    page, widget = QWidget(), Legend()
     layout = QVBoxLayout(page)
     layout.addWidget(QWidget(), 1)
-    layout.addWidget(made)
+    layout.addWidget(widget)
     shown(page).resize(300, 500)
-    line, bar = made.fontMetrics().lineSpacing(), made.verticalScrollBar()
-    made.show_subject(bench.found(), LIGHT)
-    qtbot.waitUntil(lambda: line <= made.height() < 2 * line)
+    line, bar = widget.fontMetrics().lineSpacing(), widget.verticalScrollBar()
+    widget.show_subject(bench.found(), LIGHT)
+    qtbot.waitUntil(lambda: line <= widget.height() < 2 * line)
     assert bar.maximum() == 0
     bench.add(*(bench.step(amount=0.2) for _ in range(8)))
-    made.show_subject(bench.found(), LIGHT)
-    qtbot.waitUntil(lambda: LINES * line <= made.height() < (LINES + 1) * line)
+    widget.show_subject(bench.found(), LIGHT)
+    qtbot.waitUntil(
+        lambda: MAX_VISIBLE_LINES * line <= widget.height() < (MAX_VISIBLE_LINES + 1) * line
+    )
     assert bar.maximum() > 0
     bar.setValue(bar.maximum())
-    made.show_subject(bench.found(), LIGHT)
-    assert bar.value() == bar.maximum()  # nobody wants to be sent back while nothing changes
-    made.clear()
+    widget.show_subject(bench.found(), LIGHT)
+    assert bar.value() == bar.maximum()  # unchanged text keeps the scroll position
+    widget.clear()
     assert bar.value() == 0
 
 
-def test_a_legend_that_fits_has_no_scroll_bar_after_one_that_did_not(shown, qtbot):
-    page, made = QWidget(), Legend()
+def test_the_scroll_bar_disappears_when_the_legend_fits_again(shown, qtbot):
+    page, widget = QWidget(), Legend()
     layout = QVBoxLayout(page)
     layout.addWidget(QWidget(), 1)
-    layout.addWidget(made)
+    layout.addWidget(widget)
     shown(page).resize(300, 500)
-    bar, words = made.verticalScrollBar(), ["word"]
-    made.setText("word " * 500)
+    bar, words = widget.verticalScrollBar(), ["word"]
+    widget.setText("word " * 500)
     qtbot.waitUntil(bar.isVisible)
-    room, metrics = made.width() - 16, made.fontMetrics()
+    room, metrics = widget.width() - 16, widget.fontMetrics()
     while metrics.horizontalAdvance(" ".join([*words, "word"])) < room - 2:
         words.append("word")
-    made.setText(" ".join(words))  # fills a line, unless the bar takes some of it
+    widget.setText(" ".join(words))  # fits in one line only without the scroll bar
     qtbot.waitUntil(lambda: not bar.isVisible())
-    assert made.height() < 2 * metrics.lineSpacing()
+    assert widget.height() < 2 * metrics.lineSpacing()
 
 
 def line_starts(text, width):
-    """Return the letters with which the lines of rich text begin; there are several lines."""
+    """Return the first character of each line of rich text, which must have several lines."""
     document = QTextDocument()
     document.setHtml(text)
     document.setTextWidth(width)
-    document.size()  # has it laid out
+    document.size()  # triggers the layout
     block = document.firstBlock()
     layout = block.layout()
     lines = [layout.lineAt(number) for number in range(layout.lineCount())]

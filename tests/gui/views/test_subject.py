@@ -5,22 +5,22 @@ from prune_gui.gui.widgets.theme import LIGHT
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 
-def test_without_a_checkpoint_it_says_what_to_do(bench):
+def test_without_a_checkpoint_the_message_says_what_to_do(bench):
     assert subject_of(bench).startswith("Nothing is open")
 
 
-def test_without_a_choice_it_says_what_to_do(bench, checkpoint):
+def test_without_a_chosen_parameter_the_message_says_what_to_do(bench, checkpoint):
     bench.open(checkpoint)
     bench.until_idle()
     assert subject_of(bench).startswith("Choose a parameter")
 
 
-def test_what_cannot_be_pruned_says_why(bench, checkpoint):
+def test_the_message_says_why_a_tensor_cannot_be_pruned(bench, checkpoint):
     bench.open_and_choose(checkpoint, "steps")
     assert subject_of(bench) == "steps cannot be pruned: integer."
 
 
-def test_counts_tell_the_steps_and_the_draft_apart_and_add_up(bench, checkpoint):
+def test_counts_separate_steps_and_draft(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step(amount=12), bench.step("ln_structured", amount=1, targets=["conv.weight"]))
     bench.draft_step(bench.step(amount=6, targets=["fc.weight"]))
@@ -30,7 +30,7 @@ def test_counts_tell_the_steps_and_the_draft_apart_and_add_up(bench, checkpoint)
     assert subject.title(3) == "the draft: L1 unstructured"
 
 
-def test_what_the_file_pruned_is_counted_by_itself(bench, checkpoint):
+def test_zeros_in_the_file_are_counted_separately(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.bias")
     zeros = bench.session.recipe.model_copy(update={"start": "zeros"})
     bench.use_recipe(zeros, checkpoint)
@@ -39,7 +39,7 @@ def test_what_the_file_pruned_is_counted_by_itself(bench, checkpoint):
     assert bench.found().title(IN_FILE) == "pruned in the file"
 
 
-def test_a_legend_names_each_colour_and_its_share(bench, checkpoint):
+def test_the_legend_shows_each_colour_with_its_share(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step(amount=12))
     text = legend(bench.found(), LIGHT).replace("&nbsp;", " ")
@@ -49,7 +49,7 @@ def test_a_legend_names_each_colour_and_its_share(bench, checkpoint):
     assert "step 1: L1 unstructured 12 (25.0 %)" in text
 
 
-def test_a_legend_may_only_tell_pruned_from_kept_and_names_marks(bench, checkpoint):
+def test_a_plain_legend_shows_kept_pruned_and_marks(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(*[bench.step(amount=12)] * 2)
     text = legend(bench.found(), LIGHT, plain=True, marks=2).replace("&nbsp;", " ")
@@ -59,8 +59,8 @@ def test_a_legend_may_only_tell_pruned_from_kept_and_names_marks(bench, checkpoi
     assert "○ 2 lone cells" in text
 
 
-def test_a_legend_of_many_steps_stays_short(bench, checkpoint, monkeypatch):
-    monkeypatch.setattr(legend_module, "MOST", 2)
+def test_the_legend_of_many_steps_stays_short(bench, checkpoint, monkeypatch):
+    monkeypatch.setattr(legend_module, "MAX_NAMED_COLOURS", 2)
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(*[bench.step(amount=1)] * 4)
     text = legend(bench.found(), LIGHT).replace("&nbsp;", " ")

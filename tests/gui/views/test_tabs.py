@@ -13,11 +13,11 @@ def _label(tabs, name):
     return label
 
 
-def made(tabs):
+def created_views(tabs):
     return [name for name in TITLES if name in vars(tabs)]
 
 
-def test_the_header_says_what_is_chosen_and_how_much_is_pruned(bench, checkpoint, shown):
+def test_the_header_shows_the_chosen_parameter_and_its_sparsity(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     assert _label(tabs, "Chosen parameter").text() == ""
     bench.open_and_choose(checkpoint, "conv.weight")
@@ -28,20 +28,20 @@ def test_the_header_says_what_is_chosen_and_how_much_is_pruned(bench, checkpoint
     assert facts == f"{shape} · bfloat16 · 60 of 120 pruned (50.0 %)"
 
 
-def test_the_tabs_stay_where_they_are_whatever_is_chosen(bench, checkpoint, shown):
+def test_the_tabs_do_not_move_when_the_choice_changes(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bar = tabs.findChild(QTabWidget)
-    begun = bar.geometry()
+    geometry = bar.geometry()
     bench.open(checkpoint)
     bench.until_idle()
     for name in bench.session.checkpoint.tensors:
         bench.choose(name)
         bench.until_idle()
-        assert bar.geometry() == begun
+        assert bar.geometry() == geometry
 
 
 @pytest.mark.slow
-def test_the_docks_need_not_give_way_to_any_parameter(bench, checkpoint, shown, tmp_path):
+def test_no_parameter_makes_the_views_wider_than_480_pixels(bench, checkpoint, shown, tmp_path):
     tabs = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     bar = tabs.findChild(QTabWidget)
@@ -59,14 +59,14 @@ def test_the_docks_need_not_give_way_to_any_parameter(bench, checkpoint, shown, 
             assert tabs.minimumSizeHint().width() <= 480, (name, bar.tabText(index))
 
 
-def test_the_header_says_what_a_tensor_is_that_cannot_be_pruned(bench, checkpoint, shown):
+def test_the_header_describes_a_tensor_that_cannot_be_pruned(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "steps")
     assert _label(tabs, "Chosen parameter").text() == "steps"
     assert _label(tabs, "Shape, type and sparsity").text() == "a single number · int64"
 
 
-def test_a_long_name_gives_way_in_its_middle(bench, checkpoint, shown):
+def test_a_long_name_is_elided_in_the_middle(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bench.open(checkpoint)
     bench.until_idle()
@@ -100,7 +100,7 @@ def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, checkpoint, s
     assert tabs.weights_view._drawn is not None
 
 
-def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(bench, checkpoint, shown):
+def test_opening_another_checkpoint_replaces_everything(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.open(checkpoint)
@@ -110,38 +110,38 @@ def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(bench, che
     assert _label(tabs, "Shape, type and sparsity").text() == ""
 
 
-def test_a_view_is_made_when_its_tab_is_first_shown(bench, checkpoint, shown):
+def test_a_view_is_created_when_its_tab_is_first_shown(bench, checkpoint, shown):
     tabs = ViewTabs(bench)
-    assert made(tabs) == []
+    assert created_views(tabs) == []
     shown(tabs)
-    assert made(tabs) == ["mask_view"]
+    assert created_views(tabs) == ["mask_view"]
     bench.open_and_choose(checkpoint, "fc.weight")
     bar = tabs.findChild(QTabWidget)
     bar.setCurrentIndex(3)
-    assert made(tabs) == ["mask_view", "norms_view"]
+    assert created_views(tabs) == ["mask_view", "norms_view"]
     assert bar.currentWidget() is tabs.current is tabs.norms_view
     assert tabs.norms_view.isVisible()
     bench.until_idle()
     assert tabs.norms_view.picture() is not None
 
 
-def test_the_view_in_front_is_made_ahead_in_its_place(bench, qtbot):
+def test_make_ahead_creates_the_view_in_front_in_its_tab(bench, qtbot):
     tabs = ViewTabs(bench)
     qtbot.addWidget(tabs)
     bar = tabs.findChild(QTabWidget)
     texts = [bar.tabText(index) for index in range(bar.count())]
     bar.setCurrentIndex(2)
-    assert made(tabs) == []
-    there = []
-    tabs.make_ahead(lambda: there.extend(made(tabs)))
-    qtbot.waitUntil(lambda: bool(there))
-    assert there == made(tabs) == ["distribution_view"]
+    assert created_views(tabs) == []
+    created = []
+    tabs.make_ahead(lambda: created.extend(created_views(tabs)))
+    qtbot.waitUntil(lambda: bool(created))
+    assert created == created_views(tabs) == ["distribution_view"]
     assert bar.widget(2) is tabs.current is tabs.distribution_view
     assert [bar.tabText(index) for index in range(bar.count())] == texts
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_view_offers_the_actions_and_keeps_to_the_memory_whenever_it_is_made(
+def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
     bench, checkpoint, shown, before
 ):
     tabs = shown(ViewTabs(bench))

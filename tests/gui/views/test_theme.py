@@ -41,7 +41,7 @@ def test_text_and_lines_can_be_read(theme):
 
 
 @THEMES
-def test_every_pruned_colour_stands_out_from_kept_and_from_the_background(theme):
+def test_pruned_colours_contrast_with_kept_and_background(theme):
     for colour in (*theme.steps, theme.draft):
         assert _contrast(colour, theme.kept) >= 1.45
         assert _contrast(colour, theme.background) >= 2.5
@@ -58,7 +58,7 @@ def test_no_two_meanings_share_a_colour(theme):
 
 
 @THEMES
-def test_codes_have_the_colours_of_what_they_stand_for(theme):
+def test_each_code_has_its_colour(theme):
     assert theme.of(KEPT) == theme.kept
     assert theme.of(IN_FILE) == theme.in_file
     assert theme.of(1) == theme.of(len(theme.steps) + 1) == theme.steps[0]
@@ -67,7 +67,7 @@ def test_codes_have_the_colours_of_what_they_stand_for(theme):
 
 
 @THEMES
-def test_shares_are_told_apart_by_lightness_alone(theme):
+def test_shares_differ_in_lightness(theme):
     shades = [theme.share(step / 20) for step in range(21)]
     lightness = [_luminance(shade) for shade in shades]
     assert lightness in (sorted(lightness), sorted(lightness, reverse=True))
@@ -76,7 +76,7 @@ def test_shares_are_told_apart_by_lightness_alone(theme):
     assert (theme.share(-1), theme.share(2)) == (theme.scale[0], theme.scale[-1])
 
 
-def test_a_theme_sets_the_palette_that_its_colours_go_with(app):
+def test_a_theme_sets_the_matching_palette(app):
     theme = Theme(app, "dark")
     assert colours(app.palette()) is DARK
     theme.use("light")
@@ -94,7 +94,7 @@ class _WithIcons(QProxyStyle):
         return 1 if wanted else super().styleHint(hint, *rest)
 
 
-def test_buttons_of_dialogs_have_no_icons_wherever_the_platform_wants_them(app, qtbot):
+def test_dialog_buttons_have_no_icons_on_any_platform(app, qtbot):
     def icons():
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         qtbot.addWidget(box)

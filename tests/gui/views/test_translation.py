@@ -1,4 +1,4 @@
-"""Every text of the views can be translated."""
+"""All texts of the views are translated."""
 
 import pytest
 from foreign import foreign, untranslated
@@ -23,20 +23,20 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 
 @pytest.fixture
 def tabs(bench, shown, monkeypatch):
-    """Return the views; whoever asks for another checkpoint gets none."""
+    """Return the views; the dialog for another checkpoint is cancelled."""
     for module in (compare_view, weights_view):
         monkeypatch.setattr(module, "ask_checkpoint", lambda *_: None)
     return shown(ViewTabs(bench))
 
 
-def unspoken(texts, bench):
-    """Return the texts in which words are not translated that are no names of the file."""
+def untranslated_texts(texts, bench):
+    """Return the texts with untranslated words, apart from names in the file."""
     names = names_in(bench.session.checkpoint)
     return {text for text in texts if untranslated(text, *names)}
 
 
-def said(tabs):
-    """Return all texts of the views, and what the one in front gives away."""
+def texts_of(tabs):
+    """Return all texts of the views, and the exports of the view in front."""
     view = tabs.current
     texts = {*texts_in(tabs), *view.caption(), view.legend()}
     if (table := view.table()) is not None:
@@ -45,32 +45,32 @@ def said(tabs):
 
 
 def point(tabs, hand):
-    """Let the cursor look at what is in front."""
+    """Move the cursor over the view in front."""
     for plot in tabs.current.findChildren(Plot):
         if plot.isVisible():
             size = plot.viewport().size()
             hand.hover(plot, QPointF(0.6 * size.width(), 0.4 * size.height()))
     for treemap in tabs.current.findChildren(TreemapPicture):
-        if treemap.isVisible() and treemap._closed:
-            treemap.pointed.emit(treemap._closed[0][1].node)
+        if treemap.isVisible() and treemap._cell_rects:
+            treemap.pointed.emit(treemap._cell_rects[0][1].node)
     if isinstance(tabs.current, MapView):
         tabs.current._plot.clicked.emit((0, 0))
 
 
-def look_around(tabs, bench, hand):
-    """Return all that is said while every choice of the view in front is made once, by itself."""
+def texts_of_all_choices(tabs, bench, hand):
+    """Return all texts that appear while each choice of the view in front is made once."""
     texts = set()
 
     def look():
         bench.until_idle()
         point(tabs, hand)
         bench.until_idle()
-        texts.update(said(tabs))
+        texts.update(texts_of(tabs))
 
     look()
     for combo in tabs.current.findChildren(QComboBox):
         for place in range(combo.count()):
-            if place < combo.count():  # a choice may take others away
+            if place < combo.count():  # a choice may remove others
                 combo.setCurrentIndex(place)
                 combo.activated.emit(combo.currentIndex())
                 look()
@@ -85,7 +85,7 @@ def look_around(tabs, bench, hand):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["fc.weight", "conv.weight", "odd.weight", "fc.bias", "scale"])
-def test_no_word_of_any_view_is_left_out(bench, checkpoint, tabs, hand, name):
+def test_all_texts_of_the_views_are_translated(bench, checkpoint, tabs, hand, name):
     bench.open_and_choose(checkpoint, name)
     bench.add(
         bench.step(amount=0.5, scope="global", targets=["*.weight", "scale"]),
@@ -96,8 +96,8 @@ def test_no_word_of_any_view_is_left_out(bench, checkpoint, tabs, hand, name):
     texts = set()
     for index in range(bar.count()):
         bar.setCurrentIndex(index)
-        texts |= look_around(tabs, bench, hand)
-    assert unspoken(texts, bench) == set()
+        texts |= texts_of_all_choices(tabs, bench, hand)
+    assert untranslated_texts(texts, bench) == set()
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_no_word_of_any_view_is_left_out(bench, checkpoint, tabs, hand, name):
         ("random_unstructured", {"amount": 0.5, "seed": 1}),
     ],
 )
-def test_no_word_about_a_draft_is_left_out(bench, checkpoint, tabs, hand, method, parameters):
+def test_all_texts_about_a_draft_are_translated(bench, checkpoint, tabs, hand, method, parameters):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.draft_step(bench.step(method, **parameters))
     texts = set()
@@ -119,29 +119,29 @@ def test_no_word_about_a_draft_is_left_out(bench, checkpoint, tabs, hand, method
         bench.until_idle()
         point(tabs, hand)
         bench.until_idle()
-        texts |= said(tabs)
-    assert unspoken(texts, bench) == set()
+        texts |= texts_of(tabs)
+    assert untranslated_texts(texts, bench) == set()
 
 
-def test_no_word_about_what_cannot_be_shown_is_left_out(bench, checkpoint, tabs):
+def test_all_messages_without_a_picture_are_translated(bench, checkpoint, tabs):
     bar = tabs.findChild(QTabWidget)
-    texts = said(tabs)
+    texts = texts_of(tabs)
 
     def look():
         for index in range(bar.count()):
             bar.setCurrentIndex(index)
             bench.until_idle()
-            texts.update(said(tabs))
+            texts.update(texts_of(tabs))
 
     look()  # nothing is open
     bench.open(checkpoint)
     look()  # nothing is chosen
     bench.choose("steps")
     look()  # it cannot be pruned
-    assert unspoken(texts, bench) == set()
+    assert untranslated_texts(texts, bench) == set()
 
 
-def test_no_word_on_the_scale_of_the_treemap_is_left_out(bench, checkpoint, tabs, monkeypatch):
+def test_the_treemap_scale_is_translated(bench, checkpoint, tabs, monkeypatch):
     drawn = []
 
     class Painter(QPainter):
@@ -151,26 +151,26 @@ def test_no_word_on_the_scale_of_the_treemap_is_left_out(bench, checkpoint, tabs
     monkeypatch.setattr(treemap_picture, "QPainter", Painter)
     bench.open_and_choose(checkpoint, "fc.weight")
     tabs.findChild(QTabWidget).setCurrentWidget(tabs.layers_view)
-    tabs.layers_view._kind.setCurrentIndex(1)
+    tabs.layers_view._picture_box.setCurrentIndex(1)
     bench.until_idle()
     tabs.layers_view.findChild(TreemapPicture).grab()
     words = {text for text in drawn if untranslated(text)}
     assert foreign("sparsity") in drawn
-    # As much of a name as there is room for.
+    # The rest are names, shortened to fit.
     assert all(any(word in name for name in bench.session.checkpoint.tensors) for word in words)
 
 
-def test_an_error_of_the_audit_can_be_translated(bench, checkpoint):
+def test_audit_errors_are_translated(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     with pytest.raises(RecipeError) as found:
         element_values.scores(bench.found().resolution, "fc.weight", 1)
     assert untranslated(str(found.value), "fc.weight") == []
 
 
-def test_a_part_of_a_legend_stays_on_one_line_where_words_have_no_spaces(qapp):
+def test_a_legend_item_without_spaces_stays_on_one_line(qapp):
     page = QTextDocument()
     page.setDefaultTextOption(QTextOption(wrapMode=QTextOption.WrapMode.WordWrap))
     page.setHtml(unbroken("步骤 1：L1 非结构化 1,040（22.6%）"))  # noqa: RUF001
     page.setTextWidth(40)
-    assert page.size().width() > 40  # lays it out
+    assert page.size().width() > 40  # triggers the layout
     assert page.firstBlock().layout().lineCount() == 1

@@ -25,89 +25,83 @@ def _text(widget):
 
 
 @VIEWS
-def test_a_view_says_why_there_is_nothing_to_see(kind, bench, checkpoint, shown):
-    made = shown(kind(bench))
-    assert any("Nothing is open" in text for text in _text(made))
+def test_a_view_shows_why_there_is_no_picture(kind, bench, checkpoint, shown):
+    view = shown(kind(bench))
+    assert any("Nothing is open" in text for text in _text(view))
     bench.open_and_choose(checkpoint, "steps")
-    assert any("cannot be pruned: integer" in text for text in _text(made))
+    assert any("cannot be pruned: integer" in text for text in _text(view))
 
 
 @VIEWS_OF_STEPS
-def test_a_view_shows_the_stack_and_the_draft_live(kind, bench, checkpoint, shown, share_of):
-    made = shown(kind(bench))
+def test_a_view_follows_the_stack_and_the_draft(kind, bench, checkpoint, shown, share_of):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    assert share_of(made, LIGHT.kept) > 0.1
-    assert share_of(made, LIGHT.draft) == 0
+    assert share_of(view, LIGHT.kept) > 0.1
+    assert share_of(view, LIGHT.draft) == 0
     bench.add(bench.step(amount=0.5))
-    assert share_of(made, LIGHT.steps[0]) > 0.02
+    assert share_of(view, LIGHT.steps[0]) > 0.02
     bench.draft_step(bench.step("random_unstructured", amount=0.5))
-    assert share_of(made, LIGHT.draft) > 0.01
+    assert share_of(view, LIGHT.draft) > 0.01
     bench.draft_step(None)
-    assert share_of(made, LIGHT.draft) < 0.001
+    assert share_of(view, LIGHT.draft) < 0.001
 
 
 @pytest.mark.slow
 @VIEWS_OF_STEPS
 @pytest.mark.parametrize("name", ["fc.weight", "fc.bias", "scale", "conv.weight", "odd.weight"])
-def test_parameters_of_every_shape_can_be_looked_at(kind, name, bench, checkpoint, shown, share_of):
-    made = shown(kind(bench))
+def test_parameters_of_every_shape_are_shown(kind, name, bench, checkpoint, shown, share_of):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, name)
-    assert made.subject.name == name
-    assert share_of(made, LIGHT.kept) > 0.01
+    assert view.subject.name == name
+    assert share_of(view, LIGHT.kept) > 0.01
 
 
 @VIEWS
-def test_a_view_that_nobody_sees_does_no_work(kind, bench, checkpoint, shown, monkeypatch):
-    made = shown(kind(bench))
+def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    made.hide()
-    looks = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    view.hide()
+    requests = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
     bench.choose("fc.bias")
     bench.add(bench.step(amount=0.5))
-    assert looks == []
-    made.show()
-    assert len(looks) == 1
+    assert requests == []
+    view.show()
+    assert len(requests) == 1
 
 
 @VIEWS_OF_STEPS
-def test_a_picture_that_comes_too_late_is_not_shown(
-    kind, bench, checkpoint, shown, monkeypatch, share_of
-):
-    made = shown(kind(bench))
+def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch, share_of):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    before = share_of(made, LIGHT.kept)
-    looks = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    before = share_of(view, LIGHT.kept)
+    requests = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
     bench.choose("conv.weight")
     bench.choose("steps")
-    _, _, then = looks[0]
+    _, _, then = requests[0]
     then(None)
     assert before > 0
-    assert share_of(made, LIGHT.kept) == 0
+    assert share_of(view, LIGHT.kept) == 0
 
 
 @VIEWS
-def test_a_picture_for_a_window_that_is_gone_does_no_harm(
-    kind, bench, checkpoint, qtbot, monkeypatch
-):
-    made = kind(bench)
-    with qtbot.waitExposed(made):
-        made.show()
+def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot, monkeypatch):
+    view = kind(bench)
+    with qtbot.waitExposed(view):
+        view.show()
     bench.open_and_choose(checkpoint, "fc.weight")
-    looks = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+    requests = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
     bench.choose("other.weight")
-    delete(made)
-    _, _, then = looks[0]
+    delete(view)
+    _, _, then = requests[0]
     then(None)
 
 
 @VIEWS
-def test_what_cannot_be_read_is_said_in_place_of_the_picture(
-    kind, bench, checkpoint, shown, monkeypatch
-):
-    made = shown(kind(bench))
+def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monkeypatch):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
 
     def fail(*arguments):
@@ -121,83 +115,81 @@ def test_what_cannot_be_read_is_said_in_place_of_the_picture(
     )
     bench.choose("fc.bias")
     bench.until_idle()
-    assert "The file is gone." in _text(made)
+    assert "The file is gone." in _text(view)
 
 
 @VIEWS
-def test_long_work_is_announced_and_short_work_does_not_flicker(
-    kind, bench, checkpoint, shown, monkeypatch, qtbot
-):
-    made = shown(kind(bench))
+def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtbot):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     monkeypatch.setattr(bench, "look", lambda *arguments: None)
-    made._impatience.setInterval(1)
+    view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
-    qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(made)))
+    qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(view)))
 
 
 @VIEWS
 @pytest.mark.parametrize("hurried", [True, False])
-def test_the_picture_is_there_again_when_one_returns_before_the_next_is_made(
+def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     kind, bench, checkpoint, shown, monkeypatch, qtbot, hurried
 ):
-    made = shown(kind(bench))
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     with monkeypatch.context() as held:
         held.setattr(bench, "look", lambda *arguments: None)
-        made._impatience.setInterval(10_000 if hurried else 1)
+        view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
-            qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(made)))
-    made._impatience.setInterval(10_000 if hurried else 1)
+            qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(view)))
+    view._stale_timer.setInterval(10_000 if hurried else 1)
     bench.choose("fc.weight")
-    assert not hurried or not made._impatience.isActive()
+    assert not hurried or not view._stale_timer.isActive()
     bench.until_idle()
-    assert not any("Looking at" in text for text in _text(made))
-    assert made.picture() is not None
+    assert not any("Looking at" in text for text in _text(view))
+    assert view.picture() is not None
 
 
 @VIEWS_OF_STEPS
-def test_while_new_figures_come_the_old_picture_stays(
+def test_the_picture_stays_until_new_data_arrives(
     kind, bench, checkpoint, shown, monkeypatch, qtbot, share_of
 ):
-    made = shown(kind(bench))
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    before = share_of(made, LIGHT.kept)
+    before = share_of(view, LIGHT.kept)
     monkeypatch.setattr(bench, "look", lambda *arguments: None)
-    made._impatience.setInterval(1)
+    view._stale_timer.setInterval(1)
     bench.add(bench.step(amount=0.5))
     qtbot.wait(20)
-    assert share_of(made, LIGHT.kept) == pytest.approx(before, rel=0.1)
+    assert share_of(view, LIGHT.kept) == pytest.approx(before, rel=0.1)
 
 
 @VIEWS_OF_STEPS
 def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share_of):
     palette, style = qapp.palette(), qapp.style().objectName()
     theme = Theme(qapp, "light")
-    made = shown(kind(bench))
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    assert share_of(made, LIGHT.kept) > 0.1
+    assert share_of(view, LIGHT.kept) > 0.1
     theme.use("dark")
     bench.until_idle()
-    assert share_of(made, DARK.kept) > 0.1
-    assert share_of(made, LIGHT.kept) == share_of(made, LIGHT.background) == 0
+    assert share_of(view, DARK.kept) > 0.1
+    assert share_of(view, LIGHT.kept) == share_of(view, LIGHT.background) == 0
     theme.deleteLater()
     qapp.setStyle(style)
     qapp.setPalette(palette)
 
 
 @VIEWS
-def test_no_menu_of_the_plotting_library_is_seen(kind, bench, checkpoint, shown):
-    made = shown(kind(bench))
+def test_no_menu_of_the_plotting_library_is_visible(kind, bench, checkpoint, shown):
+    view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    assert not any(menu.isVisible() for menu in made.findChildren(QMenu))
+    assert not any(menu.isVisible() for menu in view.findChildren(QMenu))
 
 
 @VIEWS
-def test_every_control_has_a_name_for_those_who_do_not_see_it(kind, bench, shown):
-    made = shown(kind(bench))
-    assert made.accessibleName()
-    assert made.findChild(QGraphicsView).accessibleName()
-    assert all(button.text() for button in made.findChildren(QAbstractButton))
-    assert all(combo.accessibleName() for combo in made.findChildren(QComboBox))
+def test_every_control_has_an_accessible_name(kind, bench, shown):
+    view = shown(kind(bench))
+    assert view.accessibleName()
+    assert view.findChild(QGraphicsView).accessibleName()
+    assert all(button.text() for button in view.findChildren(QAbstractButton))
+    assert all(combo.accessibleName() for combo in view.findChildren(QComboBox))

@@ -8,7 +8,7 @@ TEXT = "step 3: L1 unstructured"
 
 @pytest.fixture
 def boxes(qtbot):
-    """Return a box that has little room, and a plain one as large."""
+    """Return a narrow elided box, and a plain one of the same size."""
     made = ElidedComboBox(), QComboBox()
     for box in made:
         qtbot.addWidget(box)
@@ -27,7 +27,7 @@ def test_a_text_that_does_not_fit_ends_in_an_ellipsis(boxes):
     assert narrow.grab().toImage() == plain.grab().toImage()
 
 
-def test_with_room_it_looks_like_any_box(boxes):
+def test_a_wide_box_looks_like_a_plain_one(boxes):
     narrow, plain = boxes
     for box in boxes:
         box.resize(narrow.sizeHint())

@@ -25,7 +25,7 @@ def of_a_plane(view, bench):
         *(DistributionView, LayersView, NormsView),
     ],
 )
-def test_a_text_under_a_picture_says_by_an_ellipsis_that_it_goes_on(make, bench, checkpoint, shown):
+def test_a_long_text_under_a_picture_is_elided(make, bench, checkpoint, shown):
     view = shown(make(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     [line] = [line for line in view.findChildren(ElidedLabel) if not line.wordWrap()]

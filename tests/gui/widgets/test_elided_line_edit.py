@@ -17,7 +17,7 @@ def window(qtbot):
 
 @pytest.fixture
 def lines(window, qtbot):
-    """Return a line, a plain one of the same size, and one that has the focus."""
+    """Return an elided line, a plain one of the same size, and one with the focus."""
     layout = QVBoxLayout(window)
     long, plain, other = ElidedLineEdit(), QLineEdit(), QLineEdit()
     for line in (long, plain, other):
@@ -49,7 +49,7 @@ def test_a_text_that_does_not_fit_ends_in_an_ellipsis(lines):
     assert long.grab().toImage() == plain.grab().toImage()
 
 
-def test_who_types_sees_what_is_typed(lines):
+def test_a_line_with_the_focus_is_not_elided(lines):
     long, _, other = lines
     long.setText(GLOBS)
     shortened = long.grab().toImage()
@@ -59,14 +59,14 @@ def test_who_types_sees_what_is_typed(lines):
     assert long.grab().toImage() == shortened
 
 
-def test_a_text_that_fits_is_drawn_as_in_any_line(lines):
+def test_a_text_that_fits_looks_like_that_of_a_plain_line(lines):
     long, plain, _ = lines
     for line in (long, plain):
         line.setText("*.weight")
     assert long.grab().toImage() == plain.grab().toImage()
 
 
-def test_the_tool_tip_has_all_of_a_text_that_does_not_fit(lines):
+def test_the_tool_tip_contains_the_full_elided_text(lines):
     long, _, _ = lines
     long.setToolTip("Globs")
     long.setText(GLOBS)
@@ -75,7 +75,7 @@ def test_the_tool_tip_has_all_of_a_text_that_does_not_fit(lines):
     assert tip(long) == "Globs"
 
 
-def test_the_button_that_clears_covers_nothing(lines, qtbot):
+def test_the_clear_button_does_not_cover_the_text(lines, qtbot):
     long, _, _ = lines
     long.setText(GLOBS)
     before = len(long.shown())

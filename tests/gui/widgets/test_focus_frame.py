@@ -1,4 +1,4 @@
-"""What has the focus can be told from what has not."""
+"""The frame around the focus widget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QCommandLinkButton, QWidget
 
 
 def framed(window: QWidget, widget: QWidget) -> bool:
-    """Tell whether there is a frame in the colour of what is chosen around a widget."""
+    """Return whether a widget has a frame in the highlight colour."""
     picture = window.grab().toImage()
     at = widget.mapTo(window, widget.rect().center())
     half = widget.width() // 2 + 1
@@ -18,22 +18,20 @@ def framed(window: QWidget, widget: QWidget) -> bool:
 
 @pytest.fixture
 def active(window, qtbot):
-    """Return a window that has the keyboard."""
+    """Return an active window."""
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
     return window
 
 
-def test_a_button_of_the_first_page_shows_the_focus(active):
+def test_a_button_of_the_start_page_shows_the_focus(active):
     button = active._welcome.findChild(QCommandLinkButton)
     assert not framed(active, button)
     button.setFocus()
     assert framed(active, button)
 
 
-def test_a_picture_shows_the_focus_until_it_is_lost_and_is_taken_away_without(
-    active, demo_window, qtbot
-):
+def test_a_picture_shows_the_focus_and_is_exported_without_the_frame(active, demo_window, qtbot):
     view = demo_window.views.mask_view
     qtbot.waitUntil(lambda: view.picture() is not None)
     plot = view.picture()

@@ -14,15 +14,15 @@ NAMES = sorted(path.stem for path in resource("icons").glob("*.svg"))
 
 
 def inks(made: QIcon, mode: QIcon.Mode) -> list[QColor]:
-    """Return the colours of the pixels that are painted through."""
+    """Return the colours of the opaque pixels."""
     image = made.pixmap(24, mode).toImage()
     points = [(x, y) for x in range(image.width()) for y in range(image.height())]
     painted = [image.pixelColor(*point) for point in points]
     return [colour for colour in painted if colour.alpha() == 255]
 
 
-def far(a: QColor, b: QColor) -> int:
-    """Return the largest difference of a channel; blending at edges rounds by one or two."""
+def max_difference(a: QColor, b: QColor) -> int:
+    """Return the largest difference of a channel. Blending at edges rounds by 1 or 2."""
     return max(abs(x - y) for x, y in zip(a.getRgb(), b.getRgb(), strict=True))
 
 
@@ -38,7 +38,7 @@ def test_an_icon_is_drawn_in_the_colour_of_text(qtbot, name):
         ink = palette.color(group, QPalette.ColorRole.WindowText)
         painted = inks(icon(name), mode)
         assert painted
-        assert max(far(colour, ink) for colour in painted) <= 2
+        assert max(max_difference(colour, ink) for colour in painted) <= 2
 
 
 def test_every_icon_of_an_action_is_shipped():
@@ -47,4 +47,4 @@ def test_every_icon_of_an_action_is_shipped():
 
 def test_the_program_has_an_icon_of_several_colours(qtbot):
     first, *others = inks(app_icon(), QIcon.Mode.Normal)
-    assert max(far(first, colour) for colour in others) > 50
+    assert max(max_difference(first, colour) for colour in others) > 50

@@ -1,4 +1,4 @@
-"""A line of text that tells of a problem."""
+"""The label for warnings and remarks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def faint(message):
     return shade(message) == message.palette().color(QPalette.ColorRole.PlaceholderText)
 
 
-def test_a_text_that_may_not_hold_any_more_becomes_faint_and_stays(message, qtbot):
+def test_an_outdated_text_becomes_faint_and_stays(message, qtbot):
     message.say("held at 60 %")
     message.fade()
     assert shade(message) == QColor(LIGHT.warning)
@@ -37,7 +37,7 @@ def test_a_text_that_may_not_hold_any_more_becomes_faint_and_stays(message, qtbo
     assert shade(message) == QColor(LIGHT.warning)
 
 
-def test_a_text_that_is_soon_followed_by_another_does_not_flicker(message, qtbot):
+def test_a_text_that_is_soon_replaced_does_not_become_faint(message, qtbot):
     message.say("held at 60 %")
     message.fade()
     message.say("held at 61 %")
@@ -45,7 +45,7 @@ def test_a_text_that_is_soon_followed_by_another_does_not_flicker(message, qtbot
     assert shade(message) == QColor(LIGHT.warning)
 
 
-def test_where_there_is_little_room_no_line_of_it_is_cut(qtbot):
+def test_no_line_is_cut_off_in_a_small_window(qtbot):
     around = QWidget()
     qtbot.addWidget(around)
     message, below = Message(), QTextEdit()

@@ -1,4 +1,4 @@
-"""Where compiled loops are kept, and what happens where they cannot be."""
+"""Tests of the cache folders of compiled loops, and of errors in writing to them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def square(number):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch) -> Path:
-    """Have the user's cache folder below `tmp_path` be the only one that can be written."""
+    """Make the user's cache folder, below `tmp_path`, the only one that can be written."""
 
     def refuse(_: object) -> None:
         raise PermissionError(errno.EROFS, "Read-only file system")
@@ -34,20 +34,20 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-def kept(cache: Path) -> list[Path]:
+def cached_files(cache: Path) -> list[Path]:
     return sorted(cache.rglob("*.nb?"))
 
 
 @posix
-def test_a_read_only_installation_keeps_loops_in_a_private_folder_of_the_user(cache):
+def test_a_read_only_installation_caches_loops_in_a_private_folder_of_the_user(cache):
     assert compiled(square)(3) == 9
-    index, code = kept(cache)
+    index, code = cached_files(cache)
     assert {index.suffix, code.suffix} == {".nbi", ".nbc"}
     assert stat.S_IMODE(index.parent.stat().st_mode) == 0o700
 
 
 @posix
-def test_a_read_only_installation_and_home_compile_without_keeping(cache, caplog):
+def test_without_a_writable_folder_loops_are_compiled_without_a_cache(cache, caplog):
     cache.write_text("no folder")
     assert compiled(square)(3) == 9
     assert "Compiled loops are not kept" in caplog.text
@@ -83,16 +83,16 @@ def test_no_cache_folder_depends_on_the_working_folder(cache, tmp_path, monkeypa
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
 def test_a_damaged_cache_is_written_again(cache, caplog, suffix):
     compiled(square)(3)
-    whole = [path.stat().st_size for path in kept(cache)]
-    [damaged] = [path for path in kept(cache) if path.suffix == suffix]
+    sizes = [path.stat().st_size for path in cached_files(cache)]
+    [damaged] = [path for path in cached_files(cache) if path.suffix == suffix]
     os.truncate(damaged, 3)
     assert compiled(square)(3) == 9
     assert "cannot be read" in caplog.text
-    assert [path.stat().st_size for path in kept(cache)] == whole
+    assert [path.stat().st_size for path in cached_files(cache)] == sizes
 
 
 @posix
-def test_a_full_disk_costs_the_cache_and_not_the_result(cache, monkeypatch, caplog):
+def test_a_full_disk_disables_the_cache_but_not_the_loop(cache, monkeypatch, caplog):
     def save(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -108,15 +108,15 @@ from prune_gui.pruning.kernels.compilation import compiled_within, numba
 compiled_within(lambda number: number)(1)
 print(numba.config.DEBUG, int(numba.config.OPT), numba.config.FUNCTION_CACHE_SIZE)
 """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", program],
         cwd=tmp_path, env={**os.environ, "NUMBA_FUNCTION_CACHE_SIZE": "77"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "0 3 77\n"), done.stderr
+    assert (process.returncode, process.stdout) == (0, "0 3 77\n"), process.stderr
 
 
-def test_a_numba_that_names_its_file_elsewhere_is_refused(tmp_path):
+def test_a_numba_without_the_known_config_file_name_is_rejected(tmp_path):
     (tmp_path / "config.py").write_text("name = '.other.yaml'\n")
     loader = _Loader("numba.core.config", str(tmp_path / "config.py"))
     with pytest.raises(ImportError, match="Install another version of numba"):

@@ -1,4 +1,4 @@
-"""Blocks go by their norms, exactly as many as asked."""
+"""Pruning of blocks by norm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Case = tuple[torch.Tensor, np.ndarray | None]
 
 @st.composite
 def tensors(draw: st.DrawFn) -> Case:
-    """Small whole numbers, so that norms are exact and ties are common; what is still there."""
+    """Return small integers, for exact norms and frequent ties, and which elements remain."""
     shape = draw(hnp.array_shapes(min_dims=2, max_dims=4, max_side=7))
     values = draw(hnp.arrays(np.int8, shape, elements=st.integers(-3, 3)))
     tensor = torch.from_numpy(values).to(draw(st.sampled_from(ORDERED)))
@@ -54,13 +54,13 @@ def decide(*targets: Target, monitor: Monitor | None = None, **parameters: objec
     return METHODS["block"].model_validate(parameters).decide(targets, monitor or Monitor())
 
 
-def gone(decision: Decision, start: int, stop: int) -> np.ndarray:
+def pruned_mask(decision: Decision, start: int, stop: int) -> np.ndarray:
     assert decision.predicate is not None
     return decision.predicate.prunes(start, stop)
 
 
 def blocks_of(entries: np.ndarray, shape: tuple[int, ...], height: int, width: int) -> np.ndarray:
-    """Return the entries of each whole block, a row each, in the order of the blocks."""
+    """Return the elements of each complete block, one row per block, in the order of the blocks."""
     matrix = entries.reshape(shape[0], -1)
     down, across = matrix.shape[0] // height, matrix.shape[1] // width
     whole = matrix[: down * height, : across * width]
@@ -69,7 +69,7 @@ def blocks_of(entries: np.ndarray, shape: tuple[int, ...], height: int, width: i
 
 
 def power(block: np.ndarray, n: float | str) -> float:
-    """Return what orders blocks of whole numbers as their norms do, and is exact."""
+    """Return an exact number that ranks blocks of integers like their norm."""
     magnitude = np.abs(block)
     if n == 0:
         return np.count_nonzero(magnitude)
@@ -86,9 +86,9 @@ def power(block: np.ndarray, n: float | str) -> float:
     st.floats(0, 1),
     st.data(),
 )
-def test_what_goes_is_the_blocks_of_least_norm_by_sorting(cases, sides, n, scope, amount, data):
+def test_the_blocks_of_smallest_norm_are_pruned(cases, sides, n, scope, amount, data):
     doubles = {tensor.dtype is torch.float64 for tensor, _ in cases}
-    assume(scope == "local" or len(doubles) == 1)  # equal sums have roots rounded differently
+    assume(scope == "local" or len(doubles) == 1)  # roots of equal sums may be rounded differently
     targets = [target(t, str(i), remaining_mask) for i, (t, remaining_mask) in enumerate(cases)]
     height, width = sides
     decisions = decide(
@@ -104,7 +104,7 @@ def test_what_goes_is_the_blocks_of_least_norm_by_sorting(cases, sides, n, scope
                 ranked[0 if scope == "global" else i].append((power(block, n), i, b))
     going = {(i, b) for some in ranked for _, i, b in sorted(some)[: round(amount * len(some))]}
     for i, ((tensor, remaining_mask), decision) in enumerate(zip(cases, decisions, strict=True)):
-        found = gone(decision, 0, tensor.numel())
+        found = pruned_mask(decision, 0, tensor.numel())
         expected = np.zeros(tensor.numel(), bool)
         for b, places in enumerate(blocks_of(np.arange(found.size), tensor.shape, *sides)):
             expected[places] = (i, b) in going
@@ -113,11 +113,11 @@ def test_what_goes_is_the_blocks_of_least_norm_by_sorting(cases, sides, n, scope
             decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
         )
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, found.size)] * 2)))
-        assert np.array_equal(gone(decision, start, stop), found[start:stop])
+        assert np.array_equal(pruned_mask(decision, start, stop), found[start:stop])
 
 
 @given(st.integers(0, 99), st.floats(0, 1), st.integers(0, 100))
-def test_no_target_loses_more_of_its_blocks_than_it_may(seed, amount, most):
+def test_max_sparsity_limits_the_blocks_of_every_target(seed, amount, most):
     generator = torch.Generator().manual_seed(seed)
     small = torch.randn(8, 12, generator=generator) / 100
     large = torch.randn(16, 8, generator=generator)
@@ -130,34 +130,34 @@ def test_no_target_loses_more_of_its_blocks_than_it_may(seed, amount, most):
     assert sum(pruned) == min(round(amount * 28), sum(capped))
 
 
-def test_singular_values_rank_blocks_as_matrices():
-    # Of equal 2-norm, but the first has rank 1.
+def test_the_nuclear_norm_ranks_blocks_as_matrices():
+    # Both have the same 2-norm, but the first has rank 1.
     weights = torch.tensor([[1.0, 1.0, math.sqrt(2), 0.0], [1.0, 1.0, 0.0, math.sqrt(2)]])
     [decision] = decide(target(weights), height=2, width=2, n="nuc", amount=1)
-    assert gone(decision, 0, 4).tolist() == [True, True, False, False]
+    assert pruned_mask(decision, 0, 4).tolist() == [True, True, False, False]
     weights[0, 0] = math.nan
     [decision] = decide(target(weights), height=2, width=2, n="nuc", amount=1)
-    assert gone(decision, 0, 4).tolist() == [False, False, True, True]
+    assert pruned_mask(decision, 0, 4).tolist() == [False, False, True, True]
 
 
-def test_a_block_of_nan_is_kept_and_noted():
+def test_a_nan_block_is_kept_and_noted():
     weights = torch.tensor([[math.nan, 0.0, 5.0, 6.0]])
     [decision] = decide(target(weights), height=1, width=2, amount=1)
-    assert gone(decision, 0, 4).tolist() == [False, False, True, True]
+    assert pruned_mask(decision, 0, 4).tolist() == [False, False, True, True]
     assert decision.predicate.note == "1 block of NaN or infinite norm ranks as the largest"
 
 
-def test_entries_pruned_before_have_no_vote_in_a_norm():
+def test_pruned_elements_do_not_contribute_to_a_norm():
     weights, remaining_mask = (
         torch.tensor([[9.0, 1.0, 2.0, 2.0]]),
         np.array([False, True, True, True]),
     )
     [decision] = decide(target(weights, remaining_mask=remaining_mask), height=1, width=2, amount=1)
-    assert gone(decision, 0, 4).tolist() == [True, True, False, False]
+    assert pruned_mask(decision, 0, 4).tolist() == [True, True, False, False]
     assert decision.pruned == 1
 
 
-def test_an_entry_knows_how_its_block_stood():
+def test_the_rank_of_an_element_is_that_of_its_block():
     weights = torch.arange(16.0).view(4, 4)
     [decision] = decide(target(weights[:, :3]), height=2, width=2, amount=1, tail="keep")
     first, second, rest = (decision.predicate.element_rank(flat) for flat in (4, 9, 2))
@@ -167,7 +167,7 @@ def test_an_entry_knows_how_its_block_stood():
     assert (rest.pruned, rest.score) == (False, None)
 
 
-def test_a_dense_target_is_counted_without_reading_it():
+def test_the_count_of_a_dense_target_needs_no_reading():
     unread = TensorScores(lambda: pytest.fail("was read"), (8, 4, 3, 3), torch.float32)
     [decision] = decide(Target("w", unread.shape, 288, unread, lambda *_: unread, None), amount=5)
     assert decision.pruned == 5 * 16
@@ -185,18 +185,18 @@ def test_a_dense_target_is_counted_without_reading_it():
         ((3, 3), {"amount": 1, "tail": "keep"}, r"layer\.weight.*0 remain"),
     ],
 )
-def test_a_target_without_such_blocks_is_named(shape, parameters, says):
+def test_a_target_that_does_not_divide_into_blocks_is_named(shape, parameters, says):
     with pytest.raises(RecipeError, match=says):
         decide(target(torch.ones(shape), "layer.weight"), **parameters)
 
 
 @pytest.mark.parametrize("parameters", [{"height": 0}, {"width": -1}, {"n": "two"}])
-def test_blocks_that_are_none_are_refused(parameters):
+def test_invalid_block_sizes_are_refused(parameters):
     with pytest.raises(ValidationError):
         METHODS["block"].model_validate(parameters)
 
 
-def test_progress_of_a_global_step_is_that_of_the_whole_and_cancel_ends_it():
+def test_progress_covers_the_whole_global_step_and_it_can_be_cancelled():
     targets = [target(torch.ones(64, 64), name) for name in "ab"]
     seen: list[tuple[int, int]] = []
     decide(*targets, monitor=Monitor(lambda *at: seen.append(at)), scope="global")

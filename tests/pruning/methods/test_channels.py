@@ -1,4 +1,4 @@
-"""Exactly the channels listed go."""
+"""Pruning of listed channels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from prune_gui.pruning.selection.scores import TensorScores
 def target(
     shape: tuple[int, ...], name: str = "w", remaining_mask: np.ndarray | None = None
 ) -> Target:
-    """Nothing about a channel that is listed needs to be read."""
+    """Return a target whose weights are never read."""
     unread = TensorScores(lambda: pytest.fail("was read"), shape, torch.float32)
     size = int(np.prod(shape))
     return Target(
@@ -39,7 +39,7 @@ def decide(*targets: Target, **parameters: object) -> list[Decision]:
 
 
 @given(hnp.array_shapes(max_dims=4, max_side=6), st.data())
-def test_what_goes_is_the_channels_listed_and_nothing_else(shape, data):
+def test_exactly_the_listed_channels_are_pruned(shape, data):
     dim = data.draw(st.integers(-len(shape), len(shape) - 1))
     size = int(np.prod(shape))
     listed = st.lists(st.integers(0, shape[dim] - 1), min_size=1, unique=True)
@@ -55,7 +55,7 @@ def test_what_goes_is_the_channels_listed_and_nothing_else(shape, data):
     assert np.array_equal(decision.predicate.prunes(start, stop), found[start:stop])
 
 
-def test_an_entry_knows_its_channel():
+def test_the_rank_of_an_element_names_its_channel():
     [decision] = decide(target((2, 3)), channels=[1], dim=1)
     element_rank = decision.predicate.element_rank(4)
     assert (element_rank.pruned, element_rank.unit, element_rank.score) == (True, "channel 1", None)
@@ -70,7 +70,7 @@ def test_an_entry_knows_its_channel():
         ((), {"channels": [0]}, r"layer\.weight.*Leave it out"),
     ],
 )
-def test_a_target_without_such_channels_is_named_with_the_way_out(shape, parameters, says):
+def test_a_target_without_the_channels_is_named_with_a_solution(shape, parameters, says):
     with pytest.raises(RecipeError, match=says):
         decide(target(shape, "layer.weight"), **parameters)
 
@@ -96,12 +96,12 @@ def test_a_target_without_such_channels_is_named_with_the_way_out(shape, paramet
         (None, "valid tuple"),
     ],
 )
-def test_a_list_of_channels_that_is_none_is_refused_with_the_reason(channels, says):
+def test_an_invalid_list_of_channels_is_refused_with_the_reason(channels, says):
     with pytest.raises(ValidationError, match=says):
         METHODS["channels"].model_validate({"channels": channels})
 
 
-def test_a_text_of_ranges_is_a_list():
+def test_a_text_of_ranges_equals_a_list():
     method = METHODS["channels"].model_validate({"channels": " 3,7 , 12 - 15,"})
     assert method.channels == (3, 7, 12, 13, 14, 15)
     assert method.model_dump(mode="json")["channels"] == [3, 7, 12, 13, 14, 15]

@@ -1,4 +1,4 @@
-"""ERK: densities by shape, exact counts."""
+"""ERK: densities from shapes, exact counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def erk(*targets: Target, **parameters: object) -> list[Decision]:
 
 
 def densities(shapes: Sequence[tuple[int, ...]], caps: Sequence[float], kept: int) -> list[float]:
-    """The densities by bisection, in floats; of a scalar the ratio is 1."""
+    """Return the densities by bisection in floats; a scalar has ratio 1."""
     ratios = [sum(shape) / math.prod(shape) if shape else 1.0 for shape in shapes]
     sizes = [math.prod(shape) for shape in shapes]
     low, high = 0.0, float(max(sizes))
@@ -52,9 +52,7 @@ def densities(shapes: Sequence[tuple[int, ...]], caps: Sequence[float], kept: in
 
 
 @given(st.lists(shapes, min_size=1, max_size=6), st.floats(0, 1), st.integers(0, 99))
-def test_densities_are_in_proportion_to_the_ratio_of_shapes_and_the_total_is_exact(
-    shapes, amount, seed
-):
+def test_densities_are_proportional_to_the_shape_ratio_and_the_total_is_exact(shapes, amount, seed):
     rng = np.random.default_rng(seed)
     sizes = [math.prod(shape) for shape in shapes]
     there = [rng.random(size) < rng.choice([0.5, 1.0]) for size in sizes]
@@ -72,15 +70,15 @@ def test_densities_are_in_proportion_to_the_ratio_of_shapes_and_the_total_is_exa
         assert abs(count - density * size) < 1 + 1e-6
 
 
-def test_a_share_goes_to_each_by_hand():
-    # Sums of dimensions 20, 110, 7; the last has no more than 7 to keep.
+def test_densities_agree_with_a_calculation_by_hand():
+    # The sums of dimensions are 20, 110, 7; the last target has only 7 elements.
     layers = [torch.rand(10, 10), torch.rand(100, 10), torch.rand(7)]
     decisions = erk(*map(target, layers), amount=1107 - 397)
     # 390 = f * (20 + 110), so f = 3: 60 of 100, 330 of 1000, and all 7.
     assert [decision.pruned for decision in decisions] == [40, 670, 0]
 
 
-def test_the_least_of_each_target_go_lowest_index_first():
+def test_of_equal_elements_in_a_target_the_lowest_index_is_pruned_first():
     first = torch.tensor([[3.0, -1.0], [1.0, 5.0]])
     decisions = erk(target(first), target(first * 100), amount=4)
     for decision in decisions:
@@ -90,7 +88,7 @@ def test_the_least_of_each_target_go_lowest_index_first():
 
 
 @given(st.lists(shapes, min_size=1, max_size=5), st.floats(0, 1), st.sampled_from([0.3, 0.5, 0.9]))
-def test_no_target_loses_more_than_max_sparsity(shapes, amount, cap):
+def test_max_sparsity_limits_every_target(shapes, amount, cap):
     decisions = erk(
         *[target(torch.rand(shape)) for shape in shapes], amount=amount, max_sparsity=cap
     )
@@ -103,7 +101,7 @@ def test_no_target_loses_more_than_max_sparsity(shapes, amount, cap):
 
 
 @pytest.mark.parametrize("amount_of", ["remaining", "total", "reach"])
-def test_what_earlier_steps_pruned_counts_as_the_amount_says(amount_of):
+def test_earlier_pruning_counts_according_to_amount_of(amount_of):
     remaining_mask = np.arange(100) < 80
     decisions = erk(
         target(torch.rand(10, 10), remaining_mask),
@@ -122,7 +120,7 @@ def test_more_than_remain_are_refused():
         erk(target(torch.ones(3)), target(torch.ones(2)), amount=6)
 
 
-def test_nothing_is_read_to_decide():
+def test_deciding_reads_no_weights():
     def read() -> torch.Tensor:
         raise AssertionError
 

@@ -22,15 +22,15 @@ from prune_gui.pruning.selection.lamp_batched import LOOKS
 from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
-# Squares and sums of these are exact, so that there is one answer, ties and all.
+# Squares and sums of these are exact, so that the result is unique, including ties.
 exact = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.25, 3.0, 2**-9, np.inf, np.nan])
-# These differ in every digit of a key.
+# The keys of these differ in every digit.
 anything = st.floats(-4, 4, width=32) | st.floats(-(2**-10), 2**-10, width=32)
 
 
 @st.composite
 def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[tuple]:
-    """Some tensors of any types, and which of their entries are still there."""
+    """Return tensors of any dtypes, and which of their elements remain."""
     made = []
     for _ in range(draw(st.integers(1, 4))):
         values = draw(st.lists(numbers, min_size=0, max_size=30))
@@ -60,36 +60,36 @@ def lamp(*targets: Target, monitor: Monitor | None = None, **parameters: object)
     return method.decide(targets, monitor or Monitor())
 
 
-def gone(decision: Decision, tensor: torch.Tensor) -> np.ndarray:
+def pruned_mask(decision: Decision, tensor: torch.Tensor) -> np.ndarray:
     assert decision.predicate is not None
     return decision.predicate.prunes(0, tensor.numel())
 
 
-def scores(tensor: torch.Tensor, there: np.ndarray) -> np.ndarray:
-    """The definition, by sorting; NaN and infinity above everything, those not there are NaN."""
+def scores(tensor: torch.Tensor, remaining: np.ndarray) -> np.ndarray:
+    """Return the scores by definition, with sorting; pruned elements have the score NaN."""
     magnitudes = tensor.double().abs().reshape(-1)
-    finite = magnitudes.isfinite() & torch.from_numpy(there)
+    finite = magnitudes.isfinite() & torch.from_numpy(remaining)
     ascending = magnitudes[finite].sort().values
     rest = ascending.square().flip(0).cumsum(0).flip(0)
     own = magnitudes[finite]
     found = torch.full_like(magnitudes, math.inf)
     found[finite] = own.square() / rest[torch.searchsorted(ascending, own)]
     found[finite & (magnitudes == 0)] = 0.0
-    return np.where(there, found.numpy(), np.nan)
+    return np.where(remaining, found.numpy(), np.nan)
 
 
 def expected(
     parts: Sequence[tuple[torch.Tensor, np.ndarray]], k: int, cap: float
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Walk up the sorted entries, pass over tensors at their cap; return masks, and all scores."""
-    each = [scores(tensor, there) for tensor, there in parts]
+    """Prune the sorted elements, skipping tensors at their cap; return masks and all scores."""
+    each = [scores(tensor, remaining) for tensor, remaining in parts]
     owner = np.repeat(np.arange(len(each)), [len(own) for own in each])
     values = np.concatenate([tensor.double().abs().reshape(-1).numpy() for tensor, _ in parts])
-    score, there = np.concatenate(each), np.concatenate([there for _, there in parts])
+    score, remaining = np.concatenate(each), np.concatenate([remaining for _, remaining in parts])
     order = np.lexsort((np.nan_to_num(values, nan=np.inf), np.isnan(values), owner, score))
     out, left = np.zeros(len(score), bool), k
     may_go = [math.floor(cap * len(ok)) - int((~ok).sum()) for _, ok in parts]
-    for place in order[there[order]]:
+    for place in order[remaining[order]]:
         if left and may_go[owner[place]] > 0:
             out[place] = True
             may_go[owner[place]] -= 1
@@ -102,11 +102,12 @@ def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> N
         (t, np.ones(t.numel(), bool) if remaining_mask is None else remaining_mask)
         for t, remaining_mask in made
     ]
-    k = round(share * sum(int(there.sum()) for _, there in parts))
+    k = round(share * sum(int(remaining.sum()) for _, remaining in parts))
     decisions = lamp(*[target(*one) for one in made], amount=k, max_sparsity=cap)
     masks, score = expected(parts, k, cap)
     found = [
-        gone(decision, t) & there for decision, (t, there) in zip(decisions, parts, strict=True)
+        pruned_mask(decision, t) & remaining
+        for decision, (t, remaining) in zip(decisions, parts, strict=True)
     ]
     assert [int(one.sum()) for one in found] == [decision.pruned for decision in decisions]
     ours, theirs = np.concatenate(found), np.concatenate(masks)
@@ -118,25 +119,25 @@ def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> N
 
 
 @given(targets(exact), st.floats(0, 1), st.sampled_from([1.0, 0.75, 0.5]))
-def test_lamp_prunes_what_its_definition_says_ties_included(made, share, cap):
+def test_lamp_agrees_with_its_definition_including_ties(made, share, cap):
     compare(made, share, cap, ties_too=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_of_several_nans_the_first_go(dtype):
+def test_of_several_nans_the_first_are_pruned(dtype):
     tensor = torch.tensor([0.0] * 12 + [math.nan] * 3).to(dtype)
     [decision] = lamp(target(tensor), amount=13)
-    assert gone(decision, tensor).tolist() == [True] * 13 + [False] * 2
+    assert pruned_mask(decision, tensor).tolist() == [True] * 13 + [False] * 2
 
 
 @given(targets(anything), st.floats(0, 1), st.sampled_from([1.0, 1.0, 0.5]))
-def test_lamp_prunes_what_its_definition_says_up_to_rounding(made, share, cap):
+def test_lamp_agrees_with_its_definition_up_to_rounding(made, share, cap):
     compare(made, share, cap, ties_too=False)
 
 
 def several(dtype: torch.dtype, kind: str) -> list[torch.Tensor]:
-    """Layers of many sizes; "mixed": spread over eight decades, or so narrow that all but one of a
-    key's digits agree."""
+    """Return layers of many sizes; "mixed" ones span eight decades, or differ only in one digit of
+    their keys."""
     generator = torch.Generator().manual_seed(0)
     made = []
     for i, size in enumerate((60_000, 9_000, 30_000, 500, 7, 20_000)):
@@ -150,7 +151,7 @@ def several(dtype: torch.dtype, kind: str) -> list[torch.Tensor]:
 @pytest.mark.parametrize("kind", ["normal", "mixed"])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("share", [0.001, 0.5, 0.7, 0.99])
-def test_many_entries_are_cut_as_by_sorting_in_a_few_passes(kind, dtype, share):
+def test_cuts_of_many_elements_agree_with_sorting_in_few_passes(kind, dtype, share):
     tensors = several(dtype, kind)
     compare([(tensor, None) for tensor in tensors], share, 1.0, ties_too=False)
     seen: list[tuple[int, int]] = []
@@ -163,18 +164,18 @@ def test_many_entries_are_cut_as_by_sorting_in_a_few_passes(kind, dtype, share):
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(0, 99), st.data())
-def test_a_largest_entry_stays_until_nothing_else_is_left(sizes, seed, data):
+def test_the_largest_element_of_a_target_is_pruned_last(sizes, seed, data):
     generator = torch.Generator().manual_seed(seed)
     tensors = [torch.randperm(size, generator=generator) + 1.0 for size in sizes]
     others = sum(sizes) - len(sizes)
     k = data.draw(st.integers(0, sum(sizes)))
     decisions = lamp(*map(target, tensors), amount=k)
-    kept = [(~gone(d, t))[int(t.argmax())] for d, t in zip(decisions, tensors, strict=True)]
+    kept = [(~pruned_mask(d, t))[int(t.argmax())] for d, t in zip(decisions, tensors, strict=True)]
     assert sum(kept) == len(sizes) - max(0, k - others)
 
 
 @given(targets(exact), st.floats(0, 1), st.lists(st.integers(-20, 20), min_size=4, max_size=4))
-def test_the_scale_of_a_layer_does_not_matter(made, share, powers):
+def test_lamp_is_invariant_to_the_scale_of_a_layer(made, share, powers):
     made = [(tensor.double(), remaining_mask) for tensor, remaining_mask in made]
     scaled = [
         (t * 2.0**n, remaining_mask) for (t, remaining_mask), n in zip(made, powers, strict=False)
@@ -185,15 +186,13 @@ def test_the_scale_of_a_layer_does_not_matter(made, share, powers):
         made,
         strict=True,
     ):
-        assert np.array_equal(gone(one, tensor), gone(other, tensor))
+        assert np.array_equal(pruned_mask(one, tensor), pruned_mask(other, tensor))
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("power", [1013, 600, -600, -1060])
-def test_numbers_whose_squares_overflow_or_vanish_are_scored_as_any_others(
-    monkeypatch, power, small
-):
+def test_overflow_and_underflow_of_squares_do_not_affect_scores(monkeypatch, power, small):
     if not small:
         monkeypatch.setattr(batched, "BATCH_TENSORS", 0)
     generator = torch.Generator().manual_seed(0)
@@ -209,18 +208,22 @@ def test_numbers_whose_squares_overflow_or_vanish_are_scored_as_any_others(
     found = lamp(target(scaled[0], remaining_mask), *map(target, scaled[1:]), amount=0.6)
     assert 0 < found[0].pruned < 699
     for one, other, tensor in zip(found, wanted, tensors, strict=True):
-        there = remaining_mask if tensor is tensors[0] else slice(None)
-        assert np.array_equal(gone(one, tensor)[there], gone(other, tensor)[there])
+        remaining = remaining_mask if tensor is tensors[0] else slice(None)
+        assert np.array_equal(
+            pruned_mask(one, tensor)[remaining], pruned_mask(other, tensor)[remaining]
+        )
 
 
 @given(targets(anything), st.floats(0, 1))
-def test_a_cut_is_the_largest_value_that_goes(made, share):
+def test_a_cut_is_the_largest_pruned_value(made, share):
     for decision, (tensor, remaining_mask) in zip(
         lamp(*[target(*one) for one in made], amount=share), made, strict=True
     ):
         assert isinstance(decision.predicate, ElementCut)
         if decision.pruned:
-            going = gone(decision, tensor) & (True if remaining_mask is None else remaining_mask)
+            going = pruned_mask(decision, tensor) & (
+                True if remaining_mask is None else remaining_mask
+            )
             largest = tensor.double().abs().numpy()[going].max()
             assert decision.predicate.element_rank(0).cut == largest
 
@@ -230,30 +233,32 @@ def test_a_cut_is_the_largest_value_that_goes(made, share):
 def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randint(-99, 99, (n,), generator=generator).float() for n in (500, 1, 321)]
-    whole = [gone(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
+    whole = [pruned_mask(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
     before = torch.get_num_threads()
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
     torch.set_num_threads(threads)
     try:
-        found = [gone(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
+        found = [
+            pruned_mask(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)
+        ]
     finally:
         torch.set_num_threads(before)
     assert sum(one.sum() for one in whole) == 411
     assert all(map(np.array_equal, found, whole))
 
 
-def test_nan_and_infinity_go_last_and_spoil_no_sum():
+def test_non_finite_values_are_pruned_last_and_excluded_from_sums():
     odd = torch.tensor([np.nan, 1.0, np.inf, 2.0, -np.inf])
     first, second = lamp(target(odd), target(torch.tensor([1.0, 3.0])), amount=2)
-    assert gone(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
-    assert gone(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
+    assert pruned_mask(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
+    assert pruned_mask(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
     assert first.predicate is not None
     assert "3 NaN" in first.predicate.note
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("scale", [1e200, 1e-200, 1.7e308, 1e-310])
-def test_the_number_pruned_is_exact_where_squares_overflow(scale):
+def test_the_count_is_exact_although_squares_overflow(scale):
     large = torch.linspace(-1, 1, 100, dtype=torch.float64) * scale
     nothing = torch.zeros(5, dtype=torch.float64)
     for k in (0, 3, 5, 50, 105):
@@ -261,7 +266,7 @@ def test_the_number_pruned_is_exact_where_squares_overflow(scale):
         assert sum(decision.pruned for decision in decisions) == k
 
 
-def test_a_capped_target_says_so_and_the_others_lose_more():
+def test_a_capped_target_has_a_note_and_others_are_pruned_more():
     small, large = torch.arange(1.0, 101), torch.arange(1.0, 201)
     decisions = lamp(target(small), target(large), amount=250, max_sparsity=0.6)
     assert [decision.pruned for decision in decisions] == [60, 120]
@@ -269,10 +274,10 @@ def test_a_capped_target_says_so_and_the_others_lose_more():
     assert "70 fewer" in decisions[0].note
 
 
-def test_scores_from_a_file_take_the_place_of_the_weights():
+def test_scores_from_a_file_replace_the_weights():
     weights, given_scores = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-9.0, 0.5, 0.1])
     [decision] = lamp(target(weights, file=given_scores), amount=2, importance="file")
-    assert gone(decision, weights).tolist() == [False, True, True]
+    assert pruned_mask(decision, weights).tolist() == [False, True, True]
 
 
 def test_more_than_remain_are_refused():
@@ -280,7 +285,7 @@ def test_more_than_remain_are_refused():
         lamp(target(torch.ones(3)), target(torch.ones(2)), amount=6)
 
 
-def test_cancelling_ends_the_search():
+def test_the_search_can_be_cancelled():
     class Stop:
         def is_set(self) -> bool:
             return True

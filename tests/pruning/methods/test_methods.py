@@ -1,4 +1,4 @@
-"""The methods' laws, and their decisions against torch's on the same tensor."""
+"""Laws of the methods, and comparison with torch on the same tensor."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pruned(decision: Decision, shape: tuple[int, ...]) -> torch.Tensor:
 
 @st.composite
 def distinct(draw: st.DrawFn, shapes: list[tuple[int, ...]] = SHAPES) -> torch.Tensor:
-    """A tensor whose entries all differ in absolute value, so that torch's mask is the only one."""
+    """Return a tensor without ties in absolute value, so that the mask of torch is unique."""
     shape = draw(st.sampled_from(shapes))
     seed = draw(st.integers(0, 2**32 - 1))
     generator = torch.Generator().manual_seed(seed)
@@ -61,27 +61,27 @@ def distinct(draw: st.DrawFn, shapes: list[tuple[int, ...]] = SHAPES) -> torch.T
 
 
 @given(distinct(), st.floats(0, 1))
-def test_l1_prunes_what_torch_prunes(tensor, amount):
+def test_l1_agrees_with_torch(tensor, amount):
     [decision] = decide("l1_unstructured", target(tensor), amount=amount)
     mask = torch_prune.L1Unstructured(amount).compute_mask(tensor, torch.ones_like(tensor))
     assert torch.equal(~pruned(decision, tensor.shape), mask.bool())
 
 
 @given(distinct(SHAPES[1:]), st.floats(0, 1), st.sampled_from([0, 1, 2, 3, math.inf]), st.data())
-def test_ln_prunes_what_torch_prunes(tensor, amount, n, data):
+def test_ln_agrees_with_torch(tensor, amount, n, data):
     dim = data.draw(st.integers(-tensor.dim(), tensor.dim() - 1))
     [decision] = decide("ln_structured", target(tensor), amount=amount, n=n, dim=dim)
     mask = torch_prune.LnStructured(amount, n, dim).compute_mask(tensor, torch.ones_like(tensor))
     norms = torch.linalg.vector_norm(tensor.movedim(dim, 0).flatten(1).double(), n, dim=1)
     ours, theirs = pruned(decision, tensor.shape), ~mask.bool()
-    if len(norms.unique()) == len(norms):  # otherwise torch's choice among equals is its own
+    if len(norms.unique()) == len(norms):  # torch's choice among equal norms is undefined
         assert torch.equal(ours, theirs)
     assert ours.sum() == theirs.sum()
 
 
 @given(st.lists(distinct(), min_size=1, max_size=4), st.floats(0, 1))
-def test_a_global_step_prunes_what_torch_prunes(tensors, amount):
-    scale = 1 + torch.arange(len(tensors)) / 1000  # so that no two tensors share a value
+def test_a_global_step_agrees_with_torch(tensors, amount):
+    scale = 1 + torch.arange(len(tensors)) / 1000  # no two tensors have a common value
     tensors = [tensor * s for tensor, s in zip(tensors, scale, strict=True)]
     modules = [nn.Module() for _ in tensors]
     for module, tensor in zip(modules, tensors, strict=True):
@@ -141,7 +141,7 @@ def test_the_count_is_exact_despite_ties_and_earlier_steps(name, shape, seed, am
     assert units == wanted
 
 
-def test_scores_from_a_file_take_the_place_of_the_weights():
+def test_scores_from_a_file_replace_the_weights():
     weights, scores = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-9.0, 0.5, 0.1])
     [decision] = decide(
         "l1_unstructured", target(weights, scores=scores), amount=2, importance="scores"
@@ -149,7 +149,7 @@ def test_scores_from_a_file_take_the_place_of_the_weights():
     assert pruned(decision, (3,)).tolist() == [False, True, True]
 
 
-def test_entries_pruned_before_have_no_vote_in_a_norm():
+def test_pruned_elements_do_not_contribute_to_a_norm():
     weights = torch.tensor([[9.0, 0.1], [1.0, 1.0]])
     remaining_mask = np.array([[False, True], [True, True]])
     [fresh] = decide("ln_structured", target(weights), amount=1)
@@ -159,7 +159,7 @@ def test_entries_pruned_before_have_no_vote_in_a_norm():
     assert stacked.pruned == 1
 
 
-def test_channels_with_nothing_left_are_not_counted_again():
+def test_completely_pruned_channels_are_not_counted_again():
     remaining_mask = np.array([[False, False], [True, True], [True, False]])
     [decision] = decide(
         "random_structured", target(torch.ones(3, 2), remaining_mask=remaining_mask), amount=2
@@ -167,7 +167,7 @@ def test_channels_with_nothing_left_are_not_counted_again():
     assert decision.pruned == 3
 
 
-def test_a_custom_mask_prunes_its_zeros_and_counts_those_that_were_still_there():
+def test_a_custom_mask_prunes_its_zeros_and_counts_remaining_elements():
     mask = torch.tensor([1, 0, 0, 1])
     remaining_mask = np.array([True, False, True, True])
     given_target = target(torch.ones(4), remaining_mask=remaining_mask, file=mask)
@@ -176,7 +176,7 @@ def test_a_custom_mask_prunes_its_zeros_and_counts_those_that_were_still_there()
     assert pruned(decision, (4,)).tolist() == [False, True, True, False]
 
 
-def test_a_custom_mask_of_other_values_is_refused_by_name():
+def test_a_non_binary_custom_mask_is_refused_by_name():
     given_target = target(torch.ones(2), "layer.weight", file=torch.tensor([0.5, 1.0]))
     with pytest.raises(RecipeError, match=r"layer\.weight"):
         decide("custom_from_mask", given_target, mask="file")
@@ -201,12 +201,12 @@ def test_random_steps_depend_on_seed_and_name_but_not_on_order():
 
 
 @pytest.mark.parametrize(("shape", "dim"), [((), 0), ((4,), 0), ((4, 3), 2), ((4, 3), -3)])
-def test_a_target_without_such_channels_is_named(shape, dim):
+def test_a_target_without_channels_or_the_dimension_is_named(shape, dim):
     with pytest.raises(RecipeError, match="layer"):
         decide("ln_structured", target(torch.ones(shape), "layer"), amount=1, dim=dim)
 
 
-def test_a_channel_of_nan_is_kept_and_noted():
+def test_a_nan_channel_is_kept_and_noted():
     weights = torch.tensor([[math.nan, 0.0], [5.0, 5.0], [6.0, 6.0]])
     [decision] = decide("ln_structured", target(weights), amount=2)
     assert pruned(decision, (3, 2))[:, 0].tolist() == [False, True, True]
@@ -215,19 +215,19 @@ def test_a_channel_of_nan_is_kept_and_noted():
 
 
 @pytest.mark.parametrize("amount", [True, math.nan, -0.1, 1.5, -1, "half", None])
-def test_an_amount_that_is_none_is_refused(amount):
+def test_invalid_amounts_are_refused(amount):
     with pytest.raises(ValidationError):
         METHODS["l1_unstructured"].model_validate({"amount": amount})
 
 
 @pytest.mark.parametrize("n", [0, 0.5, 1, 2, 3, "inf", "-inf", "fro", "nuc"])
-def test_every_order_of_norm_survives_its_file_form(n):
+def test_every_norm_order_round_trips_through_json(n):
     method = METHODS["ln_structured"].model_validate({"n": n})
     assert METHODS["ln_structured"].model_validate(method.model_dump(mode="json")) == method
     assert method.model_dump(mode="json")["n"] == n
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-def test_every_field_of_every_method_says_what_it_is(method: type[Method]):
+def test_every_field_of_every_method_has_a_description(method: type[Method]):
     assert method.__doc__
     assert all(field.description for field in method.model_fields.values())

@@ -1,4 +1,4 @@
-"""Of every m entries n stay, whichever dimension, type and earlier steps."""
+"""n:m pruning for all dimensions, dtypes and earlier steps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ numbers = st.sampled_from(
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[torch.Tensor, np.ndarray | None, dict[str, object]]:
-    """A tensor, which of its entries are still there, and a pattern."""
+    """Return a tensor, which of its elements remain, and a pattern."""
     shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=9))
     values = draw(hnp.arrays(np.float64, shape, elements=numbers))
     tensor = torch.from_numpy(values).to(draw(st.sampled_from(ORDERED)))
@@ -65,13 +65,13 @@ def decide(*targets: Target, **parameters: object) -> list[Decision]:
     return METHODS["n_m"].model_validate(parameters).decide(targets, Monitor())
 
 
-def gone(decision: Decision, start: int, stop: int) -> np.ndarray:
+def pruned_mask(decision: Decision, start: int, stop: int) -> np.ndarray:
     assert decision.predicate is not None
     return decision.predicate.prunes(start, stop)
 
 
 def grouped(entries: np.ndarray, m: int, dim: int, *, flatten: bool) -> np.ndarray:
-    """Return the full groups of a tensor, a row each."""
+    """Return the complete groups of a tensor, one row per group."""
     dim %= entries.ndim
     if flatten:
         lines = entries.reshape(math.prod(entries.shape[:dim]), -1)
@@ -90,7 +90,7 @@ def lowest_of_each_group(
     flatten: bool,
     **_: str,
 ) -> np.ndarray:
-    """The definition: sort every group by itself."""
+    """Return the mask by definition, sorting every group."""
     exact = tensor.double().abs().numpy()
     there = (
         np.ones(exact.shape, bool)
@@ -100,34 +100,36 @@ def lowest_of_each_group(
     expected = np.zeros(exact.size, bool)
     places = np.arange(exact.size).reshape(exact.shape)
     groups = (grouped(a, m, dim, flatten=flatten) for a in (exact, there, places))
-    for scores, alive_here, where in zip(*groups, strict=True):
-        order = np.lexsort((scores, alive_here))
-        gone_before = np.flatnonzero(~alive_here)  # first, whatever they weigh
-        order = np.concatenate([gone_before, order[len(gone_before) :]])
+    for scores, remaining_here, where in zip(*groups, strict=True):
+        order = np.lexsort((scores, remaining_here))
+        pruned_before = np.flatnonzero(
+            ~remaining_here
+        )  # pruned elements come first, whatever their value
+        order = np.concatenate([pruned_before, order[len(pruned_before) :]])
         expected[where[order[: m - n]]] = True
     return expected
 
 
 @given(cases(), st.data())
-def test_what_goes_is_the_lowest_of_each_group_by_sorting(case, data):
+def test_the_lowest_of_each_group_are_pruned(case, data):
     tensor, remaining_mask, pattern = case
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     size = tensor.numel()
     expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
-    assert np.array_equal(gone(decision, 0, size), expected)
+    assert np.array_equal(pruned_mask(decision, 0, size), expected)
     for _ in range(5):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
-        assert np.array_equal(gone(decision, start, stop), expected[start:stop])
+        assert np.array_equal(pruned_mask(decision, start, stop), expected[start:stop])
 
 
 @given(cases(), st.integers(1, 20))
-def test_every_full_group_keeps_n_or_what_was_left_of_it(case, chunk):
+def test_every_full_group_keeps_n_elements_or_all_remaining(case, chunk):
     tensor, remaining_mask, pattern = case
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     before = np.ones(tensor.numel(), bool) if remaining_mask is None else remaining_mask
-    after = before & ~gone(decision, 0, tensor.numel())
+    after = before & ~pruned_mask(decision, 0, tensor.numel())
     shape, how = tensor.shape, {"dim": pattern["dim"], "flatten": pattern["flatten"]}
     left, kept = (grouped(a.reshape(shape), pattern["m"], **how).sum(1) for a in (before, after))
     assert np.array_equal(kept, np.minimum(left, pattern["n"]))
@@ -135,7 +137,7 @@ def test_every_full_group_keeps_n_or_what_was_left_of_it(case, chunk):
 
 
 @given(st.integers(100, 300), st.data())
-def test_groups_of_any_size_are_ranked_alike(m, data):
+def test_groups_of_any_size_are_ranked_correctly(m, data):
     n = data.draw(st.integers(0, m))
     seed = data.draw(st.integers(0, 99))
     generator = torch.Generator().manual_seed(seed)
@@ -146,28 +148,28 @@ def test_groups_of_any_size_are_ranked_alike(m, data):
     pattern = {"n": n, "m": m, "dim": 1, "flatten": data.draw(st.booleans()), "tail": "keep"}
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
-    assert np.array_equal(gone(decision, 0, tensor.numel()), expected)
+    assert np.array_equal(pruned_mask(decision, 0, tensor.numel()), expected)
 
 
-def test_more_groups_than_are_ranked_side_by_side_are_ranked_alike():
+def test_more_groups_than_one_batch_are_ranked_correctly():
     tensor = torch.randn(3, 4, 700, generator=torch.Generator().manual_seed(0)).half()
     for flatten in (False, True):
         pattern = {"n": 2, "m": 4, "dim": 1, "flatten": flatten, "tail": "refuse"}
         [decision] = decide(target(tensor), **pattern)
         expected = lowest_of_each_group(tensor, None, **pattern)
-        assert np.array_equal(gone(decision, 0, tensor.numel()), expected)
+        assert np.array_equal(pruned_mask(decision, 0, tensor.numel()), expected)
 
 
-def test_groups_of_a_convolution_run_over_its_flattened_input_unless_told_not_to():
-    # Of the four entries of each kernel the last two are large.
+def test_groups_of_a_convolution_run_over_its_flattened_input_by_default():
+    # The last two of the four elements of each kernel are large.
     kernels = torch.tensor([1.0, 2.0, 8.0, 9.0]).expand(3, 4, 4).reshape(3, 4, 2, 2)
     [flat] = decide(target(kernels))
-    assert gone(flat, 0, 8).tolist() == [True, True, False, False] * 2
+    assert pruned_mask(flat, 0, 8).tolist() == [True, True, False, False] * 2
     [along] = decide(target(kernels), flatten=False)
-    assert gone(along, 0, 16).tolist() == [True] * 8 + [False] * 8
+    assert pruned_mask(along, 0, 16).tolist() == [True] * 8 + [False] * 8
 
 
-def test_a_dense_target_is_counted_without_reading_it():
+def test_the_count_of_a_dense_target_needs_no_reading():
     unread = TensorScores(lambda: pytest.fail("was read"), (6, 10, 3, 3), torch.float32)
     unread_target = Target("w", unread.shape, 540, unread, lambda *_: unread, None)
     assert decide(unread_target, n=1, m=4, tail="keep")[0].pruned == 6 * 22 * 3
@@ -184,37 +186,39 @@ def test_a_dense_target_is_counted_without_reading_it():
         ((4, 4), {"dim": -3}, r"layer\.weight.*dim -3"),
     ],
 )
-def test_a_target_without_such_groups_is_named_with_the_way_out(shape, parameters, says):
+def test_a_target_that_does_not_divide_into_groups_is_named_with_a_solution(
+    shape, parameters, says
+):
     with pytest.raises(RecipeError, match="(?i)" + says):
         decide(target(torch.ones(shape), "layer.weight"), **parameters)
 
 
-def test_a_rest_is_kept_whole_if_asked():
+def test_an_incomplete_group_is_kept_with_tail_keep():
     [decision] = decide(target(torch.zeros(1, 6)), tail="keep")
-    assert gone(decision, 0, 6).tolist() == [True, True, False, False, False, False]
+    assert pruned_mask(decision, 0, 6).tolist() == [True, True, False, False, False, False]
     assert decision.pruned == 2
     assert decision.predicate.element_rank(5).pruned is False
 
 
 @pytest.mark.parametrize("parameters", [{"n": 5}, {"n": -1}, {"m": 0}, {"n": 3, "m": 2}])
-def test_a_pattern_that_is_none_is_refused(parameters):
+def test_invalid_patterns_are_refused(parameters):
     with pytest.raises(ValidationError):
         METHODS["n_m"].model_validate(parameters)
 
 
-def test_scores_from_a_file_take_the_place_of_the_weights():
+def test_scores_from_a_file_replace_the_weights():
     scored = target(torch.arange(4.0).view(1, 4), scores=torch.tensor([[9.0, -8.0, 1.0, 2.0]]))
     [decision] = decide(scored, importance="scores")
-    assert gone(decision, 0, 4).tolist() == [False, False, True, True]
+    assert pruned_mask(decision, 0, 4).tolist() == [False, False, True, True]
 
 
 @given(cases())
-def test_an_entry_knows_how_it_stood_in_its_group(case):
+def test_the_rank_of_an_element_is_that_within_its_group(case):
     tensor, remaining_mask, pattern = case
     assume(pattern["n"] < pattern["m"])
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     exact = tensor.double().abs().flatten().tolist()
-    for flat, goes in enumerate(gone(decision, 0, tensor.numel())):
+    for flat, goes in enumerate(pruned_mask(decision, 0, tensor.numel())):
         element_rank = decision.predicate.element_rank(flat)
         assert element_rank.pruned == goes
         if element_rank.score is not None and not math.isnan(element_rank.score):
@@ -226,7 +230,7 @@ def test_an_entry_knows_how_it_stood_in_its_group(case):
             assert goes == (element_rank.rank < left)
 
 
-def test_counting_what_is_left_can_be_cancelled():
+def test_counting_remaining_elements_can_be_cancelled():
     stop = threading.Event()
     stop.set()
     method = METHODS["n_m"]()

@@ -1,4 +1,4 @@
-"""Where NaN and infinity rank: last of all, NaN behind infinity."""
+"""Non-finite values rank as the largest, NaN above infinity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prune_gui.pruning.methods import METHODS, Target
 from prune_gui.pruning.selection.scores import TensorScores
 
 ROWS = torch.tensor([[math.nan, 1], [5, 7], [-math.inf, 2], [9, 8]])
-"""By any of the methods row 1 goes first, then row 3, row 2 and row 0."""
+"""Every method prunes row 1 first, then rows 3, 2 and 0."""
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -25,7 +25,7 @@ ROWS = torch.tensor([[math.nan, 1], [5, 7], [-math.inf, 2], [9, 8]])
         ("block", {"height": 1, "width": 2}),
     ],
 )
-def test_nan_goes_last_and_infinity_before_it(method, parameters, dtype):
+def test_nan_is_pruned_last_and_infinity_before_it(method, parameters, dtype):
     weights = ROWS.to(dtype)
     if method in ("l1_unstructured", "lamp"):
         weights = weights[:, :1].contiguous()

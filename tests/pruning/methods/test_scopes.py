@@ -1,4 +1,4 @@
-"""What scopes, caps and other scores mean, beyond what torch has."""
+"""Scopes, max_sparsity and external scores, which torch does not have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def decide(method: str, *targets: Target, **parameters: object) -> list[Decision
     return METHODS[method].model_validate(parameters).decide(targets, Monitor())
 
 
-def gone(decision: Decision, tensor: torch.Tensor) -> torch.Tensor:
+def pruned_mask(decision: Decision, tensor: torch.Tensor) -> torch.Tensor:
     assert decision.predicate is not None
     return torch.from_numpy(decision.predicate.prunes(0, tensor.numel())).view(tensor.shape)
 
@@ -45,7 +45,7 @@ def noise(*shape: int, seed: int = 0) -> torch.Tensor:
 def test_scope_row_prunes_the_same_share_of_every_output_row(amount, rows, columns):
     weights = noise(rows, columns, 2)
     [decision] = decide("l1_unstructured", target(weights), scope="row", amount=amount)
-    found = gone(decision, weights).flatten(1)
+    found = pruned_mask(decision, weights).flatten(1)
     assert found.sum(1).tolist() == [round(amount * columns * 2)] * rows
     assert decision.pruned == found.sum()
     for row, lost in zip(weights.flatten(1).abs(), found, strict=True):
@@ -53,10 +53,10 @@ def test_scope_row_prunes_the_same_share_of_every_output_row(amount, rows, colum
             assert row[lost].max() <= row[~lost].min()
 
 
-def test_scope_row_takes_a_vector_as_one_row():
+def test_scope_row_treats_a_vector_as_one_row():
     weights = noise(10)
     [decision] = decide("l1_unstructured", target(weights), scope="row", amount=4)
-    assert gone(decision, weights).sum() == 4
+    assert pruned_mask(decision, weights).sum() == 4
 
 
 def test_a_number_larger_than_a_row_is_refused_by_name():
@@ -69,7 +69,7 @@ def test_a_number_larger_than_a_row_is_refused_by_name():
     st.floats(0, 1),
     st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
 )
-def test_max_sparsity_holds_for_every_target_and_the_total_stays_exact(sizes, amount, cap):
+def test_max_sparsity_limits_every_target_and_the_total_is_exact(sizes, amount, cap):
     tensors = [noise(n, seed=i) * 10**i for i, n in enumerate(sizes)]
     targets = [target(tensor, str(i)) for i, tensor in enumerate(tensors)]
     decisions = decide("l1_unstructured", *targets, scope="global", amount=amount, max_sparsity=cap)
@@ -80,14 +80,14 @@ def test_max_sparsity_holds_for_every_target_and_the_total_stays_exact(sizes, am
     assert any(f"{missing:,} fewer" in d.note for d in decisions) == (missing > 0)
 
 
-def test_max_sparsity_0_29_of_100_is_29():
+def test_max_sparsity_of_0_29_allows_29_of_100():
     [decision] = decide("l1_unstructured", target(noise(100)), amount=0.9, max_sparsity=0.29)
     assert decision.pruned == 29
     assert "held at 29 %" in decision.note
 
 
 @given(st.sampled_from([1, 2, 3, 0.5, math.inf]), st.floats(0, 1))
-def test_a_global_structured_step_compares_norms_per_entry(n, amount):
+def test_a_global_structured_step_normalises_norms_by_channel_size(n, amount):
     tensors = [noise(6, 4), noise(5, 3, 3, seed=1) * 2, noise(3, 50, seed=2)]
     decisions = decide(
         "ln_structured",
@@ -97,7 +97,7 @@ def test_a_global_structured_step_compares_norms_per_entry(n, amount):
         n=n,
     )
     means = [
-        # The power mean: what the p-norm becomes once it is divided by (entries)^(1/p).
+        # The power mean, which is the p-norm divided by (number of elements)^(1/p).
         (t.flatten(1).double().abs() ** n).mean(1) ** (1 / n)
         if n != math.inf
         else t.flatten(1).double().abs().amax(1)
@@ -107,15 +107,15 @@ def test_a_global_structured_step_compares_norms_per_entry(n, amount):
     expected = torch.zeros(14, dtype=torch.bool)
     expected[order[: round(amount * 14)]] = True
     found = torch.cat(
-        [gone(d, t).flatten(1).all(1) for d, t in zip(decisions, tensors, strict=True)]
+        [pruned_mask(d, t).flatten(1).all(1) for d, t in zip(decisions, tensors, strict=True)]
     )
     assert torch.equal(found, expected)
     assert sum(d.pruned for d in decisions) == sum(
-        int(gone(d, t).sum()) for d, t in zip(decisions, tensors, strict=True)
+        int(pruned_mask(d, t).sum()) for d, t in zip(decisions, tensors, strict=True)
     )
 
 
-def test_a_global_structured_step_never_takes_more_channels_than_max_sparsity():
+def test_max_sparsity_limits_a_global_structured_step():
     small, large = noise(8, 3) / 100, noise(8, 3, seed=1)
     decisions = decide(
         "ln_structured",
@@ -129,12 +129,12 @@ def test_a_global_structured_step_never_takes_more_channels_than_max_sparsity():
     assert "held at 75 %" in decisions[0].note
 
 
-def test_the_nuclear_norm_has_no_scale_that_layers_share():
+def test_the_nuclear_norm_is_refused_in_a_global_step():
     with pytest.raises(RecipeError, match="scope local"):
         decide("ln_structured", target(noise(3, 4, 4)), scope="global", n="nuc", amount=1)
 
 
-def test_the_nuclear_norm_is_refused_at_once_where_a_channel_is_no_matrix():
+def test_the_nuclear_norm_is_refused_if_a_channel_is_no_matrix():
     with pytest.raises(RecipeError, match="t has 4 dimensions; n='nuc' needs 3"):
         decide("ln_structured", target(noise(3, 4, 2, 2), "t"), n="nuc", amount=1)
 
@@ -150,23 +150,23 @@ def test_one_number_per_input_column_multiplies_the_weights():
     )
     scores = (weights.abs() * activations.abs()[:, None, None]).flatten(1)
     expected = scores.argsort(dim=1, stable=True).argsort(dim=1) < 18
-    assert torch.equal(gone(decision, weights).flatten(1), expected)
+    assert torch.equal(pruned_mask(decision, weights).flatten(1), expected)
 
 
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
-def test_the_way_from_another_checkpoint_can_be_the_score(method):
+def test_the_weight_delta_to_another_checkpoint_can_be_the_score(method):
     weights, before = noise(6, 8), noise(6, 8, seed=1)
     [decision] = decide(method, target(weights, base=before), amount=0.5, moved_from="base")
     [expected] = decide(method, target(weights - before), amount=0.5)
-    assert torch.equal(gone(decision, weights), gone(expected, weights))
+    assert torch.equal(pruned_mask(decision, weights), pruned_mask(expected, weights))
 
 
-def test_scores_from_two_places_are_refused():
+def test_two_sources_of_scores_are_refused():
     with pytest.raises(ValidationError, match="exclude each other"):
         METHODS["l1_unstructured"].model_validate({"importance": "a", "moved_from": "b"})
 
 
-def test_one_unit_and_all_of_them_are_different_methods():
+def test_methods_with_amounts_1_and_1_0_differ():
     one, everything = (METHODS["l1_unstructured"].model_validate({"amount": a}) for a in (1, 1.0))
     assert one != everything
     assert one == METHODS["l1_unstructured"].model_validate({"amount": 1})
@@ -174,7 +174,7 @@ def test_one_unit_and_all_of_them_are_different_methods():
 
 
 @pytest.mark.parametrize("scope", ["local", "row"])
-def test_an_entry_knows_its_place_among_the_others(scope):
+def test_the_rank_of_an_element_is_that_within_its_scope(scope):
     weights = torch.tensor([[1.0, -3.0, 2.0, 2.0], [8.0, 7.0, 6.0, 5.0]])
     [decision] = decide("l1_unstructured", target(weights), scope=scope, amount=0.5)
     assert decision.predicate is not None
@@ -186,7 +186,7 @@ def test_an_entry_knows_its_place_among_the_others(scope):
     assert element_rank.pruned is (scope == "local")
 
 
-def test_an_entry_of_a_channel_stands_as_its_channel_does():
+def test_the_rank_of_an_element_is_that_of_its_channel():
     weights = torch.tensor([[3.0, 4.0], [1.0, 0.0], [math.nan, 1.0]])
     [decision] = decide("ln_structured", target(weights), amount=1)
     assert decision.predicate is not None

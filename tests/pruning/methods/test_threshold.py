@@ -1,4 +1,4 @@
-"""A threshold means the real number that was given, in every type of weight."""
+"""The threshold is an exact real number for every dtype of weights."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def decide(*targets: Target, monitor: Monitor | None = None, **parameters: objec
     return METHODS["threshold"].model_validate(parameters).decide(targets, monitor or Monitor())
 
 
-def gone(decision: Decision, start: int, stop: int) -> np.ndarray:
+def pruned_mask(decision: Decision, start: int, stop: int) -> np.ndarray:
     assert decision.predicate is not None
     return decision.predicate.prunes(start, stop)
 
 
 @given(weights(), st.data())
-def test_what_goes_is_less_than_the_threshold_as_a_real_number(tensor, data):
+def test_elements_below_the_threshold_as_real_numbers_are_pruned(tensor, data):
     exact = tensor.double().abs().flatten().numpy()
     finite = exact[np.isfinite(exact)]
     at_an_entry = st.sampled_from(finite) if finite.size else st.nothing()
@@ -74,15 +74,15 @@ def test_what_goes_is_less_than_the_threshold_as_a_real_number(tensor, data):
     )
     remaining_mask = data.draw(st.none() | hnp.arrays(bool, exact.size))
     [decision] = decide(target(tensor, remaining_mask=remaining_mask), value=float(value))
-    found = gone(decision, 0, exact.size)
+    found = pruned_mask(decision, 0, exact.size)
     assert np.array_equal(found, (exact < value) & np.isfinite(exact))
     assert decision.pruned == (found if remaining_mask is None else found & remaining_mask).sum()
     start, stop = sorted(data.draw(st.tuples(*[st.integers(0, exact.size)] * 2)))
-    assert np.array_equal(gone(decision, start, stop), found[start:stop])
+    assert np.array_equal(pruned_mask(decision, start, stop), found[start:stop])
 
 
 @given(weights(), st.floats(0, 3), st.integers(1, 9))
-def test_a_threshold_in_standard_deviations_is_that_of_the_finite_entries(tensor, value, chunk):
+def test_the_standard_deviation_is_that_of_the_finite_elements(tensor, value, chunk):
     exact = tensor.double().flatten()
     finite = exact[exact.isfinite()]
     assume(len(finite) > 1)
@@ -92,16 +92,16 @@ def test_a_threshold_in_standard_deviations_is_that_of_the_finite_entries(tensor
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         [decision] = decide(target(tensor), value=value, relative_to="std")
-    assert gone(decision, 0, len(exact)).tolist() == (magnitude < threshold).tolist()
+    assert pruned_mask(decision, 0, len(exact)).tolist() == (magnitude < threshold).tolist()
 
 
-def test_the_standard_deviation_does_not_depend_on_what_earlier_steps_pruned():
+def test_the_standard_deviation_does_not_depend_on_earlier_steps():
     tensor = torch.linspace(-3, 3, 101)
     remaining_mask = np.arange(101) % 3 == 0
     [fresh] = decide(target(tensor), value=1, relative_to="std")
     [stacked] = decide(target(tensor, remaining_mask=remaining_mask), value=1, relative_to="std")
-    assert np.array_equal(gone(fresh, 0, 101), gone(stacked, 0, 101))
-    assert stacked.pruned == (gone(fresh, 0, 101) & remaining_mask).sum() < fresh.pruned
+    assert np.array_equal(pruned_mask(fresh, 0, 101), pruned_mask(stacked, 0, 101))
+    assert stacked.pruned == (pruned_mask(fresh, 0, 101) & remaining_mask).sum() < fresh.pruned
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, math.nan], [1e200, -1e200]])
@@ -114,19 +114,19 @@ def test_a_target_without_a_standard_deviation_is_named(values):
         )
 
 
-def test_nan_and_infinity_are_kept_and_noted():
+def test_non_finite_elements_are_kept_and_noted():
     [decision] = decide(target(torch.tensor([math.nan, -math.inf, 1e38])), value=1e300)
-    assert gone(decision, 0, 3).tolist() == [False, False, True]
+    assert pruned_mask(decision, 0, 3).tolist() == [False, False, True]
     assert decision.predicate.note == "2 NaN or infinite scores rank as the largest"
 
 
-def test_scores_from_a_file_are_compared_in_place_of_the_weights():
+def test_scores_from_a_file_are_compared_instead_of_the_weights():
     moved = target(torch.tensor([1.0, 2.0]), origin=torch.tensor([1.0, 0.0]))
     [decision] = decide(moved, value=0.5, moved_from="origin")
-    assert gone(decision, 0, 2).tolist() == [True, False]
+    assert pruned_mask(decision, 0, 2).tolist() == [True, False]
 
 
-def test_an_entry_knows_how_far_it_is_from_the_threshold():
+def test_the_rank_of_an_element_has_its_distance_to_the_threshold():
     [decision] = decide(target(torch.tensor([0.25, -2.0, 0.5])), value=0.5)
     element_rank = decision.predicate.element_rank(1)
     assert (element_rank.pruned, element_rank.margin, element_rank.rank) == (False, 1.5, 2)
@@ -134,17 +134,17 @@ def test_an_entry_knows_how_far_it_is_from_the_threshold():
 
 
 @pytest.mark.parametrize("value", [True, -0.1, math.nan, math.inf, "much", None])
-def test_a_value_that_is_no_threshold_is_refused(value):
+def test_invalid_thresholds_are_refused(value):
     with pytest.raises(ValidationError):
         METHODS["threshold"].model_validate({"value": value})
 
 
-def test_a_number_that_yaml_takes_for_a_text_is_one():
+def test_a_number_that_yaml_parses_as_text_is_accepted():
     assert METHODS["threshold"].model_validate({"value": "1e-3"}).value == 0.001
 
 
 @pytest.mark.parametrize("relative_to", ["absolute", "std"])
-def test_progress_is_that_of_the_whole_step_and_cancel_ends_it(relative_to):
+def test_progress_covers_the_whole_step_and_it_can_be_cancelled(relative_to):
     targets = [target(torch.ones(50) * torch.arange(50)), target(torch.arange(30.0))]
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:

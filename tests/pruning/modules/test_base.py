@@ -1,4 +1,4 @@
-"""What holds of every method: the reparametrization, its hook, and calls that fail."""
+"""The base class: the reparametrization, its hook, and failing calls."""
 
 import copy
 import io
@@ -39,7 +39,7 @@ class FailingLate(Constant):
 
 
 def state(module):
-    """Everything that a call could change, by identity and by value."""
+    """Return all that a call could change, by identity and by value."""
     return (
         {name: (id(p), p.detach().clone()) for name, p in module.named_parameters()},
         {name: (id(b), b.clone()) for name, b in module.named_buffers()},
@@ -54,7 +54,7 @@ def assert_unchanged(module, before):
     assert state(module)[2:] == before[2:]
 
 
-def test_a_pruned_parameter_is_a_parameter_a_buffer_and_a_hook():
+def test_pruning_creates_a_parameter_a_buffer_and_a_hook():
     layer = nn.Linear(4, 3)
     weight = layer.weight
     hook = pruning.L1Unstructured.apply(layer, "weight", 5)
@@ -64,7 +64,7 @@ def test_a_pruned_parameter_is_a_parameter_a_buffer_and_a_hook():
     assert list(layer._forward_pre_hooks.values()) == [hook]
 
 
-def test_pruned_entries_are_plus_zero_whatever_they_were():
+def test_pruned_elements_are_plus_zero_whatever_their_value():
     values = torch.tensor([[-1.0, math.nan, -math.inf, math.inf], [1.0, -2.0, 3.0, -4.0]])
     mask = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
     ours, theirs = nn.Linear(4, 2), nn.Linear(4, 2)
@@ -79,7 +79,7 @@ def test_pruned_entries_are_plus_zero_whatever_they_were():
     assert theirs.weight[0, 1:].isnan().all()
 
 
-def test_gradients_reach_the_kept_entries_alone_also_beside_nan():
+def test_only_kept_elements_have_gradients_even_beside_nan():
     layer = nn.Linear(3, 1, bias=False)
     layer.weight = nn.Parameter(torch.tensor([[math.nan, 2.0, 3.0]]))
     pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1, 1]]))
@@ -87,14 +87,14 @@ def test_gradients_reach_the_kept_entries_alone_also_beside_nan():
     assert layer.weight_orig.grad.tolist() == [[0.0, 6.0, 7.0]]
 
 
-def test_every_forward_pass_uses_the_parameter_as_it_is_by_then():
+def test_every_forward_pass_uses_the_current_parameter():
     layer = pruning.custom_from_mask(nn.Linear(2, 1, bias=False), "weight", torch.tensor([[0, 1]]))
     with torch.no_grad():
         layer.weight_orig.fill_(7.0)
     assert layer(torch.ones(1, 2)).item() == 7.0
 
 
-def test_a_step_ranks_the_parameter_and_not_the_attribute_of_the_last_pass():
+def test_a_step_ranks_the_parameter_and_not_the_stale_attribute():
     for package, expected in ((pruning, [1, 0, 1, 0]), (reference, [0, 0, 1, 1])):
         layer = nn.Linear(4, 1)
         layer.weight = nn.Parameter(torch.tensor([[2.0, 1.0, 3.0, 4.0]]))
@@ -119,7 +119,7 @@ def test_a_step_ranks_the_parameter_and_not_the_attribute_of_the_last_pass():
         (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError),
     ],
 )
-def test_a_call_that_fails_leaves_the_module_as_it_was(call, error, times):
+def test_a_failing_call_leaves_the_module_unchanged(call, error, times):
     layer = nn.Linear(4, 3)
     for _ in range(times):
         pruning.l1_unstructured(layer, "weight", 2)
@@ -129,7 +129,7 @@ def test_a_call_that_fails_leaves_the_module_as_it_was(call, error, times):
     assert_unchanged(layer, before)
 
 
-def test_a_mask_that_cannot_be_applied_leaves_the_module_as_it_was():
+def test_a_mask_that_cannot_be_applied_leaves_the_module_unchanged():
     layer = nn.Linear(4, 3)
     before = state(layer)
     with pytest.raises(RuntimeError, match="cannot apply"):
@@ -137,7 +137,7 @@ def test_a_mask_that_cannot_be_applied_leaves_the_module_as_it_was():
     assert_unchanged(layer, before)
 
 
-def test_a_bias_that_is_none_is_refused_and_stays():
+def test_a_bias_of_none_is_refused_and_unchanged():
     layer = nn.Linear(4, 3, bias=False)
     before = state(layer)
     with pytest.raises(ValueError, match="'bias'"):
@@ -149,7 +149,7 @@ def test_a_bias_that_is_none_is_refused_and_stays():
     assert "bias" not in layer._parameters
 
 
-def test_what_is_no_parameter_is_refused():
+def test_an_attribute_that_is_no_parameter_is_refused():
     norm = nn.BatchNorm1d(3)
     with pytest.raises(TypeError, match="running_mean"):
         pruning.identity(norm, "running_mean")
@@ -158,7 +158,7 @@ def test_what_is_no_parameter_is_refused():
 
 
 @pytest.mark.parametrize("taken", ["weight_orig", "weight_mask"])
-def test_a_name_that_is_taken_is_not_overwritten(taken):
+def test_an_existing_attribute_is_not_overwritten(taken):
     layer = nn.Linear(4, 3)
     setattr(layer, taken, "mine")
     before = state(layer)
@@ -176,7 +176,7 @@ def test_scores_of_another_shape_are_refused():
 
 
 @pytest.mark.parametrize("after_a_pass", [False, True])
-def test_a_pruned_module_can_be_copied_though_torchs_cannot(after_a_pass):
+def test_a_pruned_module_can_be_deep_copied_unlike_in_torch(after_a_pass):
     def pruned(package):
         layer = package.l1_unstructured(nn.Linear(4, 3, bias=False), "weight", 5)
         if after_a_pass:
@@ -196,13 +196,13 @@ def test_a_pruned_module_can_be_copied_though_torchs_cannot(after_a_pass):
     assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
 
 
-def test_a_pruned_recurrent_module_can_be_copied_and_run():
+def test_a_pruned_recurrent_module_can_be_copied_and_called():
     lstm = pruning.l1_unstructured(nn.LSTM(4, 3), "weight_hh_l0", 0.5)
     x = torch.randn(2, 1, 4)
     assert torch.equal(copy.deepcopy(lstm)(x)[0], lstm(x)[0])
 
 
-def test_pickle_and_state_dict_go_round():
+def test_pickle_and_state_dict_round_trip():
     layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
     twin = pickle.loads(pickle.dumps(layer))
     assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
@@ -214,14 +214,14 @@ def test_pickle_and_state_dict_go_round():
     assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
 
 
-def test_a_method_that_has_pruned_nothing_says_so():
+def test_a_method_that_has_pruned_nothing_raises_a_clear_error():
     method = pruning.L1Unstructured(1)
     for call in (method.apply_mask, method.remove):
         with pytest.raises(AssertionError, match="L1Unstructured"):
             call(nn.Linear(2, 2))
 
 
-def test_prune_gives_a_pruned_copy_of_any_tensor():
+def test_prune_returns_a_pruned_copy_of_any_tensor():
     t = torch.tensor([-1.0, 2.0, -math.inf, 0.5])
     pruned = pruning.L1Unstructured(2).prune(t, default_mask=torch.tensor([1, 1, 0, 1]))
     assert pruned.tolist() == [0.0, 2.0, 0.0, 0.0]

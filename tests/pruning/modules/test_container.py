@@ -1,4 +1,4 @@
-"""Methods on top of each other, and torch's methods among ours."""
+"""Containers of several methods, of this package and of torch."""
 
 import weakref
 
@@ -11,7 +11,7 @@ from prune_gui import pruning
 
 
 class PlugIn(reference.BasePruningMethod):
-    """Written for torch: prunes the first `amount` of the entries it is shown."""
+    """A method written for torch that prunes the first `amount` elements that it gets."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -24,8 +24,8 @@ class PlugIn(reference.BasePruningMethod):
         return mask
 
 
-class Peeking(pruning.BasePruningMethod):
-    """Remembers what it was shown, and prunes nothing."""
+class Recording(pruning.BasePruningMethod):
+    """Records the tensor that it gets, and prunes nothing."""
 
     def __init__(self, pruning_type):
         self.PRUNING_TYPE = pruning_type
@@ -58,7 +58,7 @@ def test_the_same_container_grows_with_every_call():
     assert hook._tensor_name == "weight"
 
 
-def test_the_pruned_tensor_of_an_earlier_step_is_let_go():
+def test_the_pruned_tensor_of_an_earlier_step_is_freed():
     layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 1)
     earlier = weakref.ref(layer.weight)
     pruning.l1_unstructured(layer, "weight", 1)
@@ -73,10 +73,10 @@ def test_the_pruned_tensor_of_an_earlier_step_is_let_go():
         ("global", [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
     ],
 )
-def test_a_method_is_shown_what_its_type_says(pruning_type, shown):
+def test_a_method_gets_the_part_that_its_pruning_type_selects(pruning_type, shown):
     t = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     mask = torch.tensor([[0, 0], [1, 1], [1, 0]])
-    method = Peeking(pruning_type)
+    method = Recording(pruning_type)
     found = stacked(method).compute_mask(t, mask)
     assert method.shown.tolist() == shown
     assert torch.equal(found, mask.float())
@@ -88,11 +88,11 @@ def test_the_mask_of_the_earlier_methods_is_not_changed():
     assert torch.equal(mask, torch.ones(2, 3))
 
 
-def test_a_type_that_is_unknown_and_a_dimension_that_is_missing_are_errors():
+def test_unknown_pruning_types_and_missing_dimensions_are_errors():
     t = torch.ones(2, 3)
     with pytest.raises(ValueError, match="'odd'"):
-        stacked(Peeking("odd")).compute_mask(t, t)
-    method = Peeking("structured")
+        stacked(Recording("odd")).compute_mask(t, t)
+    method = Recording("structured")
     for dim in (2, -3):
         method.dim = dim
         with pytest.raises(IndexError, match=str(dim)):
@@ -113,14 +113,14 @@ def test_a_container_takes_only_methods_of_one_parameter():
             container.add_pruning_method(thing)
 
 
-def test_a_method_written_for_torch_joins_a_container_of_ours():
+def test_a_method_written_for_torch_can_be_added_to_our_container():
     plug_in = PlugIn(2)
     container = stacked(pruning.L1Unstructured(1), plug_in)
     mask = container.compute_mask(torch.ones(2, 3), torch.tensor([[0, 1, 1], [1, 1, 1]]))
     assert mask.tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
-def test_torch_knows_what_we_pruned():
+def test_torch_recognises_modules_that_we_pruned():
     layer = nn.Linear(4, 3)
     pruning.l1_unstructured(layer, "weight", 5)
     assert reference.is_pruned(layer)
@@ -132,7 +132,7 @@ def test_torch_knows_what_we_pruned():
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_we_go_on_where_torch_left_off(times):
+def test_modules_pruned_by_torch_can_be_pruned_further(times):
     layer = nn.Linear(4, 3)
     for _ in range(times):
         reference.l1_unstructured(layer, "weight", 2)

@@ -6,7 +6,7 @@ from torch.nn.utils import prune as reference
 from prune_gui import pruning
 
 
-def test_every_function_returns_the_module_it_changed():
+def test_every_function_returns_its_module():
     layer = nn.Linear(6, 5)
     assert pruning.identity(layer, "weight") is layer
     assert pruning.random_unstructured(layer, "weight", 1) is layer
@@ -17,7 +17,7 @@ def test_every_function_returns_the_module_it_changed():
     assert pruning.remove(layer, "weight") is layer
 
 
-def test_remove_gives_back_the_same_parameter_pruned():
+def test_remove_restores_the_same_parameter_object():
     layer = nn.Linear(4, 3)
     weight, before = layer.weight, layer.weight.detach().clone()
     optimiser = torch.optim.SGD(layer.parameters(), lr=1.0)
@@ -31,7 +31,7 @@ def test_remove_gives_back_the_same_parameter_pruned():
     assert any(weight is p for group in optimiser.param_groups for p in group["params"])
 
 
-def test_remove_uses_the_parameter_and_the_mask_as_they_are_by_then():
+def test_remove_uses_the_current_parameter_and_mask():
     layer = pruning.custom_from_mask(nn.Linear(2, 1), "weight", torch.tensor([[0, 1]]))
     with torch.no_grad():
         layer.weight_orig.copy_(torch.tensor([[3.0, 4.0]]))
@@ -47,13 +47,13 @@ def test_remove_leaves_other_parameters_pruned():
     assert list(layer.state_dict()) == ["bias_orig", "weight", "bias_mask"]
 
 
-def test_what_was_not_pruned_cannot_be_removed():
+def test_remove_of_an_unpruned_parameter_is_an_error():
     layer = pruning.identity(nn.Linear(4, 3), "weight")
     with pytest.raises(ValueError, match="'bias'"):
         pruning.remove(layer, "bias")
 
 
-def test_remove_is_all_or_nothing():
+def test_a_failing_remove_leaves_the_module_unchanged():
     class Stubborn(reference.Identity):
         def remove(self, module):
             del module._buffers["weight_mask"]
@@ -66,7 +66,7 @@ def test_remove_is_all_or_nothing():
     assert "weight_mask" in layer.state_dict()
 
 
-def test_a_removal_that_fails_does_not_change_the_weights():
+def test_a_failing_remove_does_not_change_the_weights():
     class Frozen(nn.Linear):
         def __setattr__(self, name, value):
             if name == "weight" and vars(self).get("frozen"):
@@ -83,7 +83,7 @@ def test_a_removal_that_fails_does_not_change_the_weights():
     assert pruning.is_pruned(layer)
 
 
-def test_a_module_is_pruned_if_any_part_of_it_is():
+def test_a_module_is_pruned_if_any_submodule_is():
     net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
     net[0].register_forward_pre_hook(lambda module, inputs: None)
     assert not pruning.is_pruned(net)
@@ -92,7 +92,7 @@ def test_a_module_is_pruned_if_any_part_of_it_is():
     assert not pruning.is_pruned(net[0])
 
 
-def test_a_recurrent_module_runs_pruned_and_afterwards():
+def test_a_recurrent_module_works_while_pruned_and_after_remove():
     lstm, x = nn.LSTM(4, 3), torch.randn(2, 1, 4)
     pruning.l1_unstructured(lstm, "weight_ih_l0", 0.5)
     pruned = lstm(x)[0]

@@ -30,20 +30,20 @@ def prune(parameters, amount, **kwargs):
     pruning.global_unstructured(parameters, pruning.L1Unstructured, amount=amount, **kwargs)
 
 
-def test_of_equal_entries_those_of_the_earlier_parameter_go_first_and_exactly_k_go():
+def test_exactly_k_elements_are_pruned_despite_ties_between_parameters():
     both = layers([[1.0, 2.0], [1.0, 1.0]], [[1.0, 1.0]])
     prune(weights(both), 4)
     assert masks(both) == [[[0, 1], [0, 0]], [[0, 1]]]
 
 
-def test_a_share_is_of_all_entries_still_there():
+def test_a_share_refers_to_all_remaining_elements():
     both = layers([[1.0, 2.0, 3.0, 4.0]], [[5.0, 6.0, 7.0, 8.0]])
     prune(weights(both), 0.5)
     prune(weights(both), 0.5)
     assert masks(both) == [[[0, 0, 0, 0]], [[0, 0, 1, 1]]]
 
 
-def test_a_generator_is_taken_where_torch_fails():
+def test_a_generator_of_parameters_is_accepted_unlike_in_torch():
     both = layers([[1.0, 2.0]], [[3.0, 4.0]])
     prune((pair for pair in weights(both)), 3)
     assert masks(both) == [[[0, 0]], [[0, 1]]]
@@ -54,7 +54,7 @@ def test_a_generator_is_taken_where_torch_fails():
         )
 
 
-def test_masks_of_a_shared_parameter_that_drifted_apart_are_joined():
+def test_differing_masks_of_a_shared_parameter_are_combined():
     encoder, decoder = layers([[1.0, 2.0, 3.0, 4.0]], [[0.0]])
     decoder.weight = encoder.weight
     pruning.custom_from_mask(encoder, "weight", torch.tensor([[1, 1, 0, 1]]))
@@ -63,7 +63,7 @@ def test_masks_of_a_shared_parameter_that_drifted_apart_are_joined():
     assert masks([encoder, decoder]) == [[[0, 1, 0, 0]]] * 2
 
 
-def test_scores_may_be_given_under_any_name_of_a_shared_parameter():
+def test_scores_can_be_given_under_any_alias_of_a_shared_parameter():
     encoder, decoder, other = layers([[1.0, 2.0]], [[0.0]], [[1.5]])
     decoder.weight = encoder.weight
     scores = {(decoder, "weight"): torch.tensor([[9.0, 0.5]])}
@@ -71,7 +71,7 @@ def test_scores_may_be_given_under_any_name_of_a_shared_parameter():
     assert masks([encoder, decoder, other]) == [[[1, 0]], [[1, 0]], [[1]]]
 
 
-def test_different_dtypes_and_memory_orders_compare_by_value():
+def test_different_dtypes_and_memory_formats_compare_by_value():
     one, two = layers([[1.0, 4.0], [3.0, 6.0]], [[0.0]])
     one.weight = nn.Parameter(one.weight.detach().half().T)
     two.weight = nn.Parameter(torch.tensor([[2.0, 5.0]], dtype=torch.bfloat16))
@@ -81,7 +81,7 @@ def test_different_dtypes_and_memory_orders_compare_by_value():
     assert two.weight_mask.dtype == torch.bfloat16
 
 
-def test_a_call_that_fails_changes_none_of_the_modules():
+def test_a_failing_call_leaves_all_modules_unchanged():
     one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
     none = nn.Linear(2, 2, bias=False)
     prune(weights([two]), 1)
@@ -97,7 +97,7 @@ def test_a_call_that_fails_changes_none_of_the_modules():
         assert len(two._forward_pre_hooks) == 1
 
 
-def test_a_failure_while_the_masks_are_handed_out_changes_none_of_the_modules(monkeypatch):
+def test_a_failure_while_masks_are_stored_leaves_all_modules_unchanged(monkeypatch):
     one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
 
     def fail(*args):
@@ -111,7 +111,7 @@ def test_a_failure_while_the_masks_are_handed_out_changes_none_of_the_modules(mo
     assert list(two.state_dict()) == ["weight"]
 
 
-def test_a_failure_gives_a_recurrent_module_its_own_weights_back(monkeypatch):
+def test_a_failure_restores_the_weight_list_of_a_recurrent_module(monkeypatch):
     lstm, [other] = nn.LSTM(4, 3), layers([[1.0, 2.0]])
     x = torch.randn(2, 1, 4)
     before = lstm(x)[0]
@@ -135,12 +135,12 @@ def test_a_failure_gives_a_recurrent_module_its_own_weights_back(monkeypatch):
         ([(nn.Linear(2, 2), "weight")], pruning.RandomStructured, None, TypeError),
     ],
 )
-def test_wrong_arguments_are_refused(parameters, method, scores, error):
+def test_invalid_arguments_are_refused(parameters, method, scores, error):
     with pytest.raises(error):
         pruning.global_unstructured(parameters, method, importance_scores=scores, amount=1)
 
 
-def test_a_method_written_for_torch_may_be_used():
+def test_a_method_written_for_torch_is_accepted():
     class First(reference.BasePruningMethod):
         PRUNING_TYPE = "unstructured"
 
@@ -157,7 +157,7 @@ def test_a_method_written_for_torch_may_be_used():
     assert masks(both) == [[[0, 0]], [[0, 1]]]
 
 
-def test_no_hook_keeps_the_mask_of_all_parameters_alive():
+def test_no_hook_references_the_mask_of_all_parameters():
     def held(package):
         both = layers([[1.0] * 50], [[2.0] * 50])
         package.global_unstructured(weights(both), package.L1Unstructured, amount=10)
@@ -168,7 +168,7 @@ def test_no_hook_keeps_the_mask_of_all_parameters_alive():
     assert held(reference) == 100
 
 
-def test_nothing_is_remembered_of_a_module_that_is_gone():
+def test_a_deleted_module_is_freed():
     [layer] = layers([[1.0, 2.0]])
     prune(weights([layer]), 1)
     gone = weakref.ref(layer)

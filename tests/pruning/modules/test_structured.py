@@ -25,7 +25,7 @@ def test_a_channel_whose_norm_is_nan_is_kept():
     assert pruned_rows(layer) == [1, 3]
 
 
-def test_a_channel_pruned_in_part_counts_as_a_whole_one():
+def test_a_partly_pruned_channel_counts_as_one_channel():
     layer = layer_of(torch.tensor([[1.0, 2.0], [0.0, 0.0], [3.0, 4.0], [5.0, 6.0]]))
     pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [0, 0], [1, 1], [1, 1]]))
     pruning.ln_structured(layer, "weight", 1 / 3, n=2, dim=0)
@@ -34,7 +34,7 @@ def test_a_channel_pruned_in_part_counts_as_a_whole_one():
         pruning.ln_structured(layer, "weight", 3, n=2, dim=0)
 
 
-def test_pruned_entries_have_no_say_in_what_their_channel_scores():
+def test_pruned_elements_do_not_contribute_to_the_norm_of_their_channel():
     scores = torch.tensor([[100.0, 1.0], [3.0, 3.0]])
     for package, expected in ((pruning, [0]), (reference, [1])):
         layer = layer_of(torch.ones(2, 2))
@@ -43,7 +43,7 @@ def test_pruned_entries_have_no_say_in_what_their_channel_scores():
         assert pruned_rows(layer) == expected
 
 
-def test_random_channels_are_exactly_as_many_as_asked_for():
+def test_exactly_the_amount_of_channels_is_pruned_at_random():
     def counts(package):
         found = set()
         for seed in range(10):
@@ -63,7 +63,7 @@ def test_random_channels_are_exactly_as_many_as_asked_for():
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1, -2])
-def test_a_seed_gives_torchs_own_random_channels(dim):
+def test_a_seed_gives_the_same_random_channels_as_in_torch(dim):
     ours = layer_of(torch.randn(40, 30))
     theirs = copy.deepcopy(ours)
     after = []
@@ -78,7 +78,7 @@ def test_a_seed_gives_torchs_own_random_channels(dim):
 
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("method", [pruning.LnStructured, pruning.RandomStructured])
-def test_a_tensor_without_channels_or_without_that_dimension_is_refused(method, stacked):
+def test_a_tensor_without_channels_or_without_the_dimension_is_refused(method, stacked):
     norm = {"n": 2} if method is pruning.LnStructured else {}
     layer = nn.Linear(4, 3)
     if stacked:
@@ -92,7 +92,7 @@ def test_a_tensor_without_channels_or_without_that_dimension_is_refused(method, 
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16])
-def test_narrow_types_can_be_pruned_by_channels_on_top_of_entries(dtype):
+def test_narrow_dtypes_can_be_pruned_by_channels_after_elements(dtype):
     layer = layer_of(torch.randn(8, 6).to(dtype))
     pruning.ln_structured(layer, "weight", 2, n=1, dim=0)
     pruning.l1_unstructured(layer, "weight", 6)

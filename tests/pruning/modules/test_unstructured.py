@@ -22,19 +22,19 @@ def zeros(mask):
     return int((mask.float() == 0).sum())
 
 
-def test_nan_and_infinity_rank_as_the_largest():
+def test_non_finite_values_rank_as_the_largest():
     layer = layer_of(torch.tensor([[math.nan, -9.0, math.inf, 8.0, -math.inf]]))
     pruning.l1_unstructured(layer, "weight", 2)
     assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
 
 
-def test_a_negative_score_is_not_less_important():
+def test_scores_rank_by_absolute_value():
     layer, scores = layer_of(torch.ones(1, 3)), torch.tensor([[-5.0, 1.0, 3.0]])
     pruning.l1_unstructured(layer, "weight", 1, importance_scores=scores)
     assert layer.weight_mask.tolist() == [[1, 0, 1]]
 
 
-def test_half_of_half_leaves_a_quarter():
+def test_pruning_half_twice_leaves_a_quarter():
     layer = nn.Linear(16, 8)
     for _ in range(2):
         pruning.l1_unstructured(layer, "weight", 0.5)
@@ -42,7 +42,7 @@ def test_half_of_half_leaves_a_quarter():
 
 
 @pytest.mark.parametrize("dtype", DTYPES + FLOAT8)
-def test_every_float_type_can_be_pruned_and_keeps_its_dtype(dtype):
+def test_every_float_dtype_can_be_pruned_and_is_kept(dtype):
     layer = layer_of(torch.randn(8, 16).to(dtype))
     for _ in range(2):
         pruning.l1_unstructured(layer, "weight", 24)
@@ -53,7 +53,7 @@ def test_every_float_type_can_be_pruned_and_keeps_its_dtype(dtype):
     assert layer.weight.dtype == dtype
 
 
-def test_whole_numbers_and_complex_ones_rank_by_absolute_value():
+def test_integers_and_complex_numbers_rank_by_absolute_value():
     mask = pruning.L1Unstructured(2).compute_mask(torch.tensor([-3, 1, 2, -1]), torch.ones(4))
     assert mask.tolist() == [1, 0, 1, 0]
     t = torch.tensor([3 + 4j, 0 + 6j, 1 + 1j])
@@ -62,9 +62,7 @@ def test_whole_numbers_and_complex_ones_rank_by_absolute_value():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("amount", [0, 0.3, 1.0])
-def test_a_seed_gives_torchs_own_random_mask_and_leaves_the_generator_where_torch_does(
-    dtype, amount
-):
+def test_a_seed_gives_the_mask_and_the_generator_state_of_torch(dtype, amount):
     ours = layer_of(torch.randn(20, 30, dtype=dtype))
     theirs = copy.deepcopy(ours)
     after = []
@@ -77,7 +75,7 @@ def test_a_seed_gives_torchs_own_random_mask_and_leaves_the_generator_where_torc
     assert after[0] == after[1]
 
 
-def test_asking_for_more_than_is_left_says_both_numbers():
+def test_more_than_remain_are_an_error_with_both_numbers():
     layer = pruning.l1_unstructured(nn.Linear(5, 2), "weight", 4)
     with pytest.raises(ValueError, match=r"7.*6"):
         pruning.l1_unstructured(layer, "weight", 7)

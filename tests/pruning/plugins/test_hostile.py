@@ -1,4 +1,4 @@
-"""Plug-ins that do their worst: each comes to a message, and the next request is served."""
+"""Hostile plug-ins: each causes a clear error, and the next request succeeds."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from prune_gui.pruning.predicates import plugin_mask
 from prune_gui.pruning.selection.scores import TensorScores
 
 LARGE = 5000
-"""Entries of a tensor larger than those that a plug-in is tried on."""
+"""Number of elements of a tensor that is larger than those of the trial."""
 
 
 def source(act):
-    """Return a method that acts so for a large tensor, and keeps all of a small one."""
+    """Return source of a method that runs `act` for a large tensor and keeps all of a small one."""
     lines = "\n            ".join(act.splitlines())
     return f"""
 import ctypes, os, signal, sys, time
@@ -89,9 +89,7 @@ ACTS = [
 
 
 @pytest.mark.parametrize(("act", "says"), ACTS, ids=[act.strip()[:40] for act, _ in ACTS])
-def test_whatever_a_mask_comes_to_is_a_message_and_the_next_one_is_made(
-    plugin_file, monkeypatch, act, says
-):
+def test_a_failing_mask_is_an_error_and_the_next_one_succeeds(plugin_file, monkeypatch, act, says):
     monkeypatch.setattr(process, "GRACE_S", 0.2)
     [loaded] = load_file(plugin_file(source(act)))
     with pytest.raises(RecipeError, match=rf"^w: Bad .*({says}).* \(from .*own\.py\)\.$") as caught:
@@ -101,7 +99,7 @@ def test_whatever_a_mask_comes_to_is_a_message_and_the_next_one_is_made(
     assert pruned(loaded, 7) == 0
 
 
-def test_a_process_that_cannot_be_started_is_a_message(plugin_file, monkeypatch):
+def test_a_process_that_cannot_be_started_is_an_error(plugin_file, monkeypatch):
     def refuse(*_):
         raise OSError(11, "Resource temporarily unavailable")
 
@@ -111,7 +109,7 @@ def test_a_process_that_cannot_be_started_is_a_message(plugin_file, monkeypatch)
 
 
 @pytest.mark.slow
-def test_the_fork_server_is_started_again_if_a_plug_in_ends_it(plugin_file):
+def test_the_fork_server_is_restarted_if_a_plug_in_ends_it(plugin_file):
     [loaded] = load_file(plugin_file(source("os.kill(os.getppid(), 9)\nwhile True: pass")))
     with pytest.raises(RecipeError, match=r"Bad (cut the connection|.*SIGKILL)"):
         pruned(loaded)
@@ -132,7 +130,7 @@ def test_the_fork_server_is_started_again_if_a_plug_in_ends_it(plugin_file):
         ("while True: pass", "took longer than 1 s and was stopped"),
     ],
 )
-def test_whatever_loading_comes_to_is_a_message(plugin_file, monkeypatch, act, says):
+def test_failing_to_load_is_an_error(plugin_file, monkeypatch, act, says):
     if "while" in act:
         monkeypatch.setattr(process, "LOAD_LIMIT_S", 1)
     path = plugin_file(act)
@@ -140,7 +138,7 @@ def test_whatever_loading_comes_to_is_a_message(plugin_file, monkeypatch, act, s
         load_file(path)
 
 
-def test_a_mask_that_takes_too_long_is_stopped(plugin_file, monkeypatch):
+def test_computing_a_mask_has_a_timeout(plugin_file, monkeypatch):
     [loaded] = load_file(plugin_file(source("while True: pass")))
     monkeypatch.setattr(method, "LIMIT_S", 0.3)
     with pytest.raises(RecipeError, match=r"Bad took longer than \d+ s and was stopped"):
@@ -151,20 +149,20 @@ def test_a_mask_that_takes_too_long_is_stopped(plugin_file, monkeypatch):
 @pytest.mark.parametrize(
     "act", ["while True: pass", "signal.pthread_sigmask(0, {2, 15})\ntime.sleep(99)"]
 )
-def test_cancel_stops_what_never_returns(plugin_file, act):
+def test_cancelling_stops_a_plug_in_that_never_returns(plugin_file, act):
     [loaded] = load_file(plugin_file(source(act)))
     assert pruned(loaded, 7) == 0
     cancel = threading.Event()
     timer = threading.Timer(0.2, cancel.set)
     timer.start()
-    begun = time.monotonic()
+    start = time.monotonic()
     with pytest.raises(Cancelled):
         pruned(loaded, monitor=Monitor(cancel=cancel))
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - start < 5
     timer.join()
 
 
-def test_cancel_stops_loading(plugin_file):
+def test_cancelling_stops_loading(plugin_file):
     path, cancel = plugin_file("while True: pass"), threading.Event()
     timer = threading.Timer(0.2, cancel.set)
     timer.start()
@@ -173,7 +171,7 @@ def test_cancel_stops_loading(plugin_file):
     timer.join()
 
 
-def test_cancel_stops_who_waits_for_the_plug_in_of_another_window(plugin_file):
+def test_cancelling_stops_waiting_for_a_busy_plug_in(plugin_file):
     [loaded] = load_file(plugin_file(source("while True: pass")))
     stop_first, stop_second = threading.Event(), threading.Event()
     ended = []
@@ -197,7 +195,7 @@ def test_cancel_stops_who_waits_for_the_plug_in_of_another_window(plugin_file):
     assert ended
 
 
-def test_a_mask_that_is_made_again_later_can_be_cancelled_too(plugin_file, tmp_path):
+def test_recomputing_an_evicted_mask_can_be_cancelled(plugin_file, tmp_path):
     hang, cancel = tmp_path / "hang", threading.Event()
     [loaded] = load_file(plugin_file(source(f"while os.path.exists({str(hang)!r}): pass")))
     [decision] = loaded().decide([target()], Monitor())
@@ -208,7 +206,7 @@ def test_a_mask_that_is_made_again_later_can_be_cancelled_too(plugin_file, tmp_p
         decision.predicate.prunes(0, LARGE)
 
 
-def test_printing_a_lot_blocks_nothing_and_leaves_standard_output_alone(plugin_file, capfd):
+def test_large_output_does_not_block_and_goes_to_standard_error(plugin_file, capfd):
     act = "print('x' * (1 << 20))\nsys.stderr.write('y' * (1 << 20))\nos.write(1, b'z')\ninput"
     [loaded] = load_file(plugin_file(source(act)))
     assert pruned(loaded) == 0
@@ -217,12 +215,12 @@ def test_printing_a_lot_blocks_nothing_and_leaves_standard_output_alone(plugin_f
     assert (err.count("x"), err.count("y"), err.count("z")) == (1 << 20, 1 << 20, 1)
 
 
-def test_there_is_nothing_to_read_from_standard_input(plugin_file):
+def test_standard_input_of_a_plug_in_is_empty(plugin_file):
     [loaded] = load_file(plugin_file(source("assert sys.stdin.read() == ''")))
     assert pruned(loaded) == 0
 
 
-def test_nothing_of_this_process_is_reached_by_the_plug_in(plugin_file):
+def test_a_plug_in_cannot_change_this_process(plugin_file):
     load_file(
         plugin_file(
             source("pass") + "import prune_gui.errors\nprune_gui.errors.stolen = sys.own = 1"
@@ -243,14 +241,14 @@ def test_modules_of_the_working_folder_are_not_imported(plugin_file, tmp_path, m
     assert not (tmp_path / "it ran").exists()
 
 
-def test_the_log_has_the_traceback(plugin_file, caplog):
+def test_the_traceback_of_a_plug_in_is_logged(plugin_file, caplog):
     with caplog.at_level(logging.INFO), pytest.raises(PluginError):
         load_file(plugin_file("def deep(): raise KeyError(3)\ndeep()"))
     assert "in deep" in caplog.text
     assert "KeyError: 3" in caplog.text
 
 
-def test_what_a_plug_in_keeps_is_gone_with_its_process(plugin_file):
+def test_a_crashed_process_is_replaced_by_a_new_one(plugin_file):
     [loaded] = load_file(plugin_file(source("os._exit(1)")))
     first = loaded.process._worker._process
     with pytest.raises(RecipeError):
@@ -260,20 +258,20 @@ def test_what_a_plug_in_keeps_is_gone_with_its_process(plugin_file):
     assert loaded.process._worker._process != first
 
 
-def test_a_process_that_ended_while_nobody_asked_is_replaced(plugin_file):
+def test_a_process_that_ended_while_idle_is_replaced(plugin_file):
     [loaded] = load_file(plugin_file(source("pass")))
     os.kill(loaded.process._worker._process, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(loaded.process._worker._process)], 1)
     assert pruned(loaded, 7) == 0
 
 
-def test_a_file_loaded_again_ends_the_process_of_the_version_before(plugin_file):
+def test_reloading_a_file_ends_the_process_of_the_old_version(plugin_file):
     [old] = load_file(plugin_file(source("default_mask = default_mask * 0")))
     first = old.process._worker._process
     [new] = load_file(plugin_file(source("pass")))
     assert not psutil.pid_exists(first)
     assert pruned(new) == 0
-    assert pruned(old) == LARGE  # which undo brings back
+    assert pruned(old) == LARGE  # steps of the old version still work after undo
 
 
 @pytest.mark.parametrize("way", [pytest.param("exits", marks=pytest.mark.slow), "is killed"])
@@ -321,7 +319,7 @@ def test_no_process_outlives_the_program(plugin_file, tmp_path, way):
         pack({"fault": "exit_code", "fields": {"status": {}}}),
     ],
 )
-def test_what_is_no_answer_is_a_message(plugin_file, answer):
+def test_an_invalid_answer_is_an_error(plugin_file, answer):
     act = (
         "import gc, socket\n"
         "[own] = [o for o in gc.get_objects() if type(o) is socket.socket and o.fileno() > 2]\n"
@@ -357,7 +355,7 @@ def test_what_is_no_answer_is_a_message(plugin_file, answer):
         {"parameters": [{"name": "seed", "description": None, "default": []}]},
     ],
 )
-def test_what_is_no_description_is_a_message(change):
+def test_an_invalid_description_is_an_error(change):
     described = {"name": "Bad", "kind": "global", "doc": "Bad.", "parameters": []}
     assert method.method_from(Silent(), described, "own.py").name == "bad"
     with pytest.raises((Fault, PluginError)) as caught:
@@ -367,7 +365,7 @@ def test_what_is_no_description_is_a_message(change):
 
 
 class Silent(process.PluginProcess):
-    """Has no process, and finds nothing wrong."""
+    """Has no process, and accepts everything."""
 
     def __init__(self):
         super().__init__({})
@@ -376,7 +374,7 @@ class Silent(process.PluginProcess):
         return {}
 
 
-def test_scores_reach_the_plug_in_bit_by_bit(plugin_file):
+def test_a_plug_in_gets_the_exact_bits_of_the_scores(plugin_file):
     act = "return (t.view(torch.int32) % 2 == 0).to(t.dtype)"
     [loaded] = load_file(plugin_file(source(act)))
     t = torch.randn(LARGE)

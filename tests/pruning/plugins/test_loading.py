@@ -1,4 +1,4 @@
-"""Files and packages of methods: what is offered, and what is refused in one clear line."""
+"""Loading of files and packages of methods, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class {name}(prune.BasePruningMethod):
 
 
 def one(body, parameters="", kind='"unstructured"', more="pass"):
-    """Return a class whose `compute_mask` is one expression."""
+    """Return source of a class whose `compute_mask` is one expression."""
     return f"""
 class Odd(prune.BasePruningMethod):
     PRUNING_TYPE = {kind}
@@ -36,7 +36,7 @@ class Odd(prune.BasePruningMethod):
 """
 
 
-def test_the_example_is_a_method_like_any_other(plugin_file, nearest_mean):
+def test_the_example_plug_in_is_a_complete_method(plugin_file, nearest_mean):
     [method] = load_methods(nearest_mean)
     assert METHODS["nearest_mean"] is method
     assert (method.name, method.title, method.unit) == ("nearest_mean", "Nearest mean", "entry")
@@ -48,7 +48,7 @@ def test_the_example_is_a_method_like_any_other(plugin_file, nearest_mean):
     assert all(field.description for field in method.model_fields.values())
 
 
-def test_parameters_are_those_of_the_constructor(plugin_file):
+def test_fields_are_the_parameters_of_the_constructor(plugin_file):
     path = plugin_file(
         '''
         from __future__ import annotations
@@ -85,7 +85,7 @@ def test_parameters_are_those_of_the_constructor(plugin_file):
             method.model_validate(wrong)
 
 
-def test_only_the_concrete_public_classes_of_the_file_itself_are_offered(plugin_file):
+def test_only_concrete_public_classes_of_the_file_are_methods(plugin_file):
     path = plugin_file(
         GOOD.format(name="Mine")
         + GOOD.format(name="_Hidden")
@@ -95,19 +95,19 @@ def test_only_the_concrete_public_classes_of_the_file_itself_are_offered(plugin_
     assert [method.name for method in load_file(path)] == ["mine"]
 
 
-def test_a_class_on_our_own_base_will_do(plugin_file):
+def test_a_subclass_of_our_base_class_is_accepted(plugin_file):
     path = plugin_file("from prune_gui.pruning import BasePruningMethod as Ours\n")
     path.write_text(path.read_text() + GOOD.format(name="Mine").replace("prune.Base", "Base"))
     path.write_text(path.read_text().replace("BasePruningMethod)", "Ours)"))
     assert [method.name for method in load_file(path)] == ["mine"]
 
 
-def test_loading_offers_nothing_until_it_is_told_to(plugin_file):
+def test_load_file_registers_nothing(plugin_file):
     load_file(plugin_file(GOOD.format(name="Mine")))
     assert "mine" not in METHODS
 
 
-def test_a_file_loaded_again_replaces_what_it_offered(plugin_file):
+def test_reloading_a_file_replaces_its_methods(plugin_file):
     [first] = load_methods(plugin_file(GOOD.format(name="Mine")))
     load_methods(plugin_file(GOOD.format(name="Other"), "other.py"))
     both = GOOD.format(name="Mine") + GOOD.format(name="New")
@@ -117,21 +117,19 @@ def test_a_file_loaded_again_replaces_what_it_offered(plugin_file):
     assert [name for name in METHODS if METHODS[name].source != "built-in"] == ["other", "new"]
 
 
-def test_a_file_that_fails_leaves_what_it_offered_before(plugin_file):
+def test_a_failing_reload_keeps_the_methods(plugin_file):
     [first] = load_methods(plugin_file(GOOD.format(name="Mine")))
     with pytest.raises(PluginError):
         load_methods(plugin_file("raise ValueError"))
     assert METHODS["mine"] is first
 
 
-def test_nobody_else_writes_to_the_list_of_methods():
+def test_the_mapping_of_methods_is_read_only():
     with pytest.raises(TypeError):
         METHODS["mine"] = METHODS["identity"]  # type: ignore[index]
 
 
-def test_running_a_file_leaves_nothing_beside_it_and_no_trace_in_torch(
-    plugin_file, tmp_path, capfd
-):
+def test_loading_writes_no_files_and_does_not_change_torch(plugin_file, tmp_path, capfd):
     path = plugin_file("torch.manual_seed(1)\nprint('hello')\n" + GOOD.format(name="Mine"))
     torch.manual_seed(5)
     before = torch.get_rng_state()
@@ -184,7 +182,7 @@ def test_running_a_file_leaves_nothing_beside_it_and_no_trace_in_torch(
         (GOOD.format(name="ABc") + GOOD.format(name="A_bc"), "the name a_bc is taken already"),
     ],
 )  # fmt: skip
-def test_what_is_no_method_is_refused_in_one_line_that_names_it(plugin_file, source, says):
+def test_invalid_methods_are_refused_by_name_in_one_line(plugin_file, source, says):
     path, before = plugin_file(source), dict(METHODS)
     with pytest.raises(PluginError, match=says) as caught:
         load_methods(path)
@@ -194,7 +192,7 @@ def test_what_is_no_method_is_refused_in_one_line_that_names_it(plugin_file, sou
     assert before == METHODS
 
 
-def test_what_cannot_be_read_is_named(tmp_path):
+def test_an_unreadable_file_is_named(tmp_path):
     for path in (tmp_path / "nowhere.py", tmp_path):
         with pytest.raises(PluginError, match=f"^{path} cannot be read"):
             load_file(path)
@@ -202,7 +200,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Return what installs a package with entry points into a folder on the path of Python."""
+    """Return a function that installs a package with entry points into a folder on `sys.path`."""
 
     def install(points: str, source: str = GOOD.format(name="Packed")) -> str:
         site = tmp_path / "site"
@@ -218,7 +216,7 @@ def package(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("value", ["own_methods_of_a_test", "own_methods_of_a_test:Packed"])
-def test_an_entry_point_is_a_class_or_a_module_of_them(package, monkeypatch, value):
+def test_an_entry_point_is_a_class_or_a_module_of_classes(package, monkeypatch, value):
     monkeypatch.syspath_prepend(package(f"some = {value}"))
     [method] = load_installed(EntryPoint("some", value, "prune_gui.methods"))
     assert (method.name, method.source) == ("packed", f"{value}, entry point some")
@@ -234,7 +232,7 @@ def test_an_entry_point_is_a_class_or_a_module_of_them(package, monkeypatch, val
         ("os:getcwd", "defines no pruning method"),
     ],
 )
-def test_an_entry_point_that_is_no_method_is_named(value, says):
+def test_an_invalid_entry_point_is_named(value, says):
     with pytest.raises(PluginError, match=f"^{value}, entry point some.*{says}"):
         load_installed(EntryPoint("some", value, "prune_gui.methods"))
 
@@ -246,7 +244,7 @@ def run(program, site=""):
     )  # fmt: skip
 
 
-def test_an_installed_method_is_known_to_recipes_without_further_ado(package):
+def test_recipes_find_installed_methods_automatically(package):
     site = package("good = own_methods_of_a_test\nbad = own_methods_of_a_test:Nothing\n")
     done = run(
         """
@@ -264,7 +262,7 @@ def test_an_installed_method_is_known_to_recipes_without_further_ado(package):
     assert problem.count("own-methods 1.2, entry point bad raised AttributeError") == 2
 
 
-def test_looking_for_installed_methods_where_there_are_none_does_not_load_torch():
+def test_torch_is_not_imported_without_installed_methods():
     done = run(
         """
         import sys

@@ -1,4 +1,4 @@
-"""A plug-in's class in a recipe, against torch running the same class on a module."""
+"""A plug-in in a recipe, compared with torch running the same class on a module."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def modules(tensors):
         ("structured", CHANNELS, {"dim": -1}),
     ],
 )
-def test_the_masks_are_those_that_torch_makes_with_the_class(
+def test_masks_agree_with_torch_running_the_same_class(
     plugin_file, weights, resolved, first, kind, body, given
 ):
     path = plugin_file(source(kind, body))
@@ -102,7 +102,9 @@ def test_the_masks_are_those_that_torch_makes_with_the_class(
 
 
 @pytest.mark.parametrize("first", [(), (L1,)], ids=["alone", "stacked"])
-def test_scope_global_is_what_torch_calls_global(plugin_file, weights, resolved, first):
+def test_scope_global_agrees_with_global_unstructured_of_torch(
+    plugin_file, weights, resolved, first
+):
     path = plugin_file(source("unstructured", ENTRIES))
     load_methods(path)
     live_class = runpy.run_path(str(path))["Lowest"]
@@ -116,7 +118,7 @@ def test_scope_global_is_what_torch_calls_global(plugin_file, weights, resolved,
         assert torch.equal(resolution.mask(name), module.weight_mask.bool())
 
 
-def test_a_method_that_calls_itself_global_sees_all_targets_as_one(plugin_file, weights, resolved):
+def test_pruning_type_global_gets_all_targets_as_one_vector(plugin_file, weights, resolved):
     load_methods(plugin_file(source("global", ENTRIES)))
     resolution = resolved(weights, {"method": "lowest", "amount": 0.25})
     pruned, total = resolution.total
@@ -125,13 +127,13 @@ def test_a_method_that_calls_itself_global_sees_all_targets_as_one(plugin_file, 
     assert METHODS["lowest"]().scope == "global"
 
 
-def test_entries_stay_pruned_whatever_a_plug_in_makes_of_them(plugin_file, weights, resolved):
+def test_pruned_elements_stay_pruned_whatever_the_mask_holds(plugin_file, weights, resolved):
     load_methods(plugin_file(source("global", "return torch.ones_like(t)")))
     resolution = resolved(weights, L1, {"method": "lowest"})
     assert resolution.total == resolved(weights, L1).total
 
 
-def test_a_plug_in_may_write_to_what_it_is_shown(plugin_file, weights, resolved, tmp_path):
+def test_a_plug_in_may_modify_its_scores(plugin_file, weights, resolved, tmp_path):
     body = ENTRIES + "\n        "
     load_methods(plugin_file(source("unstructured", body.replace("return", "t.zero_(); return"))))
     before = (tmp_path / "model.safetensors", resolved(weights).checkpoint.read("fc.weight"))
@@ -144,7 +146,7 @@ def test_a_plug_in_may_write_to_what_it_is_shown(plugin_file, weights, resolved,
 RANDOM = "return (torch.rand(t.shape) < 0.5).to(t.dtype) * default_mask"
 
 
-def test_random_numbers_depend_on_the_seed_and_the_name_and_leave_the_users_alone(
+def test_random_numbers_depend_on_seed_and_name_and_not_on_the_global_generator(
     plugin_file, resolved
 ):
     load_methods(plugin_file(source("unstructured", RANDOM)))
@@ -162,9 +164,7 @@ def test_random_numbers_depend_on_the_seed_and_the_name_and_leave_the_users_alon
     assert not torch.equal(masks.mask("a.weight"), masks.mask("b.weight"))
 
 
-def test_a_mask_that_was_let_go_of_is_made_again_the_same(
-    plugin_file, weights, resolved, monkeypatch
-):
+def test_an_evicted_mask_is_recomputed_identically(plugin_file, weights, resolved, monkeypatch):
     monkeypatch.setattr(plugin_mask, "KEPT_AT_MOST", 0)
     load_methods(plugin_file(source("unstructured", RANDOM)))
     steps = [{"method": "lowest", "seed": 1}, L1, {"method": "lowest", "scope": "global"}]
@@ -175,7 +175,7 @@ def test_a_mask_that_was_let_go_of_is_made_again_the_same(
         assert int((pruned_by > 0).sum()) == resolution.counts[name][0]
 
 
-def test_masks_are_made_once_for_any_number_of_threads(plugin_file, weights, resolved, monkeypatch):
+def test_concurrent_threads_compute_a_mask_once(plugin_file, weights, resolved, monkeypatch):
     body = "import time; time.sleep(0.01)\n        return default_mask"
     [method] = load_methods(plugin_file(source("unstructured", body)))
     resolution = resolved(weights, {"method": "lowest"}, L1, {"method": "lowest"})
@@ -194,7 +194,7 @@ def test_masks_are_made_once_for_any_number_of_threads(plugin_file, weights, res
     assert len(calls) == 2
 
 
-def test_weights_of_types_that_torch_does_not_compute_in_are_widened(plugin_file, resolved):
+def test_weights_in_8_bits_are_passed_as_float32(plugin_file, resolved):
     load_methods(plugin_file(source("unstructured", ENTRIES)))
     tensors = {
         "a": torch.randn(4, 5).to(torch.float8_e4m3fn),
@@ -215,9 +215,7 @@ class Needy(prune.BasePruningMethod):
 """
 
 
-def test_a_method_that_needs_a_parameter_is_tried_when_it_is_first_used(
-    plugin_file, weights, resolved
-):
+def test_a_method_with_required_parameters_is_tried_on_first_use(plugin_file, weights, resolved):
     load_methods(plugin_file(NEEDY.format(mask="default_mask * (torch.rand(()) < 2)")))
     assert resolved(weights, {"method": "needy", "keep": 3}).total[0] == 0
     load_methods(
@@ -240,9 +238,7 @@ def test_a_method_that_needs_a_parameter_is_tried_when_it_is_first_used(
         ("None if t.numel() > 4096 else default_mask", "a NoneType in place of a mask"),
     ],
 )
-def test_what_goes_wrong_in_a_step_names_the_parameter_and_the_plug_in(
-    plugin_file, resolved, mask, says
-):
+def test_errors_of_a_step_name_the_parameter_and_the_plug_in(plugin_file, resolved, mask, says):
     path = plugin_file(source("unstructured", f"return {mask}"))
     load_methods(path)
     with pytest.raises(
@@ -259,7 +255,7 @@ def test_what_goes_wrong_in_a_step_names_the_parameter_and_the_plug_in(
         ("global", 312 * (3 * 4 + 1), "fewer targets"),
     ],
 )
-def test_a_plug_in_is_not_asked_for_a_mask_that_cannot_fit_into_memory(
+def test_a_mask_that_does_not_fit_into_memory_is_refused(
     plugin_file, weights, resolved, free_memory, scope, needed, remedy
 ):
     load_methods(plugin_file(source("unstructured", ENTRIES)))

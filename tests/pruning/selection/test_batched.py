@@ -1,4 +1,4 @@
-"""Many small tensors cut as one, against each by itself."""
+"""Batched selection from many small tensors, compared with selection tensor by tensor."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ numbers = st.lists(st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, np.inf, np.nan]),
 
 @st.composite
 def rankings(draw: st.DrawFn) -> list[Ranking]:
-    """Some tensors, of part of which only some entries are still there, and some of them held."""
+    """Rankings of one dtype, some with a remaining mask and some with a limit."""
     dtype = draw(st.sampled_from([torch.float32, torch.bfloat16, torch.float64]))
-    found = []
+    result = []
     for values in draw(st.lists(numbers, min_size=1, max_size=8)):
         keys = ScoreKeys.of(TensorScores.of(torch.tensor(values, dtype=dtype)))
-        some = st.lists(st.booleans(), min_size=len(values), max_size=len(values))
-        remaining_mask = np.array(draw(some), np.bool_) if draw(st.booleans()) else None
-        most = draw(st.none() | st.integers(0, there(keys, remaining_mask)))
-        found.append(
-            Ranking(keys, None if remaining_mask is None else partial(part, remaining_mask), most)
+        flags = st.lists(st.booleans(), min_size=len(values), max_size=len(values))
+        remaining_mask = np.array(draw(flags), np.bool_) if draw(st.booleans()) else None
+        limit = draw(st.none() | st.integers(0, remaining_count(keys, remaining_mask)))
+        result.append(
+            Ranking(keys, None if remaining_mask is None else partial(part, remaining_mask), limit)
         )
-    return found
+    return result
 
 
-def there(keys: KeySource, remaining_mask: NDArray[np.bool_] | None) -> int:
+def remaining_count(keys: KeySource, remaining_mask: NDArray[np.bool_] | None) -> int:
     return keys.size if remaining_mask is None else int(remaining_mask.sum())
 
 
@@ -47,22 +47,24 @@ def part(remaining_mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np
     return remaining_mask[start:stop]
 
 
-def may_go(ranking: Ranking) -> int:
+def prunable_count(ranking: Ranking) -> int:
     size = ranking.keys.size
-    left = size if ranking.remaining_mask is None else int(ranking.remaining_mask(0, size).sum())
-    return left if ranking.most is None else ranking.most
+    remaining = (
+        size if ranking.remaining_mask is None else int(ranking.remaining_mask(0, size).sum())
+    )
+    return remaining if ranking.most is None else ranking.most
 
 
 @given(rankings(), st.sampled_from([1, 3, 4096]), st.data())
-def test_small_tensors_are_cut_together_as_each_by_itself(every, together, data):
-    k = data.draw(st.integers(0, sum(map(may_go, every))))
+def test_batched_cuts_equal_unbatched_cuts(every, batch_tensors, data):
+    k = data.draw(st.integers(0, sum(map(prunable_count, every))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batched, "BATCH_TENSORS", together)
-        found = find_cuts_batched(every, k, Monitor())
-    wanted = find_cuts([*every, nothing_like(every[0])], k, Monitor())
-    assert [cut.pruned for cut in found] == [cut.pruned for cut in wanted[:-1]]
-    assert sum(cut.pruned for cut in found) == k
-    for ranking, one, other in zip(every, found, wanted[:-1], strict=True):
+        patch.setattr(batched, "BATCH_TENSORS", batch_tensors)
+        cuts = find_cuts_batched(every, k, Monitor())
+    expected = find_cuts([*every, empty_like(every[0])], k, Monitor())
+    assert [cut.pruned for cut in cuts] == [cut.pruned for cut in expected[:-1]]
+    assert sum(cut.pruned for cut in cuts) == k
+    for ranking, one, other in zip(every, cuts, expected[:-1], strict=True):
         size = ranking.keys.size
         remaining_mask = (
             np.ones(size, bool)
@@ -74,15 +76,15 @@ def test_small_tensors_are_cut_together_as_each_by_itself(every, together, data)
         assert one.non_finite == other.non_finite
 
 
-def nothing_like(ranking: Ranking) -> Ranking:
-    """Return a ranking without entries, so that the others are counted even if they are one."""
+def empty_like(ranking: Ranking) -> Ranking:
+    """Return a ranking without elements: with two rankings, `find_cuts` uses histograms."""
     dtype = ranking.keys.dtype
     return Ranking(ScoreKeys.of(TensorScores.of(torch.zeros(0, dtype=dtype))))
 
 
 @given(rankings(), st.data())
-def test_cuts_mark_tensors_together_as_one_by_one(every, data):
-    k = data.draw(st.integers(0, sum(map(may_go, every))))
+def test_batched_marks_equal_marks_tensor_by_tensor(every, data):
+    k = data.draw(st.integers(0, sum(map(prunable_count, every))))
     keys, cuts = [one.keys for one in every], find_cuts_batched(every, k, Monitor())
     bounds = np.cumsum([0, *(key.size for key in keys)])
     codes = np.zeros(bounds[-1], np.uint8)
@@ -92,17 +94,17 @@ def test_cuts_mark_tensors_together_as_one_by_one(every, data):
 
 
 @pytest.mark.parametrize("chunk", [5, 64, parallel.CHUNK_ELEMENTS])
-def test_random_keys_and_kinds_that_differ_are_cut_together_too(monkeypatch, chunk):
-    mixed = [RandomKeys(0, f"p{i}", 10) for i in range(20)]
+def test_keys_of_different_kinds_are_selected_together(monkeypatch, chunk):
+    random_keys = [RandomKeys(0, f"p{i}", 10) for i in range(20)]
     scores = [torch.rand(10) for _ in range(20)]
-    every: list[KeySource] = [*mixed, *(ScoreKeys.of(TensorScores.of(own)) for own in scores)]
-    wanted = find_cuts([Ranking(keys) for keys in every], 150, Monitor())
+    every: list[KeySource] = [*random_keys, *(ScoreKeys.of(TensorScores.of(own)) for own in scores)]
+    expected = find_cuts([Ranking(keys) for keys in every], 150, Monitor())
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-    found = find_cuts_batched([Ranking(keys) for keys in every], 150, Monitor())
-    assert [cut.pruned for cut in found] == [cut.pruned for cut in wanted]
+    cuts = find_cuts_batched([Ranking(keys) for keys in every], 150, Monitor())
+    assert [cut.pruned for cut in cuts] == [cut.pruned for cut in expected]
 
 
-def test_progress_of_joined_tensors_ends_at_its_total():
+def test_progress_of_batched_tensors_ends_at_its_total():
     reported: list[tuple[int, int]] = []
     keys = [ScoreKeys.of(TensorScores.of(torch.rand(10))) for _ in range(30)]
     monitor = Monitor(lambda done, total: reported.append((done, total)))

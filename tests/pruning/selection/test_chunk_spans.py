@@ -1,4 +1,4 @@
-"""Every key is in one stretch; those that are there without a copy come in longer ones."""
+"""Every key is in one span; spans of keys that are read without a copy are longer."""
 
 import pytest
 import torch
@@ -6,38 +6,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.pruning import parallel
-from prune_gui.pruning.selection.chunk_spans import LONGER, PIECES, chunk_spans
+from prune_gui.pruning.selection.chunk_spans import MAX_CHUNKS_PER_SPAN, MIN_SPANS, chunk_spans
 from prune_gui.pruning.selection.keys import RandomKeys, ScoreKeys
 from prune_gui.pruning.selection.scores import ScaledColumns, TensorScores
 
 
-def sources(size):
+def keys_by_kind(size):
     weights = TensorScores.of(torch.zeros(1, size))
-    half = TensorScores.of(torch.zeros(size, dtype=torch.float16))
+    half_precision = TensorScores.of(torch.zeros(size, dtype=torch.float16))
     return {
-        "as they are": ScoreKeys.of(weights),
-        "of a wider type": ScoreKeys(half, torch.float32),
+        "without a copy": ScoreKeys.of(weights),
+        "of a wider type": ScoreKeys(half_precision, torch.float32),
         "scaled": ScoreKeys.of(ScaledColumns(weights, TensorScores.of(torch.ones(size)))),
         "at random": RandomKeys(0, "w", size),
     }
 
 
-@given(st.integers(0, 500), st.sampled_from([1, 7, 64]), st.sampled_from(list(sources(1))))
-def test_every_key_is_in_one_stretch_in_order(size, chunk, kind):
-    keys = sources(size)[kind]
+@given(st.integers(0, 500), st.sampled_from([1, 7, 64]), st.sampled_from(list(keys_by_kind(1))))
+def test_spans_cover_every_key_once_in_order(size, chunk, kind):
+    keys = keys_by_kind(size)[kind]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-        found = chunk_spans(keys)
-    assert [place for start, stop in found for place in range(start, stop)] == list(range(size))
+        spans = chunk_spans(keys)
+    assert [index for start, stop in spans for index in range(start, stop)] == list(range(size))
 
 
-def test_keys_that_are_copied_come_in_shorter_stretches(monkeypatch):
+def test_spans_of_keys_that_are_copied_are_shorter(monkeypatch):
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 8)
-    longest = {kind: chunk_spans(keys)[0][1] for kind, keys in sources(1000).items()}
-    assert longest == dict.fromkeys(longest, 8) | {"as they are": 8 * LONGER}
+    first_sizes = {kind: chunk_spans(keys)[0][1] for kind, keys in keys_by_kind(1000).items()}
+    assert first_sizes == dict.fromkeys(first_sizes, 8) | {
+        "without a copy": 8 * MAX_CHUNKS_PER_SPAN
+    }
 
 
-@pytest.mark.parametrize(("size", "pieces"), [(24, 3), (64, 8), (128, PIECES), (512, 16)])
-def test_there_are_enough_pieces_for_several_threads(monkeypatch, size, pieces):
+@pytest.mark.parametrize(("size", "spans"), [(24, 3), (64, 8), (128, MIN_SPANS), (512, 16)])
+def test_there_are_enough_spans_for_several_threads(monkeypatch, size, spans):
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 8)
-    assert len(chunk_spans(sources(size)["as they are"])) == pieces
+    assert len(chunk_spans(keys_by_kind(size)["without a copy"])) == spans

@@ -1,4 +1,4 @@
-"""Exact selection by counting, against a stable sort."""
+"""Radix selection, compared with a stable sort."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ def keys_of(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> ScoreKeys
 
 def marked(keys: list[KeySource], k: int) -> list[np.ndarray]:
     cuts = find_cuts([Ranking(key) for key in keys], k, Monitor())
-    found = [mark(key, cut, 0, key.size) for key, cut in zip(keys, cuts, strict=True)]
-    assert [int(m.sum()) for m in found] == [cut.pruned for cut in cuts]
-    return found
+    masks = [mark(key, cut, 0, key.size) for key, cut in zip(keys, cuts, strict=True)]
+    assert [int(m.sum()) for m in masks] == [cut.pruned for cut in cuts]
+    return masks
 
 
 @given(values, dtypes, st.data())
-def test_the_k_smallest_are_those_of_a_stable_sort_in_every_float_type(numbers, dtype, data):
+def test_the_k_smallest_equal_those_of_a_stable_sort_in_every_float_type(numbers, dtype, data):
     scores = torch.tensor(numbers, dtype=torch.float64).to(dtype)
     k = data.draw(st.integers(0, len(numbers)))
     assert torch.equal(smallest(scores, k), k_smallest(scores, k))
 
 
 @given(st.lists(st.tuples(values, dtypes), min_size=1, max_size=4), st.data())
-def test_tensors_of_mixed_types_are_cut_as_if_they_were_one(parts, data):
+def test_tensors_of_mixed_dtypes_are_cut_like_one_tensor(parts, data):
     tensors = [torch.tensor(v, dtype=torch.float64).to(d) for v, d in parts]
     shared = ranking_dtype({tensor.dtype for tensor in tensors})
     k = data.draw(st.integers(0, sum(map(torch.numel, tensors))))
@@ -83,7 +83,7 @@ def test_tensors_of_mixed_types_are_cut_as_if_they_were_one(parts, data):
 
 
 @given(values, st.data())
-def test_entries_already_pruned_are_neither_counted_nor_cut(numbers, data):
+def test_pruned_elements_are_neither_counted_nor_cut(numbers, data):
     scores = torch.tensor(numbers)
     remaining_mask = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(numbers), max_size=len(numbers)))
@@ -107,7 +107,7 @@ def test_strides_do_not_matter(order, k):
         assert torch.equal(smallest(seen, count), k_smallest(seen.contiguous(), count))
 
 
-def test_no_dimensions_and_no_entries_are_fine():
+def test_scalars_and_empty_tensors_are_accepted():
     assert smallest(torch.tensor(3.0), 1).item() is True
     assert smallest(torch.zeros(0, 3), 0).shape == (0, 3)
 
@@ -129,7 +129,7 @@ def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
         assert np.array_equal(a, b)
 
 
-def test_a_stretch_of_a_mask_is_that_stretch_of_the_whole():
+def test_the_mask_of_a_span_equals_that_span_of_the_whole_mask():
     keys = keys_of(torch.randint(-3, 3, (100,), generator=torch.Generator().manual_seed(1)).float())
     [cut] = find_cuts([Ranking(keys)], 50, Monitor())
     whole = mark(keys, cut, 0, 100)
@@ -137,14 +137,14 @@ def test_a_stretch_of_a_mask_is_that_stretch_of_the_whole():
         assert np.array_equal(mark(keys, cut, start, stop), whole[start:stop])
 
 
-def test_nan_and_infinity_are_counted_and_go_last():
+def test_non_finite_scores_are_counted_and_pruned_last():
     scores = torch.tensor([np.nan, 1.0, np.inf, -2.0, -np.inf])
     [cut] = find_cuts([Ranking(keys_of(scores))], 2, Monitor())
     assert cut.non_finite == 3
     assert smallest(scores, 4).tolist() == [False, True, True, True, True]
 
 
-def nans(dtype: torch.dtype) -> torch.Tensor:
+def nans_of(dtype: torch.dtype) -> torch.Tensor:
     """Four NaNs of different bits, and two numbers."""
     tensor = torch.zeros(6, dtype=dtype)
     bits = raw_bits(tensor)
@@ -159,21 +159,21 @@ def nans(dtype: torch.dtype) -> torch.Tensor:
     "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e5m2]
 )
 @pytest.mark.parametrize("k", range(7))
-def test_nans_of_different_bits_are_equal(dtype, k):
-    first = nans(dtype)
-    assert smallest(first, k).tolist() == [i in ([5, 4, 0, 1, 2, 3][:k]) for i in range(6)]
-    [cut] = find_cuts([Ranking(keys_of(first))], k, Monitor())
-    predicate = ElementCut(Ranking(keys_of(first)), Lazy.known(cut))
+def test_nans_of_different_bits_rank_equal(dtype, k):
+    scores = nans_of(dtype)
+    assert smallest(scores, k).tolist() == [i in ([5, 4, 0, 1, 2, 3][:k]) for i in range(6)]
+    [cut] = find_cuts([Ranking(keys_of(scores))], k, Monitor())
+    predicate = ElementCut(Ranking(keys_of(scores)), Lazy.known(cut))
     element_ranks = [predicate.element_rank(i) for i in range(6)]
     assert [element_rank.rank for element_rank in element_ranks] == [2, 3, 4, 5, 1, 0]
-    assert [element_rank.pruned for element_rank in element_ranks] == smallest(first, k).tolist()
-    rows = find_row_cuts(Ranking(keys_of(first)), np.array([k]))
+    assert [element_rank.pruned for element_rank in element_ranks] == smallest(scores, k).tolist()
+    rows = find_row_cuts(Ranking(keys_of(scores)), np.array([k]))
     assert np.array_equal(
-        RowCut(Ranking(keys_of(first)), 6, Lazy.known(rows)).prunes(0, 6), smallest(first, k)
+        RowCut(Ranking(keys_of(scores)), 6, Lazy.known(rows)).prunes(0, 6), smallest(scores, k)
     )
 
 
-def test_random_keys_are_the_same_for_any_stretch_and_differ_by_seed_and_label():
+def test_random_keys_are_equal_for_any_span_and_differ_by_seed_and_label():
     keys = RandomKeys(seed=3, label="layer.weight", size=1000)
     whole = keys.bits(0, 1000)
     assert np.array_equal(keys.bits(321, 654), whole[321:654])
@@ -181,18 +181,19 @@ def test_random_keys_are_the_same_for_any_stretch_and_differ_by_seed_and_label()
         assert np.mean(other.bits(0, 1000) == whole) < 0.01
 
 
-def test_random_keys_prune_every_place_alike():
-    times = np.zeros(64)
+def test_random_keys_prune_every_index_with_equal_probability():
+    pruned_counts = np.zeros(64)
     for seed in range(400):
         [found] = marked([RandomKeys(seed, "w", 64)], 16)
-        times += found
-    # 400 draws with chance 1/4: mean 100, standard deviation about 8.7; five of them is never.
-    assert times.sum() == 400 * 16
-    assert np.abs(times - 100).max() < 44
+        pruned_counts += found
+    # 400 draws with probability 1/4: mean 100, standard deviation about 8.7. The limit is five of
+    # them, which is practically never exceeded.
+    assert pruned_counts.sum() == 400 * 16
+    assert np.abs(pruned_counts - 100).max() < 44
 
 
 @given(st.floats(0, 5) | st.floats(0, 1e300), dtypes)
-def test_the_first_key_of_a_number_is_the_least_that_stands_for_no_less(value, dtype):
+def test_first_key_is_the_lowest_key_of_at_least_the_value(value, dtype):
     keys = keys_of(torch.zeros(1, dtype=dtype))
     first = keys.first_key(value)
     assert first == keys.first_non_finite or keys.value(first) >= value
@@ -200,56 +201,56 @@ def test_the_first_key_of_a_number_is_the_least_that_stands_for_no_less(value, d
 
 
 @given(st.lists(values, min_size=1, max_size=3), dtypes, st.floats(0, 5), st.booleans())
-def test_what_lies_below_a_key_is_counted_exactly(parts, dtype, value, some):
+def test_elements_below_a_key_are_counted_exactly(parts, dtype, value, masked):
     tensors = [torch.tensor(part, dtype=torch.float64).to(dtype) for part in parts]
     remaining_mask = [
-        np.arange(len(part)) % 3 > 0 if some else np.ones(len(part), bool) for part in parts
+        np.arange(len(part)) % 3 > 0 if masked else np.ones(len(part), bool) for part in parts
     ]
     keys = [keys_of(tensor) for tensor in tensors]
     rankings = [
-        Ranking(key, (lambda start, stop, there=there: there[start:stop]) if some else None)
-        for key, there in zip(keys, remaining_mask, strict=True)
+        Ranking(key, (lambda start, stop, mask=mask: mask[start:stop]) if masked else None)
+        for key, mask in zip(keys, remaining_mask, strict=True)
     ]
-    found = count_below(rankings, keys[0].first_key(value), Monitor())
-    for tensor, there, one in zip(tensors, remaining_mask, found, strict=True):
-        exact = tensor.double().abs().numpy()[there]
-        assert one.below == np.count_nonzero(exact < value)
-        assert one.there == len(exact)
-        assert one.non_finite == np.count_nonzero(~np.isfinite(exact))
+    results = count_below(rankings, keys[0].first_key(value), Monitor())
+    for tensor, mask, counted in zip(tensors, remaining_mask, results, strict=True):
+        exact = tensor.double().abs().numpy()[mask]
+        assert counted.below == np.count_nonzero(exact < value)
+        assert counted.there == len(exact)
+        assert counted.non_finite == np.count_nonzero(~np.isfinite(exact))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_a_cut_where_entries_were_counted_costs_no_other_look_at_them(dtype):
+def test_a_cut_at_a_counted_key_reads_no_elements_again(dtype):
     size = SMALL + 1
     tensor = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype)
-    looks = []
+    reads = []
 
     def read() -> torch.Tensor:
-        looks.append(1)
+        reads.append(1)
         return tensor
 
     keys = ScoreKeys.of(TensorScores(read, (size,), dtype))
     ranking, at = Ranking(keys, remembered=HistogramCache()), float(tensor.double().abs()[7])
     beyond = keys.first_key(math.nextafter(at, math.inf))
-    [found] = count_below([ranking], beyond, Monitor())
-    seen = len(looks)
-    [cut] = find_cuts([ranking], found.below, Monitor())
-    assert len(looks) == seen
+    [counted] = count_below([ranking], beyond, Monitor())
+    reads_before = len(reads)
+    [cut] = find_cuts([ranking], counted.below, Monitor())
+    assert len(reads) == reads_before
     assert keys.value(cut.threshold) == at
-    assert (cut.pruned, cut.last_tie) == (found.below, size - 1)
+    assert (cut.pruned, cut.last_tie) == (counted.below, size - 1)
     count_below([ranking], keys.first_key(at / 2), Monitor())
-    assert len(looks) > seen or dtype is torch.bfloat16
+    assert len(reads) > reads_before or dtype is torch.bfloat16
 
 
 @pytest.mark.parametrize("key", [0, 1 << 16, 12345, (1 << 16) - 1])
-def test_counting_below_a_key_tells_of_all_its_progress(key):
-    seen: list[tuple[int, int]] = []
-    monitor = Monitor(lambda *amounts: seen.append(amounts))
+def test_the_progress_of_count_below_ends_at_its_total(key):
+    reported: list[tuple[int, int]] = []
+    monitor = Monitor(lambda *amounts: reported.append(amounts))
     count_below([Ranking(keys_of(torch.rand(1000)))], key, monitor)
-    assert seen[-1] == (8000, 8000)
+    assert reported[-1] == (8000, 8000)
 
 
-def test_cancelling_ends_the_count():
+def test_cancelling_ends_the_selection():
     class Stop:
         def is_set(self) -> bool:
             return True
@@ -259,8 +260,8 @@ def test_cancelling_ends_the_count():
 
 
 def test_progress_ends_at_its_total():
-    seen: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     find_cuts(
-        [Ranking(keys_of(torch.rand(1000)))], 5, Monitor(lambda *amounts: seen.append(amounts))
+        [Ranking(keys_of(torch.rand(1000)))], 5, Monitor(lambda *amounts: reported.append(amounts))
     )
-    assert seen[-1] == (8000, 8000)
+    assert reported[-1] == (8000, 8000)

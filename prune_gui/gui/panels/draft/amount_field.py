@@ -1,4 +1,4 @@
-"""How much to prune: a share on a slider, or a whole number of units."""
+"""The field for the amount to prune: a share with a slider, or a whole number of units."""
 
 from __future__ import annotations
 
@@ -12,70 +12,71 @@ from prune_gui.gui.formatting import UNITS
 from prune_gui.gui.panels.draft.fields import Field, latin
 from prune_gui.language import number, tr
 
-STEPS: Final = 1000
-"""Places of the slider: tenths of a percent."""
-MOST_UNITS: Final = 2.0**53
+SLIDER_STEPS: Final = 1000
+"""Positions of the slider: tenths of a percent."""
+MAX_UNITS: Final = 2.0**53
+"""Limit of a number of units, because `QDoubleSpinBox` stores float64."""
 
 
 class AmountField(Field):
-    """A slider and a box for a share, the box alone for a number.
+    """A slider and a spin box for a share, or the spin box alone for a number of units.
 
     Args:
-        unit: what an amount counts, "entry" or "channel".
+        unit: the unit of a number, a key of `UNITS`.
     """
 
     def __init__(self, unit: str) -> None:
         super().__init__()
         self._value: object = 0.5
         self._slider = QSlider(Qt.Orientation.Horizontal)
-        self._slider.setRange(0, STEPS)
-        self._slider.setPageStep(STEPS // 20)
-        self._slider.setSingleStep(STEPS // 100)
-        self._slider.valueChanged.connect(self._slid)
+        self._slider.setRange(0, SLIDER_STEPS)
+        self._slider.setPageStep(SLIDER_STEPS // 20)
+        self._slider.setSingleStep(SLIDER_STEPS // 100)
+        self._slider.valueChanged.connect(self._on_slider_moved)
         self._box = _NumberBox()
         self._box.setAccessibleName(tr("Amount to prune"))
-        self._box.valueChanged.connect(self._typed)
+        self._box.valueChanged.connect(self._on_typed)
         self._kind = QComboBox()
         self._kind.addItems(["%", tr(UNITS[unit])])
         self._kind.setAccessibleName(tr("Share or number"))
         self._kind.setToolTip(tr("Give a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
         self._lay_out(self._slider, self._box, self._kind)
-        self.entry = self._box
+        self.focus_input = self._box
         self.set_value(0.5)
 
     def value(self) -> object:
-        """Return a share as a float, or a number of units as an int."""
+        """Return a share in [0, 1] as a float, or a number of units as an int."""
         return self._value
 
     def set_value(self, value: object) -> None:
-        """Show an amount."""
+        """Show an amount. Does not signal."""
         self._value = value
-        share = isinstance(value, float)
-        self._kind.setCurrentIndex(0 if share else 1)
-        self._slider.setVisible(share)
+        is_share = isinstance(value, float)
+        self._kind.setCurrentIndex(0 if is_share else 1)
+        self._slider.setVisible(is_share)
         self._box.blockSignals(True)
-        self._box.setDecimals(4 if share else 0)
-        self._box.setMaximum(100.0 if share else MOST_UNITS)
+        self._box.setDecimals(4 if is_share else 0)
+        self._box.setMaximum(100.0 if is_share else MAX_UNITS)
         if isinstance(value, int | float):
-            self._box.setValue(value * 100 if share else value)
+            self._box.setValue(value * 100 if is_share else value)
         self._box.blockSignals(False)
-        self._place_slider()
+        self._update_slider()
 
-    def _place_slider(self) -> None:
+    def _update_slider(self) -> None:
         if isinstance(self._value, float):
             self._slider.blockSignals(True)
-            self._slider.setValue(round(self._value * STEPS))
+            self._slider.setValue(round(self._value * SLIDER_STEPS))
             self._slider.blockSignals(False)
 
-    def _slid(self, place: int) -> None:
-        self.set_value(place / STEPS)
+    def _on_slider_moved(self, position: int) -> None:
+        self.set_value(position / SLIDER_STEPS)
         self.changed.emit()
 
-    def _typed(self, amount: float) -> None:
-        # The box keeps what is being typed as it is.
+    def _on_typed(self, amount: float) -> None:
+        # Not `set_value`, which would reformat the text while the user types.
         self._value = amount / 100 if isinstance(self._value, float) else int(amount)
-        self._place_slider()
+        self._update_slider()
         self.changed.emit()
 
     def _change_kind(self, kind: int) -> None:
@@ -85,7 +86,7 @@ class AmountField(Field):
 
 
 class _NumberBox(QDoubleSpinBox):
-    """Shows no zeros behind the decimal sign, and takes a point and a comma for one in a share."""
+    """A spin box without trailing zeros that accepts "." and "," as the decimal sign of a share."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -97,6 +98,6 @@ class _NumberBox(QDoubleSpinBox):
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
         text = latin(text)
-        if self.decimals():  # up to 100, so that no sign parts thousands
+        if self.decimals():  # a share is at most 100, so neither sign can separate thousands
             text = text.translate(dict.fromkeys(map(ord, ".,"), self.locale().decimalPoint()))
         return super().validate(text, at)

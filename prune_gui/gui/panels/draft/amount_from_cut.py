@@ -1,4 +1,4 @@
-"""From a cut that was dragged to the field of the form that makes it."""
+"""Conversion of a dragged cut to the field value that produces it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from prune_gui.session import Session
 
 Setting = tuple[str, float]
-"""A field of a method, and its value."""
+"""The name of a field of a method, and its value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraggedAmount:
-    """The draft whose cut was dragged.
+    """The draft whose cut is dragged, before the change.
 
     Attributes:
-        session: whose draft it is.
+        session: the session of the draft.
         step: the draft.
-        shown: what it comes to, as it is.
-        number: it has as a step.
-        name: the parameter whose cut was dragged.
+        shown: the resolution that includes the draft.
+        number: the number of the draft as a step, from 1.
+        name: the parameter whose cut is dragged.
     """
 
     session: Session
@@ -44,33 +44,34 @@ class DraggedAmount:
 
     @property
     def method(self) -> Method:
-        """The draft's method."""
+        """The method of the draft."""
         return self.step.method
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters that are cut as one with it."""
+        """The parameters that share one cut with `name`."""
         every = tuple(self.shown.outcomes[self.number - 1].pruned)
         return every if as_one(self.method) else (self.name,)
 
     @property
     def before(self) -> Resolution | None:
-        """What earlier steps came to; None if they changed meanwhile. On the engine's thread."""
+        """The resolution of earlier steps, None if they changed. For the engine's thread only."""
         return self.session.resolver.after(self.number - 1)
 
 
 def as_one(method: Method) -> bool:
-    """Tell whether a method cuts its targets as one."""
+    """Return whether a method has one cut for all its targets."""
     return isinstance(method, OverallMethod) or getattr(method, "scope", "") == "global"
 
 
 def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return what prunes the entries of at most this absolute weight.
+    """Return the setting that prunes the elements with an absolute weight of at most `value`.
 
-    For LAMP and ERK, which cut all parameters by an amount of all, it prunes so many of this one.
+    LAMP and ERK have one amount for all parameters. Their setting prunes as many elements of this
+    parameter as are below `value`.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: by the monitor.
     """
     from prune_gui.audit.statistics.scores import found_by
 
@@ -85,15 +86,17 @@ def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) ->
         return field_for_score(moved, value=score, monitor=monitor)
     if isinstance(method, Erk):
         return _overall(moved, value, monitor)
-    counted = _up_to(moved, moved.names, value, monitor)
+    counted = _count_up_to(moved, moved.names, value, monitor)
     return ("amount", amount_for(method, *counted)) if counted else None
 
 
 def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return what prunes the entries of at most this score, to the width of a group of scores.
+    """Return the setting that prunes the elements with a score of at most `value`.
+
+    It is exact to one group of the score histogram.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: by the monitor.
     """
     from prune_gui.audit.statistics.scores import found_by
 
@@ -103,62 +106,65 @@ def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> 
     for name in moved.names:
         scored = found_by(moved.shown, name, moved.number)
         if scored is not None:
-            found = moved.session.score_histograms.found(name, scored, monitor)
-            below += found.up_to(value)
-            remaining += found.remaining
+            histogram = moved.session.score_histograms.found(name, scored, monitor)
+            below += histogram.up_to(value)
+            remaining += histogram.remaining
             total += scored.keys.size
     return "amount", amount_for(moved.method, below, remaining, total)
 
 
 def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return what prunes the channels of at most this rank; None if the draft ranks none by now.
+    """Return the setting that prunes the channels with a rank of at most `value`.
+
+    None if the draft does not rank channels.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: by the monitor.
     """
     from prune_gui.audit.statistics.norms import channels_up_to
     from prune_gui.pruning.predicates import ChannelCut
 
     monitor.advance()
     predicates = moved.shown.outcomes[moved.number - 1].predicates
-    found = [predicates[name] for name in moved.names if name in predicates]
-    every = [predicate.chosen() for predicate in found if isinstance(predicate, ChannelCut)]
-    if any(chosen.ranks is None for chosen in every):
+    of_targets = [predicates[name] for name in moved.names if name in predicates]
+    chosen = [predicate.chosen() for predicate in of_targets if isinstance(predicate, ChannelCut)]
+    if any(one.ranks is None for one in chosen):
         return None
-    return "amount", amount_for(moved.method, *channels_up_to(every, value))
+    return "amount", amount_for(moved.method, *channels_up_to(chosen, value))
 
 
 def amount_for(method: Method, below: int, remaining: int, total: int) -> int | float:
     """Return the amount with which `method` prunes the `below` lowest units.
 
-    It is a number of units if the method's own amount is one, else a share.
+    It is a number of units if the current amount of the method is one, else a share.
 
     Args:
-        method: says what its amount is a share of.
-        below: units that are to go.
-        remaining: units that no earlier step pruned.
-        total: all units.
+        method: defines by `amount_of` what a share refers to.
+        below: number of units to prune.
+        remaining: number of units that no earlier step pruned.
+        total: number of all units.
     """
     amount_of = getattr(method, "amount_of", "remaining")
     units = total - remaining + below if amount_of == "reach" else below
     if isinstance(getattr(method, "amount", None), int):
         return units
-    every = remaining if amount_of == "remaining" else total
-    return units / every if every else 0.0
+    whole = remaining if amount_of == "remaining" else total
+    return units / whole if whole else 0.0
 
 
-def _up_to(
+def _count_up_to(
     moved: DraggedAmount, names: Sequence[str], value: float, monitor: Monitor
 ) -> tuple[int, int, int] | None:
-    """Return how many entries have at most an absolute weight, of how many still there, and of all.
+    """Return the numbers of elements with at most an absolute weight, of remaining and of all ones.
 
-    They are counted as the draft ranks them: then it finds its new cut in the same counts.
+    The counting uses the keys of the draft's ranking, so that the draft finds its new cut from the
+    same histograms. Returns None if the draft does not rank weights.
 
     Args:
-        moved: a draft that ranks weights; None is returned of any other.
-        names: parameters that it cuts as one.
+        moved: the draft.
+        names: parameters that share one cut.
         value: the absolute weight.
-        monitor: told of the bytes read.
+        monitor: receives the number of bytes read.
     """
     from prune_gui.pruning.predicates import ElementCut
     from prune_gui.pruning.selection.keys import ScoreKeys
@@ -169,14 +175,14 @@ def _up_to(
     keys = rankings[0].keys if rankings else None
     if not isinstance(keys, ScoreKeys):
         return None
-    beyond = keys.first_key(math.nextafter(value, math.inf))
-    counted = count_below(rankings, beyond, monitor)
+    end_key = keys.first_key(math.nextafter(value, math.inf))
+    counts = count_below(rankings, end_key, monitor)
     size = sum(ranking.keys.size for ranking in rankings)
-    return sum(one.below for one in counted), sum(one.there for one in counted), size
+    return sum(one.below for one in counts), sum(one.there for one in counts), size
 
 
 def _threshold(moved: DraggedAmount, value: float, monitor: Monitor) -> Setting | None:
-    """Return the threshold at a score, in standard deviations if it is given in those."""
+    """Return the threshold setting for a score, in standard deviations if the method uses them."""
     from prune_gui.pruning.methods.threshold import standard_deviation
     from prune_gui.pruning.predicates import ElementCut
     from prune_gui.pruning.selection.keys import ScoreKeys
@@ -188,12 +194,15 @@ def _threshold(moved: DraggedAmount, value: float, monitor: Monitor) -> Setting 
     keys = predicate.ranking.keys
     if method.relative_to == "std" and isinstance(keys, ScoreKeys):
         value /= standard_deviation(keys.scores, monitor) or 1.0
-    return "value", float(f"{value:.6g}")  # as many digits as a person would type, and more
+    return "value", float(f"{value:.6g}")  # 6 significant digits
 
 
 def _overall(moved: DraggedAmount, value: float, monitor: Monitor) -> Setting | None:
-    """Return the amount of all targets with which the parameter loses what is at most `value`."""
-    before, counted = moved.before, _up_to(moved, (moved.name,), value, monitor)
+    """Return the amount for all targets that prunes the elements of `moved.name` up to `value`.
+
+    The amount is found by bisection over the number of units.
+    """
+    before, counted = moved.before, _count_up_to(moved, (moved.name,), value, monitor)
     if before is None or counted is None:
         return None
     wanted, _, _ = counted
@@ -204,10 +213,10 @@ def _overall(moved: DraggedAmount, value: float, monitor: Monitor) -> Setting | 
         update = {"amount": units, "amount_of": "remaining"}
         method = moved.method.model_copy(update=update)
         try:
-            tried = before.with_step(moved.step.model_copy(update={"method": method}), monitor)
+            trial = before.with_step(moved.step.model_copy(update={"method": method}), monitor)
         except StepError:
-            return remaining + 1  # too many for the step: more than is wanted in any case
-        return tried.outcomes[-1].pruned[moved.name]
+            return remaining + 1  # too many units for the step: larger than any wanted count
+        return trial.outcomes[-1].pruned[moved.name]
 
     units = max(0, bisect_right(range(remaining + 1), wanted, key=pruned) - 1)
     return "amount", amount_for(moved.method, units, remaining, total)

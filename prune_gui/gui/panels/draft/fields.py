@@ -1,7 +1,7 @@
-"""One parameter of a method as a person edits it: a widget for each type of field.
+"""Widgets to edit one field of a method, one class per type of field.
 
-Every widget keeps the exact value it was given until the user changes it, so that a step goes
-through the form unharmed.
+A widget keeps the exact value that was set until the user changes it, so that the form never
+changes a step by showing it.
 """
 
 from __future__ import annotations
@@ -47,38 +47,39 @@ CHOICES: Final = {
     "True": later("yes"),
     "False": later("no"),
 }
-"""How the values of a choice read in the window; others stand for themselves."""
+"""Texts of the values of a choice. Other values are shown as they are."""
 
-LARGEST: Final = 2**31 - 1
-ARABIC: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
+MAX_INT: Final = 2**31 - 1
+"""Limit of `QSpinBox`."""
+ARABIC_TO_LATIN: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
 
 
 class Field(QWidget):
     """The widget of one field.
 
     Attributes:
-        inputs: what the user edits it with, from the left.
-        entry: the one of them that the key of the label leads to. No focus proxy does that: the
-            tab key would stop at the field too, wherever it stands in the order.
+        inputs: the input widgets, from the left.
+        focus_input: the input that the mnemonic of the label focuses. A focus proxy is not used
+            for this, because the field itself would become a tab stop.
 
     Signals:
         changed: the user changed the value.
     """
 
     inputs: tuple[QWidget, ...]
-    entry: QWidget
+    focus_input: QWidget
     changed = Signal()
 
     @abstractmethod
     def value(self) -> object:
-        """Return what the field holds, for the method's model to validate."""
+        """Return the value, not validated."""
 
     @abstractmethod
     def set_value(self, value: object) -> None:
         """Show a value. Does not signal."""
 
     def describe(self, name: str, description: str) -> None:
-        """Say what the field is, to the eye and to a screen reader."""
+        """Set the tool tip, and the accessible name and description."""
         self.setToolTip(description)
         self.inputs[0].setAccessibleName(name)
         self.inputs[0].setAccessibleDescription(description)
@@ -90,13 +91,13 @@ class Field(QWidget):
         for widget in inputs:
             layout.addWidget(widget)
         for line in self.findChildren(QLineEdit):
-            line.setAcceptDrops(False)  # a file is for the window, which opens it
-        self.entry = inputs[0]
+            line.setAcceptDrops(False)  # the window handles dropped files
+        self.focus_input = inputs[0]
         return layout
 
 
 class ChoiceField(Field):
-    """One of a few words."""
+    """A choice among a few values."""
 
     def __init__(self, choices: tuple[object, ...]) -> None:
         super().__init__()
@@ -108,11 +109,11 @@ class ChoiceField(Field):
         self._lay_out(self._box)
 
     def value(self) -> object:
-        """Return the chosen word."""
+        """Return the chosen value."""
         return self._box.currentData()
 
     def set_value(self, value: object) -> None:
-        """Choose a word; one that is no choice is taken for the first."""
+        """Choose a value; the first one if `value` is not among the choices."""
         self._box.setCurrentIndex(max(self._box.findData(value), 0))
 
 
@@ -122,8 +123,8 @@ class IntegerField(Field):
     def __init__(self) -> None:
         super().__init__()
         self._value: object = 0
-        self._box = _WholeBox()
-        self._box.setRange(-LARGEST, LARGEST)
+        self._box = _IntegerBox()
+        self._box.setRange(-MAX_INT, MAX_INT)
         self._box.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._box.setMinimumWidth(110)
         self._box.valueChanged.connect(self._edited)
@@ -134,11 +135,11 @@ class IntegerField(Field):
         return self._value
 
     def set_value(self, value: object) -> None:
-        """Show a number; one too large for the widget is kept nevertheless."""
+        """Show a number. `value` returns it exactly even if it exceeds the limit of the widget."""
         self._value = value
         if isinstance(value, int):
             self._box.blockSignals(True)
-            self._box.setValue(max(-LARGEST, min(value, LARGEST)))
+            self._box.setValue(max(-MAX_INT, min(value, MAX_INT)))
             self._box.blockSignals(False)
 
     def _edited(self, value: int) -> None:
@@ -146,15 +147,15 @@ class IntegerField(Field):
         self.changed.emit()
 
 
-class _WholeBox(QSpinBox):
-    """Takes the digits of any script."""
+class _IntegerBox(QSpinBox):
+    """A spin box that accepts the digits of any script."""
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
         return super().validate(latin(text), at)
 
 
 class TextField(Field):
-    """A number or a word that the model has the say about."""
+    """A typed number or word with suggestions; the model validates it."""
 
     def __init__(self, suggestions: tuple[str, ...], parse: Callable[[str], object]) -> None:
         super().__init__()
@@ -167,7 +168,7 @@ class TextField(Field):
         self._lay_out(self._box)
 
     def value(self) -> object:
-        """Return what was typed, as a number if it is one."""
+        """Return the typed text, parsed."""
         return self._value
 
     def set_value(self, value: object) -> None:
@@ -183,7 +184,7 @@ class TextField(Field):
 
 
 class LineField(Field):
-    """A value that is typed and has no suggestions; the model has the say about the text."""
+    """A typed value without suggestions; the model validates it."""
 
     def __init__(self, parse: Callable[[str], object], show: Callable[[object], str]) -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class LineField(Field):
         self._lay_out(self._line)
 
     def value(self) -> object:
-        """Return what was typed, parsed."""
+        """Return the typed text, parsed."""
         return self._value
 
     def set_value(self, value: object) -> None:
@@ -211,7 +212,7 @@ class LineField(Field):
 
 
 class PathField(Field):
-    """A file, typed, looked for or dropped."""
+    """The path of a file: typed, chosen in a dialog, or dropped."""
 
     def __init__(self, *, optional: bool) -> None:
         super().__init__()
@@ -231,7 +232,7 @@ class PathField(Field):
         self._line.setAcceptDrops(True)
 
     def value(self) -> object:
-        """Return the path; None if there is none."""
+        """Return the path as a string; None if the line is empty."""
         return self._value
 
     def set_value(self, value: object) -> None:
@@ -260,86 +261,86 @@ class PathField(Field):
 
 
 class _PathLine(ElidedLineEdit):
-    """Takes the path of a file that is dropped on it, in place of what it holds."""
+    """A line edit whose text is replaced by the path of a dropped file."""
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        if _file_in(event):
+        if _local_file_in(event):
             event.acceptProposedAction()
         else:
             super().dragEnterEvent(event)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802
-        if _file_in(event):
+        if _local_file_in(event):
             event.acceptProposedAction()
         else:
             super().dragMoveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        if path := _file_in(event):
+        if path := _local_file_in(event):
             self.setText(path)
             event.acceptProposedAction()
         else:
             super().dropEvent(event)
 
 
-def _file_in(event: QDropEvent) -> str | None:
-    """Return the path of the first file of this machine that is dragged, if any is."""
+def _local_file_in(event: QDropEvent) -> str | None:
+    """Return the path of the first local file in a drag, if any."""
     urls = event.mimeData().urls()
     return next((url.toLocalFile() for url in urls if url.isLocalFile()), None)
 
 
 def latin(text: str) -> str:
-    """Return a text with the digits of any script as Latin ones, and the Arabic point as ours."""
+    """Return a text with Latin digits for those of any script, and "." for the Arabic point."""
     return "".join(
-        str(unicodedata.decimal(sign)) if sign.isdecimal() else ARABIC.get(sign, sign)
-        for sign in text
+        str(unicodedata.decimal(char)) if char.isdecimal() else ARABIC_TO_LATIN.get(char, char)
+        for char in text
     )
 
 
 def number_or_text(text: str) -> object:
-    """Return a number if `text` is one, with a point or this person's decimal sign; else `text`."""
-    written = latin(text).replace(QLocale().decimalPoint(), ".")
-    for kind in (int, float):
+    """Return `text` as a number, with "." or the locale's decimal sign; else `text` unchanged."""
+    normalized = latin(text).replace(QLocale().decimalPoint(), ".")
+    for number_type in (int, float):
         try:
-            return kind(written)
+            return number_type(normalized)
         except ValueError:
             continue
     return text
 
 
 def as_typed(value: object) -> str:
-    """Return the text from which `number_or_text` makes a value."""
+    """Return the text that `number_or_text` parses to `value`."""
     return number(value, "") if isinstance(value, float) else str(value)
 
 
-def plain_field(described: FieldInfo) -> Field:
-    """Return the widget for a field of a method other than its amount."""
-    kinds = _kinds(described.annotation)
-    extra = described.json_schema_extra
+def plain_field(field_info: FieldInfo) -> Field:
+    """Return a new widget for a field of a method, except for its amount."""
+    alternatives = _alternatives(field_info.annotation)
+    extra = field_info.json_schema_extra
     if isinstance(extra, dict) and extra.get("format") == "path":
-        return PathField(optional=not described.is_required())
-    words = tuple(w for kind in kinds if get_origin(kind) is Literal for w in get_args(kind))
-    if words and len(kinds) == 1:
+        return PathField(optional=not field_info.is_required())
+    words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
+    if words and len(alternatives) == 1:
         return ChoiceField(words)
-    if kinds == [int]:
+    if alternatives == [int]:
         return IntegerField()
-    if kinds == [bool]:
+    if alternatives == [bool]:
         return ChoiceField((True, False))
-    if kinds == [str]:
+    if alternatives == [str]:
         return TextField((), str)
     if words:
         return TextField(("1", "2", "inf", *map(str, words)), number_or_text)
-    if any(get_origin(kind) is tuple for kind in kinds):
+    if any(get_origin(kind) is tuple for kind in alternatives):
         return LineField(str, ranges)
     return LineField(number_or_text, as_typed)
 
 
-def _kinds(annotation: object) -> list[object]:
-    """Return the alternatives of a type, without None and without what validates them."""
+def _alternatives(annotation: object) -> list[object]:
+    """Return the members of a union type, without None and without `Annotated` metadata."""
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
-        kinds = [kind for part in get_args(annotation) for kind in _kinds(part)]
-        return [kind for kind in kinds if kind is not type(None)]
+        alternatives = [kind for part in get_args(annotation) for kind in _alternatives(part)]
+        return [kind for kind in alternatives if kind is not type(None)]
     if hasattr(annotation, "__metadata__"):
-        return _kinds(get_args(annotation)[0])
+        return _alternatives(get_args(annotation)[0])
     return [annotation]

@@ -1,4 +1,4 @@
-"""The parameters of a method as a form, made from the fields of its model."""
+"""The form for the fields of a method, made from its pydantic model."""
 
 from __future__ import annotations
 
@@ -42,31 +42,32 @@ LABELS: Final = {
     "n_m.n": later("&Keep"),
     "n_m.m": later("Of each"),
 }
-"""How fields are called in the window, in one method alone if it is named; those of plug-ins by
-their names. No key is that of a menu or a tab.
+"""Labels of fields, by "field" or "method.field". Fields of plug-ins are labelled by their names.
+
+No mnemonic is that of a menu or a tab.
 """
 
 
 def summary(method: type[Method]) -> str:
-    """Return what a method does, in a sentence."""
+    """Return the translated summary of a method, in one sentence."""
     return one_line(tr(summary_of(method)))
 
 
-def row_label(text: str, entry: QWidget) -> QLabel:
-    """Return the label of a row, whose key leads to an input.
+def row_label(text: str, focus_input: QWidget) -> QLabel:
+    """Return the label of a row, with `focus_input` as its buddy.
 
-    Labels are of one width, so that all fields begin in line.
+    All labels have the same minimum width, so that the fields are aligned.
     """
     label = QLabel(text)
-    label.setBuddy(entry)
+    label.setBuddy(focus_input)
     width = label.fontMetrics().horizontalAdvance
-    labels = (tr(known).replace("&", "") for known in LABELS.values())
-    label.setMinimumWidth(max(width(f"{known} ") for known in labels))
+    texts = (tr(message).replace("&", "") for message in LABELS.values())
+    label.setMinimumWidth(max(width(f"{one} ") for one in texts))
     return label
 
 
 class MethodForm(QWidget):
-    """A row for each field, a message under those that cannot be so.
+    """A form with a row for each field, and a message below each invalid field.
 
     Signals:
         changed: the user changed a field.
@@ -86,34 +87,34 @@ class MethodForm(QWidget):
 
     @property
     def method_type(self) -> type[Method] | None:
-        """The class of the method whose parameters are asked for."""
+        """The class of the method in the form."""
         return self._method
 
     def use(self, method: type[Method]) -> None:
-        """Ask for the parameters of a method; what was changed and is called alike is kept."""
+        """Show the fields of another method. Changed values of fields with equal names are kept."""
         changed = self._changed()
         self._method = method
         self._make_rows(method)
-        for name, described in method.model_fields.items():
+        for name, field_info in method.model_fields.items():
             field = self._fields[name]
             kind, value = changed.get(name, (None, None))
             if kind is type(field):
                 field.set_value(value)
-            elif not described.is_required():
-                field.set_value(described.default)
-        self._say({})
+            elif not field_info.is_required():
+                field.set_value(field_info.default)
+        self._show_messages({})
 
     def show_method(self, method: Method) -> None:
-        """Show the parameters that a method has."""
+        """Show the field values of a method."""
         self.use(type(method))
         for name, field in self._fields.items():
             field.set_value(getattr(method, name))
 
     def method(self, folder: Path | None = None) -> Method | None:
-        """Return the method as the fields have it; None, and messages, if it cannot be so.
+        """Return the method with the values of the fields; None, and show messages, if invalid.
 
         Args:
-            folder: in which files with relative paths are; None: the current folder.
+            folder: base of relative paths; None for the working folder.
         """
         if self._method is None:
             return None
@@ -122,34 +123,34 @@ class MethodForm(QWidget):
         try:
             method = self._method.model_validate(given, context=folder)
         except ValidationError as error:
-            self._say(_messages(self._method, error))
+            self._show_messages(_messages(self._method, error))
             return None
-        self._say({})
+        self._show_messages({})
         return method
 
     @property
     def inputs(self) -> list[QWidget]:
-        """What the user edits the fields with, from the top."""
+        """The input widgets of all fields, from the top."""
         return [widget for field in self._fields.values() for widget in field.inputs]
 
     def set_amount(self, amount: int | float) -> None:
-        """Change the amount as if the user had, if the method has one."""
+        """Change the amount as if the user did, if the method has one."""
         self.set_value("amount", amount)
 
     def set_value(self, name: str, value: object) -> None:
-        """Change a field as if the user had, if the method has one of that name."""
+        """Change a field as if the user did, if the method has it."""
         field = self._fields.get(name)
         if field is not None:
             field.set_value(value)
             self.changed.emit()
 
     def _changed(self) -> dict[str, tuple[type[Field], object]]:
-        """Return the fields that are not as their method has them by default."""
-        described = self._method.model_fields if self._method else {}
+        """Return the widget class and the value of each field with a non-default value."""
+        field_info = self._method.model_fields if self._method else {}
         return {
             name: (type(field), field.value())
             for name, field in self._fields.items()
-            if field.value() != described[name].default
+            if field.value() != field_info[name].default
         }
 
     def _make_rows(self, method: type[Method]) -> None:
@@ -158,15 +159,15 @@ class MethodForm(QWidget):
         form.setContentsMargins(0, 0, 0, 0)
         form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         self._fields, self._messages = {}, {}
-        # What else to rank by comes last, wherever a method inherits it.
-        for name, described in sorted(
+        # The fields of `ScoredMethod` come last, independent of the order of inheritance.
+        for name, field_info in sorted(
             method.model_fields.items(), key=lambda item: item[0] in ScoredMethod.model_fields
         ):
-            field = AmountField(method.unit) if name == "amount" else plain_field(described)
-            known = LABELS.get(f"{method.name}.{name}", LABELS.get(name))
-            text = tr(known) if known else name.replace("_", " ").capitalize()
-            description = _description(described)
-            label = row_label(text, field.entry)
+            field = AmountField(method.unit) if name == "amount" else plain_field(field_info)
+            message_id = LABELS.get(f"{method.name}.{name}", LABELS.get(name))
+            text = tr(message_id) if message_id else name.replace("_", " ").capitalize()
+            description = _description(field_info)
+            label = row_label(text, field.focus_input)
             label.setToolTip(description)
             field.describe(plain(text), description)
             field.changed.connect(self.changed)
@@ -181,7 +182,7 @@ class MethodForm(QWidget):
         self._rows.deleteLater()
         self._rows = rows
 
-    def _say(self, messages: dict[str, str]) -> None:
+    def _show_messages(self, messages: dict[str, str]) -> None:
         for name, message in self._messages.items():
             message.say(messages.get(name, ""))
 
@@ -191,25 +192,25 @@ def _description(field: FieldInfo) -> str:
 
 
 def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
-    """Return what is wrong, in a sentence for each field."""
+    """Return the problems of a validation as one sentence per field."""
     messages: dict[str, list[str]] = {}
     for problem in error.errors(include_url=False):
         reason = validation_message(problem)
-        name = _place(method, problem["loc"], reason)
+        name = _field_of(method, problem["loc"], reason)
         missing = problem["type"] == "missing"
         text = tr("Still needed.") if missing else reason
         messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
     return {
-        # Several for one field are the alternatives of its type: its description names them.
-        name: found[0] if len(found) == 1 else _description(method.model_fields[name]) or found[0]
-        for name, found in messages.items()
+        # Several messages of one field are those of a union type: its description names the types.
+        name: texts[0] if len(texts) == 1 else _description(method.model_fields[name]) or texts[0]
+        for name, texts in messages.items()
     }
 
 
-def _place(method: type[Method], where: tuple[int | str, ...], text: str) -> str:
-    """Return the field of a problem: of one of several fields, the last that the text names."""
+def _field_of(method: type[Method], where: tuple[int | str, ...], text: str) -> str:
+    """Return the field of a problem; if it concerns several, the last one that the text names."""
     if where:
         return str(where[0])
-    words = re.findall(r"\w+", text, re.ASCII)  # names of fields are such in every language
+    words = re.findall(r"\w+", text, re.ASCII)  # field names are not translated
     named = [name for name in method.model_fields if name in words]
     return (named or list(method.model_fields))[-1]

@@ -1,4 +1,4 @@
-"""Channels that are picked by hand, as a step."""
+"""Steps that prune manually selected channels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def listed(channels: frozenset[int], dim: int, name: str, bench: Workbench) -> Step:
-    """Return the step that prunes these channels of one parameter; there is at least one."""
+    """Return the step that prunes some channels of one parameter along `dim`; at least one."""
     from prune_gui.recipe import Step, patterns_for
 
     assert bench.session is not None
@@ -22,10 +22,9 @@ def listed(channels: frozenset[int], dim: int, name: str, bench: Workbench) -> S
 
 
 def drafted_channels(bench: Workbench, dim: int) -> frozenset[int] | None:
-    """Return the channels of the chosen parameter that the draft prunes along a dimension.
+    """Return the channels of the chosen parameter that the draft prunes along `dim`.
 
-    None if the draft does not prune whole channels along it, or is for other parameters too, or
-    has not been worked out.
+    None if the draft does not prune channels along `dim`, has other targets, or is not resolved.
     """
     draft, resolved, name = bench.draft, bench.resolved, bench.chosen
     if draft is None or resolved is None or name is None:

@@ -1,4 +1,4 @@
-"""The form of the draft: a step that every view shows before it is one."""
+"""The panel of the draft: a step that every view previews before it is added."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from prune_gui.recipe import Step
 
 IDLE: Final = later("Change something, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
-"""One of the functions of `cut`, without what it is told of the draft."""
-LEAST_HEIGHT: Final = 120
-"""Of the fields, in pixels; they scroll where there is no room for all."""
+"""A `field_for_...` function of `amount_from_cut`, called with the draft and `monitor`."""
+MIN_FIELDS_HEIGHT_PX: Final = 120
+"""Minimum height of the scroll area with the fields."""
 
 
 class DraftPanel(QWidget):
-    """Method, targets and parameters of a step to add, or of one that is edited.
+    """The form for method, targets and fields of a step to add or to edit.
 
-    There is a draft while *Preview* is on. It comes on when the user changes something and goes
-    off once the step is added, so that the same amount is not shown a second time on top.
+    There is a draft while *Preview* is checked. A change in the form checks it; adding the step
+    unchecks it, so that the views do not show the same step twice.
 
     Signals:
         added: the draft became a step.
-        outcome_changed: what the draft comes to, and so whether it can be added.
+        outcome_changed: the outcome of the draft changed, and whether it can be added.
     """
 
     added = Signal()
@@ -65,10 +65,10 @@ class DraftPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
-        self._by_hand = False
-        self._dragged: FindSetting | None = None
-        self._cutting: int | None = None
-        self._told = False  # whether it says what a draft comes to, this one or the last
+        self._has_manual_channels = False
+        self._pending_cut: FindSetting | None = None
+        self._cut_ticket: int | None = None
+        self._shows_outcome = False  # that of the current or of the previous draft
 
         self._heading = QLabel()
         font = self._heading.font()
@@ -83,7 +83,7 @@ class DraftPanel(QWidget):
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
-        self.form.changed.connect(self._touched)
+        self.form.changed.connect(self._changed_by_user)
         self.preview = QCheckBox(tr("Previe&w"))
         self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(self._update)
@@ -103,28 +103,29 @@ class DraftPanel(QWidget):
         workbench.edited.connect(self._recipe_changed)
         workbench.resolved_changed.connect(self._show_outcome)
         workbench.resolved_changed.connect(self._follow_drag)
-        workbench.resolving_stopped.connect(self._say_stopped)
+        workbench.resolving_stopped.connect(self._show_stopped)
         self._show_mode()
         self._use_method()
         self._opened()
 
     @property
     def editing(self) -> bool:
-        """Whether the form holds a step of the recipe, not one to add."""
+        """Whether the form edits a step of the recipe."""
         return self._editing is not None
 
     def edit(self, index: int) -> None:
-        """Load a step of the recipe, to change it in its place."""
+        """Load a step of the recipe into the form, to replace it."""
         session = self._workbench.session
         assert session is not None
         step = session.steps[index]
         self._editing = index, step
         self._show_step(step)
         self._turn_preview(on=True)
-        self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)  # or Fusion would not show it
+        # For other reasons, Fusion draws no focus frame.
+        self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def stop_editing(self) -> None:
-        """Leave the step that is edited as it is."""
+        """End editing without a change of the step."""
         if self._editing is not None:
             self._editing = None
             self._show_mode()
@@ -132,74 +133,74 @@ class DraftPanel(QWidget):
             self.targets.follow_again()
 
     def add(self) -> None:
-        """Make the draft a step of the recipe."""
+        """Add the draft to the recipe, or replace the edited step by it."""
         if self.commit.isEnabled():
             self._workbench.commit_draft()
             if self._editing is None:
                 self._turn_preview(on=False)
-                if self._by_hand:
+                if self._has_manual_channels:
                     self.targets.follow_again()
             else:
                 self.stop_editing()
             self.added.emit()
 
     def target(self, names: frozenset[str]) -> None:
-        """Take these parameters as the targets, whatever was typed."""
+        """Set parameters as the targets, in place of typed ones."""
         self.targets.following.setChecked(True)
         self.targets.follow(names)
         self._turn_preview(on=True)
 
     def cut_at(self, threshold: float) -> None:
-        """Change the draft so that entries up to this absolute weight go."""
+        """Change the draft to prune elements up to this absolute weight."""
         self._cut_at(partial(field_for_weight, value=threshold))
 
     def cut_at_score(self, score: float) -> None:
-        """Change the draft so that entries up to this score go, by the scores it ranks by."""
+        """Change the draft to prune elements up to this score, as the draft computes scores."""
         self._cut_at(partial(field_for_score, value=score))
 
     def cut_at_rank(self, rank: float) -> None:
-        """Change the draft so that channels up to this rank go."""
+        """Change the draft to prune channels up to this rank."""
         self._cut_at(partial(field_for_rank, value=rank))
 
     def _cut_at(self, find: FindSetting) -> None:
-        """Find out which value of which field makes a cut, and set it.
+        """Compute the setting for a cut on the engine's thread, and apply it to the form.
 
-        One cut after the other: what the last one came to is shown before the next is looked for,
-        so that a hand that moves faster than the engine does not starve the views.
+        The next cut waits until the outcome of the previous one is shown, so that fast dragging
+        does not block updates of the views.
         """
-        bench = self._workbench
-        session, draft, number = bench.session, bench.draft, bench.draft_number
-        unseen = bench.resolved is not None and bench.resolved.draft != draft
-        if unseen or bench.bridge.waits_for(self._cutting):
-            self._dragged = find
+        workbench = self._workbench
+        session, draft, number = workbench.session, workbench.draft, workbench.draft_number
+        outdated = workbench.resolved is not None and workbench.resolved.draft != draft
+        if outdated or workbench.bridge.waits_for(self._cut_ticket):
+            self._pending_cut = find
             return
-        if not (session and bench.shown and draft and number and bench.chosen):
+        if not (session and workbench.shown and draft and number and workbench.chosen):
             return
-        if bench.chosen not in bench.shown.outcomes[number - 1].pruned:
-            return  # the cut was in the picture of the parameter before
-        moved = DraggedAmount(session, draft.step, bench.shown, number, bench.chosen)
+        if workbench.chosen not in workbench.shown.outcomes[number - 1].pruned:
+            return  # the cut was dragged in a picture of the previous parameter
+        moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
 
-        def then(found: Setting | None) -> None:
-            before = bench.draft
-            if found is not None and before and before.step.method.name == draft.step.method.name:
-                self.form.set_value(*found)
-            if bench.draft == before:  # nothing is worked out that would be followed by it
+        def then(setting: Setting | None) -> None:
+            before = workbench.draft
+            if setting is not None and before and before.step.method.name == draft.step.method.name:
+                self.form.set_value(*setting)
+            if workbench.draft == before:  # no new outcome follows, which would trigger this
                 self._follow_drag()
 
-        self._cutting = bench.look("cut", lambda monitor: find(moved, monitor=monitor), then)
+        self._cut_ticket = workbench.look("cut", lambda monitor: find(moved, monitor=monitor), then)
 
     def _follow_drag(self) -> None:
-        """Go on to where the cut has been dragged meanwhile."""
-        find, self._dragged = self._dragged, None
+        """Handle the latest cut that was dragged while the previous one was computed."""
+        find, self._pending_cut = self._pending_cut, None
         if find is not None and self._workbench.draft is not None:
             self._cut_at(find)
 
     def prune_channels(self, dim: int, channels: frozenset[int]) -> None:
-        """Draft a step that prunes these channels, beside those that the draft prunes already."""
+        """Draft a step that prunes these channels and those that the draft prunes already."""
         self._list_channels(dim, (drafted_channels(self._workbench, dim) or frozenset()) | channels)
 
     def protect_channels(self, dim: int, channels: frozenset[int]) -> None:
-        """Take these channels out of those that the draft prunes; no others go in their place."""
+        """Exclude these channels from those that the draft prunes, without replacing them."""
         drafted = drafted_channels(self._workbench, dim)
         if drafted is not None:
             self._list_channels(dim, drafted - channels)
@@ -212,7 +213,7 @@ class DraftPanel(QWidget):
             return
         step = listed(channels, dim, name, self._workbench)
         self._show_step(step)
-        self._by_hand = True
+        self._has_manual_channels = True
         self._turn_preview(on=True)
 
     def _show_step(self, step: Step) -> None:
@@ -229,7 +230,7 @@ class DraftPanel(QWidget):
         super().changeEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Leave the step that is edited by Escape, as by Cancel."""
+        """End editing on Escape, as on Cancel."""
         if event.key() == Qt.Key.Key_Escape and self.editing:
             self.stop_editing()
         else:
@@ -255,7 +256,7 @@ class DraftPanel(QWidget):
         buttons.addWidget(self.commit)
         layout = QVBoxLayout(self)
         layout.addWidget(self._heading)
-        layout.addWidget(FitScrollArea(fields, LEAST_HEIGHT))
+        layout.addWidget(FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX))
         layout.addWidget(self._outcome)
         layout.addWidget(self._remarks)
         layout.addLayout(buttons)
@@ -296,7 +297,7 @@ class DraftPanel(QWidget):
         self.method.setCurrentIndex(max(self.method.findData(chosen), 0))
 
     def _renew_methods(self) -> None:
-        """List the methods as they are now; the form takes a new version of its own."""
+        """List the current methods, and update the form if its method was replaced."""
         self._list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
@@ -304,7 +305,7 @@ class DraftPanel(QWidget):
             self._update()
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
-        """List the methods that were loaded, and turn to them unless a step is being edited."""
+        """List loaded methods, and select the first of them unless a step is being edited."""
         self._list_methods()
         if not self.editing:
             self.method.setCurrentIndex(self.method.findData(methods[0].name))
@@ -315,27 +316,27 @@ class DraftPanel(QWidget):
     def _change_method(self) -> None:
         self._use_method()
         self._show_mode()
-        self._touched()
+        self._changed_by_user()
 
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
         self._order_tabs()
 
     def _order_tabs(self) -> None:
-        """Let the tab key go from the top to the bottom, through rows that are newly made too."""
+        """Set the tab order from the top to the bottom, including new rows."""
         before = (self.method, self.targets.line, self.targets.following)
         after = (self.preview, self.cancel, self.commit)
-        for one, next_one in pairwise((*before, *self.form.inputs, *after)):
-            QWidget.setTabOrder(one, next_one)
+        for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
+            QWidget.setTabOrder(widget, next_widget)
 
     def _targets_changed(self, by_user: bool) -> None:
-        self._by_hand = False
+        self._has_manual_channels = False
         if by_user:
-            self._touched()
+            self._changed_by_user()
         else:
             self._update()
 
-    def _touched(self) -> None:
+    def _changed_by_user(self) -> None:
         if self.preview.isChecked():
             self._update()
         else:
@@ -355,25 +356,25 @@ class DraftPanel(QWidget):
 
     def _step(self) -> Step | None:
         session = self._workbench.session
-        beside = session and (session.recipe_path or session.checkpoint.path)
-        method = self.form.method(beside.parent if beside else None)
+        file = session and (session.recipe_path or session.checkpoint.path)
+        method = self.form.method(file.parent if file else None)
         targets = self.targets.patterns()
         if method is None or not targets:
             return None
         enabled = self._editing[1].enabled if self._editing else True
         return Step(method=method, targets=targets, enabled=enabled)
 
-    def _say_stopped(self) -> None:
-        self._told = False
+    def _show_stopped(self) -> None:
+        self._shows_outcome = False
         self._outcome.say(tr("Stopped. Press F5 to work it out again."))
 
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft, self._workbench.resolved
         session = self._workbench.session
-        known = None
+        current = None
         if resolved is not None and session is not None and resolved.recipe is session.recipe:
-            known = resolved if resolved.draft == draft else None
-        preview = known.preview if known else None
+            current = resolved if resolved.draft == draft else None
+        preview = current.preview if current else None
         self.commit.setEnabled(
             preview is not None or (self._editing is not None and draft is not None)
         )
@@ -384,20 +385,20 @@ class DraftPanel(QWidget):
             self._outcome.say(
                 "" if self.targets.patterns() else tr("Choose parameters, or type globs.")
             )
-        elif known is None and self._told:  # nothing is to jump while a slider moves
+        elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
             self._outcome.fade()
             self._remarks.fade()
             self.outcome_changed.emit()
             return
-        elif known is None:
+        elif current is None:
             self._outcome.say(tr("Working it out …"), warning=False)
         elif preview is None:
-            self._outcome.say(known.draft_error or "")
+            self._outcome.say(current.draft_error or "")
         else:
-            number = known.draft_number or 0
+            number = current.draft_number or 0
             self._outcome.say(formatting.prospect(preview, number), warning=False)
             remarks = formatting.notes(preview.outcomes[number - 1])
-            remarks += [known.draft_error] if known.draft_error else []
-        self._told = self.preview.isChecked() and known is not None
+            remarks += [current.draft_error] if current.draft_error else []
+        self._shows_outcome = self.preview.isChecked() and current is not None
         self._remarks.say("\n".join(remarks))
         self.outcome_changed.emit()

@@ -1,4 +1,4 @@
-"""The targets of the draft: globs that follow what is selected, until the user types some."""
+"""The field for the targets of the draft: globs that follow the selection, or are typed."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 
-LONGEST = 1 << 20
-"""Characters of the line: Qt by itself cuts off what is beyond 32,767, and with it targets."""
+MAX_LINE_CHARS = 1 << 20
+"""Limit of the line. Qt's default of 32,767 would cut off targets."""
 
 
 class TargetsField(QWidget):
-    """A line of globs, what follows the selection, and how much the globs choose.
+    """A line edit for globs, a button to follow the selection, and the number of matches.
 
     Signals:
-        changed: (whether by the user) other globs.
+        changed: (by_user) the globs changed.
     """
 
     changed = Signal(bool)
@@ -51,8 +51,8 @@ class TargetsField(QWidget):
                 conditions=tr(LANGUAGE),
             )
         )
-        self.line.setMaxLength(LONGEST)
-        self.line.setAcceptDrops(False)  # a file is for the window, which opens it
+        self.line.setMaxLength(MAX_LINE_CHARS)
+        self.line.setAcceptDrops(False)  # the window handles dropped files
         ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
         self.following = QToolButton()
@@ -77,27 +77,27 @@ class TargetsField(QWidget):
         layout.addWidget(self.count)
 
     def patterns(self) -> tuple[str, ...]:
-        """Return the globs; none while they make no sense."""
+        """Return the globs; () while they are invalid."""
         try:
-            return _checked(self.line.text())
+            return _valid_patterns(self.line.text())
         except RecipeError:
             return ()
 
     def show_patterns(self, patterns: Iterable[str]) -> None:
-        """Show globs, which do not follow the selection. Does not signal."""
+        """Show globs, and stop following the selection. Does not signal."""
         self._set_following(following=False)
         self._show(patterns)
 
     def follow(self, names: frozenset[str]) -> None:
-        """Take the names of the parameters that are selected now."""
+        """Set the selected parameters."""
         self._selection = names
         if self.following.isChecked():
-            self._write()
+            self._write_selection()
 
     def follow_again(self) -> None:
-        """Give up what was typed."""
+        """Discard typed globs, and follow the selection again."""
         self._set_following(following=True)
-        self._write()
+        self._write_selection()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
@@ -107,7 +107,7 @@ class TargetsField(QWidget):
 
     def _toggled(self, following: bool) -> None:
         if following:
-            self._write()
+            self._write_selection()
 
     def _typed(self, _: str) -> None:
         self._set_following(following=False)
@@ -119,7 +119,7 @@ class TargetsField(QWidget):
         self.following.setChecked(following)
         self.following.blockSignals(False)
 
-    def _write(self) -> None:
+    def _write_selection(self) -> None:
         session, names = self._workbench.session, self._selection
         if session is None:
             return
@@ -146,7 +146,7 @@ class TargetsField(QWidget):
         if session is None:
             return
         try:
-            patterns = _checked(self.line.text())
+            patterns = _valid_patterns(self.line.text())
         except RecipeError as error:
             self.count.setText(str(error))
             return
@@ -155,36 +155,36 @@ class TargetsField(QWidget):
 
         def work(monitor: Monitor) -> tuple[int, int, bool]:
             monitor.advance()
-            every, kinds = checkpoint.tensors.values(), partial(getattr, checkpoint, "kinds")
-            chosen = select(patterns, every, counts, kinds) if patterns else []
+            tensors, kinds = checkpoint.tensors.values(), partial(getattr, checkpoint, "kinds")
+            chosen = select(patterns, tensors, counts, kinds) if patterns else []
             chosen = [tensor for tensor in chosen if not tensor.not_prunable]
             return len(chosen), sum(tensor.numel for tensor in chosen), all(map(is_usual, chosen))
 
-        def then(found: tuple[int, int, bool]) -> None:
-            number, entries, usual = found
+        def then(result: tuple[int, int, bool]) -> None:
+            number, elements, usual = result
             self.count.setText(
                 tr(
                     "{count:,} parameters, {entries:,} entries; no biases, norms or embeddings",
                     count=number,
-                    entries=entries,
+                    entries=elements,
                 )
                 if usual and number > 1 and self.following.isChecked()
                 else trn(
                     "{count:,} parameter, {entries:,} entries",
                     "{count:,} parameters, {entries:,} entries",
                     number,
-                    entries=entries,
+                    entries=elements,
                 )
             )
 
         self._workbench.look("targets", work, then)
 
 
-def _checked(text: str) -> tuple[str, ...]:
+def _valid_patterns(text: str) -> tuple[str, ...]:
     """Return the patterns in a line.
 
     Raises:
-        RecipeError: one makes no sense.
+        RecipeError: a pattern is invalid.
     """
     patterns = patterns_in(text)
     for pattern in patterns:

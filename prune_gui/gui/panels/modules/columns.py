@@ -1,4 +1,4 @@
-"""How the columns of the tree share its width."""
+"""The widths of the columns of the module tree."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ WIDEST: Final = {
     Column.TYPE: "bfloat16",
     Column.PARAMETERS: "999,999,999",
 }
-"""What a column has room for at first; anything longer is cut in the middle."""
+"""Sample texts that define the initial widths; longer texts are elided in the middle."""
 WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
-"""For such shapes their column has room where the names and the sparsity leave it."""
-BAR: Final = 28
-"""Pixels for the bar beside the sparsity."""
-MARGIN: Final = 12
-ROWS: Final = 50
-"""So many names are measured, and all in sight: each takes time."""
-MOST_FOR_NAMES: Final = 0.6
-"""Of the width; a name that is longer still is cut."""
+"""Sample text that limits the automatic width of the shape column."""
+BAR_PX: Final = 28
+"""Width of the bar beside the sparsity."""
+MARGIN_PX: Final = 12
+MEASURED_ROWS: Final = 50
+"""Number of rows outside the viewport that Qt measures; each takes time."""
+MAX_NAME_SHARE: Final = 0.6
+"""Limit of the share of the width for names; longer names are elided."""
 
 
 class TreeColumns(QObject):
-    """Gives the names the width they need, and never lets the tree scroll sideways.
+    """Gives the name column the width it needs, without horizontal scrolling.
 
-    Where the other columns do not fit beside them, these are hidden, from the right; the tool tip
-    of a row says what they have.
+    Other columns that do not fit are hidden, starting from the right. The tool tip of a row
+    contains their values.
     """
 
     def __init__(self, tree: QTreeView) -> None:
         super().__init__(tree)
         self._tree = tree
         advance = tree.fontMetrics().horizontalAdvance
-        self._widths = {column: advance(text) + MARGIN for column, text in WIDEST.items()}
-        self._widths[Column.SPARSITY] += BAR
-        self._most_for_shapes = advance(WIDEST_SHAPE) + MARGIN
-        self._chosen: set[Column] = set()
-        self._fits = False
+        self._widths = {column: advance(text) + MARGIN_PX for column, text in WIDEST.items()}
+        self._widths[Column.SPARSITY] += BAR_PX
+        self._max_shape_width = advance(WIDEST_SHAPE) + MARGIN_PX
+        self._resized_by_user: set[Column] = set()
+        self._fitting = False
         header = tree.header()
         header.setStretchLastSection(False)
-        header.setResizeContentsPrecision(ROWS)
+        header.setResizeContentsPrecision(MEASURED_ROWS)
         header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
         for column, width in self._widths.items():
             header.resizeSection(column, width)
-        header.sectionResized.connect(self._keep)
-        # Rows are opened by the dozen: they are measured once, when that is over.
-        self._soon = QTimer(self, singleShot=True, interval=0)
-        self._soon.timeout.connect(self._fit)
-        tree.expanded.connect(self._soon.start)
-        tree.collapsed.connect(self._soon.start)
-        tree.model().modelReset.connect(self._soon.start)
+        header.sectionResized.connect(self._remember_width)
+        # Many rows may be expanded at once; the timer measures them once, afterwards.
+        self._fit_timer = QTimer(self, singleShot=True, interval=0)
+        self._fit_timer.timeout.connect(self._fit)
+        tree.expanded.connect(self._fit_timer.start)
+        tree.collapsed.connect(self._fit_timer.start)
+        tree.model().modelReset.connect(self._fit_timer.start)
         tree.viewport().installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Share the width anew when it changes."""
+        """Distribute the width again when it changes."""
         if event.type() == QEvent.Type.Resize:
             self._fit()
         return super().eventFilter(watched, event)
@@ -67,25 +67,27 @@ class TreeColumns(QObject):
     def _fit(self) -> None:
         tree = self._tree
         width = tree.viewport().width()
-        room = width - min(tree.sizeHintForColumn(Column.NAME), int(MOST_FOR_NAMES * width))
-        self._fits = True
-        for column, wanted in (self._widths | {Column.SHAPE: self._for_shapes(room)}).items():
-            room -= wanted
-            tree.setColumnHidden(column, room < 0)
-            if column == Column.SHAPE and room >= 0:
+        free_width = width - min(tree.sizeHintForColumn(Column.NAME), int(MAX_NAME_SHARE * width))
+        self._fitting = True
+        for column, wanted in (
+            self._widths | {Column.SHAPE: self._shape_width(free_width)}
+        ).items():
+            free_width -= wanted
+            tree.setColumnHidden(column, free_width < 0)
+            if column == Column.SHAPE and free_width >= 0:
                 tree.header().resizeSection(column, wanted)
-        self._fits = False
+        self._fitting = False
 
-    def _for_shapes(self, room: int) -> int:
-        """Return the width of their column: what the longest needs, or what there is of it."""
+    def _shape_width(self, free_width: int) -> int:
+        """Return the width of the shape column, given the width that the names leave."""
         width = self._widths[Column.SHAPE]
-        if Column.SHAPE in self._chosen:
+        if Column.SHAPE in self._resized_by_user:
             return width
-        needed = min(self._tree.sizeHintForColumn(Column.SHAPE), self._most_for_shapes)
-        return max(width, min(needed, room - self._widths[Column.SPARSITY]))
+        needed = min(self._tree.sizeHintForColumn(Column.SHAPE), self._max_shape_width)
+        return max(width, min(needed, free_width - self._widths[Column.SPARSITY]))
 
-    def _keep(self, column: int, _before: int, width: int) -> None:
-        """Remember what the user made of a column; one that is hidden has no width."""
-        if column != Column.NAME and width and not self._fits:
-            self._chosen.add(Column(column))
+    def _remember_width(self, column: int, _before: int, width: int) -> None:
+        """Store the width that the user gave a column. A hidden column reports a width of 0."""
+        if column != Column.NAME and width and not self._fitting:
+            self._resized_by_user.add(Column(column))
             self._widths[Column(column)] = width

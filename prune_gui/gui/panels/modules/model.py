@@ -1,4 +1,4 @@
-"""The tree of modules as Qt sees it: made as it is opened, filtered by name."""
+"""The Qt model of the module tree: lazy, and filtered by name."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ HEADINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the cells of one row show.
+    """The contents of the cells of one row.
 
     Attributes:
-        path: of the node.
-        texts: by column.
-        share: that is pruned; None where nothing can be.
-        icon: by its name.
-        can_be_opened: whether it is a module with something shown.
+        path: the dotted path of the node.
+        texts: one per column.
+        share: the pruned share in [0, 1]; None where nothing can be pruned.
+        icon: the name of the icon.
+        can_be_opened: whether the node is a module with parameters that pass the filter.
     """
 
     path: str
@@ -74,12 +74,13 @@ class Row:
 
 
 class TreeModel(QAbstractItemModel):
-    """Shows parameters under their modules, all of them or those that a filter lets through.
+    """The model of parameters under their modules, all of them or those that pass a filter.
 
-    Its cells are painted by `RowDelegate` from whole rows, not role by role.
+    `RowDelegate` paints the cells from `Row` objects, not role by role.
 
-    An index carries the number of a branch of the outline. Rows are made when their parent is
-    opened, so that 100,000 parameters cost what is looked at.
+    The internal id of an index is the number of a node of the `ModuleIndex`. Rows are made when
+    their parent is expanded, so that the cost depends on the visible part, also for 100,000
+    parameters.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -89,10 +90,10 @@ class TreeModel(QAbstractItemModel):
         self._pruned, self._shown = self._outline.pruned({}), self._outline.matches("")
         self._protected: frozenset[str] = frozenset()
         self.chosen: str | None = None
-        self._below: dict[int, list[int]] = {}
+        self._child_numbers: dict[int, list[int]] = {}
         self._rows: dict[int, int] = {}
-        self._made: dict[int, Row] = {}
-        for name in ICONS:  # drawn now rather than while a file is opened
+        self._row_cache: dict[int, Row] = {}
+        for name in ICONS:  # fills the icon cache before a file is opened
             icon(name)
 
     def show(self, outline: ModuleIndex) -> None:
@@ -103,106 +104,106 @@ class TreeModel(QAbstractItemModel):
         self._pruned = outline.pruned({})
         self._shown = outline.matches("")
         self.chosen = None
-        self._below, self._rows, self._made = {}, {}, {}
+        self._child_numbers, self._rows, self._row_cache = {}, {}, {}
         self.endResetModel()
 
     def filter(self, text: str) -> tuple[int, int]:
         """Show only parameters that `text` matches; see `ModuleIndex.matches`.
 
-        Returns how many are shown, of how many.
+        Returns the number of shown parameters and of all parameters.
 
         Raises:
-            RecipeError: a condition in it makes no sense; all stays as it is.
+            RecipeError: a condition is invalid; the filter stays unchanged.
         """
         shown = self._outline.matches(text, self._counts)
         self.beginResetModel()
         self._shown = shown
-        self._below, self._rows, self._made = {}, {}, {}
+        self._child_numbers, self._rows, self._row_cache = {}, {}, {}
         self.endResetModel()
         return int(self._shown.sum()), len(self._shown)
 
     @property
     def outline(self) -> ModuleIndex:
-        """What is shown."""
+        """The index of the modules of the checkpoint."""
         return self._outline
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
-        """Show the sparsity that (pruned, all) entries by parameter name come to."""
+        """Show the sparsity from the counts (pruned, total) by parameter name."""
         before, self._counts = self._pruned, counts
         self._pruned = self._outline.pruned(counts)
-        self._made = {}
+        self._row_cache = {}
         if np.any((before > 0) != (self._pruned > 0)):
             self.repaint_icons()
-        for below in self._below.values():
+        for below in self._child_numbers.values():
             self._changed(below, Column.SPARSITY)
 
     def protect(self, names: frozenset[str]) -> None:
-        """Show which parameters no step touches."""
+        """Show which parameters are protected from pruning."""
         if names != self._protected:
             self._protected = names
-            self._made = {}
+            self._row_cache = {}
             self.repaint_icons()
 
     def emphasize(self, name: str | None) -> None:
-        """Show which parameter the views show."""
+        """Mark the parameter that the views show."""
         before, self.chosen = self.chosen, name
         for path in (before, name):
-            branch = self._outline.find(path) if path else None
-            if branch is not None and branch.number in self._rows:
-                self._changed([branch.number], Column.NAME)
+            indexed_node = self._outline.find(path) if path else None
+            if indexed_node is not None and indexed_node.number in self._rows:
+                self._changed([indexed_node.number], Column.NAME)
 
     def repaint_icons(self) -> None:
-        """Draw the icons anew: others, or in the colours of a new palette."""
-        for below in self._below.values():
+        """Repaint the icons, after a change of the icons or of the palette."""
+        for below in self._child_numbers.values():
             self._changed(below, Column.NAME)
 
     def node(self, index: Index) -> ModuleNode:
         """Return the node at an index; the root for an invalid one."""
-        return self._branch(index).node
+        return self._node(index).node
 
     def find(self, path: str) -> QModelIndex:
         """Return the index of a node by its dotted path; invalid if it is not shown."""
-        branch = self._outline.find(path)
-        if branch is None or not self._are_shown([branch]).any():
+        indexed_node = self._outline.find(path)
+        if indexed_node is None or not self._are_shown([indexed_node]).any():
             return QModelIndex()
-        waiting = [branch]
-        while waiting[-1].parent > 0:
-            waiting.append(self._outline[waiting[-1].parent])
-        for lower in reversed(waiting):
-            self._children(lower.parent)
-        return self._index(branch.number, Column.NAME)
+        ancestors = [indexed_node]
+        while ancestors[-1].parent > 0:
+            ancestors.append(self._outline[ancestors[-1].parent])
+        for ancestor in reversed(ancestors):
+            self._children(ancestor.parent)  # makes its row
+        return self._index(indexed_node.number, Column.NAME)
 
     def meant_by(self, indexes: Iterable[Index]) -> frozenset[str]:
-        """Return the names of the parameters that selected rows stand for."""
-        return self._outline.meant_by(map(self._branch, indexes), self._shown)
+        """Return the names of the parameters that are targets if some rows are selected."""
+        return self._outline.meant_by(map(self._node, indexes), self._shown)
 
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
-        """Return the names of all parameters shown at and below rows that can be pruned."""
+        """Return the names of all shown and prunable parameters at and below some rows."""
         wanted = self._shown & (self._outline.prunable > 0)
-        below = (self._branch(index).places for index in indexes)
-        places = (place for some in below for place in some[wanted[some]])
-        return frozenset(self._outline.tensors[place].name for place in places)
+        below = (self._node(index).places for index in indexes)
+        tensor_indexes = (i for some in below for i in some[wanted[some]])
+        return frozenset(self._outline.tensors[i].name for i in tensor_indexes)
 
     def table(self, title: str) -> Table:
-        """Return the parameters that are shown, in the order of the tree."""
+        """Return a table of the shown parameters, in the order of the tree."""
         outline = self._outline
         tensors = [node.tensor for node in outline[0].node.walk() if node.tensor is not None]
-        places = np.array([outline.place_of(tensor.name) for tensor in tensors], np.intp)
-        places = places[self._shown[places]]
-        shown = [outline.tensors[place] for place in places]
+        order = np.array([outline.place_of(tensor.name) for tensor in tensors], np.intp)
+        order = order[self._shown[order]]
+        shown = [outline.tensors[i] for i in order]
         return Table(
             title,
             {
                 "name": [tensor.name for tensor in shown],
                 "shape": [" x ".join(map(str, tensor.shape)) for tensor in shown],
                 "type": [tensor.dtype for tensor in shown],
-                "entries": outline.entries[places],
-                "can be pruned": outline.prunable[places] > 0,
-                "pruned": self._pruned[places],
+                "entries": outline.entries[order],
+                "can be pruned": outline.prunable[order] > 0,
+                "pruned": self._pruned[order],
             },
         )
 
-    # What Qt asks of a model.
+    # The interface of `QAbstractItemModel`.
 
     def index(self, row: int, column: int, parent: Index = ROOT) -> QModelIndex:
         """Return the index of a row, if there is one."""
@@ -212,11 +213,11 @@ class TreeModel(QAbstractItemModel):
         return QModelIndex()
 
     def parent(self, index: Index) -> QModelIndex:  # type: ignore[override]
-        """Return the index of the module above."""
-        return self._index(self._branch(index).parent, Column.NAME)
+        """Return the index of the parent module."""
+        return self._index(self._node(index).parent, Column.NAME)
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return how many nodes are directly below."""
+        """Return the number of shown children."""
         return 0 if parent.column() > 0 else len(self._children(_number(parent)))
 
     def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
@@ -224,11 +225,11 @@ class TreeModel(QAbstractItemModel):
         return COLUMNS
 
     def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
-        """Tell whether a node is a module with something shown, without making its rows."""
+        """Return whether a node has shown children, without making their rows."""
         return parent.column() <= 0 and self.row(parent).can_be_opened
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Everything can be looked at and chosen."""
+        """Return the flags of an item: every item is enabled and selectable."""
         return SELECTABLE if index.isValid() else Qt.ItemFlag.NoItemFlags
 
     def headerData(  # noqa: N802
@@ -242,81 +243,81 @@ class TreeModel(QAbstractItemModel):
         return tr(HEADINGS[section]) if role == Role.DisplayRole else None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return what one cell shows."""
+        """Return the text or the tool tip of a cell."""
         if not index.isValid():
             return None
         if role == Role.DisplayRole:
             return self.row(index).texts[index.column()]
         if role != Role.ToolTipRole:
             return None
-        node = self._branch(index).node
+        node = self._node(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
         lines += [tr("protected: no step touches it")] if protected else []
         return "\n".join(map(one_line, lines))
 
     def row(self, index: Index) -> Row:
-        """Return what the cells beside an index show, worked out once: it is asked for often."""
-        place = _number(index)
-        row = self._made.get(place)
+        """Return the contents of the row of an index, from a cache."""
+        number = _number(index)
+        row = self._row_cache.get(number)
         if row is None:
-            row = self._made[place] = self._make_row(self._outline[place])
+            row = self._row_cache[number] = self._make_row(self._outline[number])
         return row
 
-    def _make_row(self, branch: Node) -> Row:
-        node, tensor = branch.node, branch.node.tensor
-        total = self._count(branch, self._outline.prunable)
-        pruned = self._count(branch, self._pruned)
-        below = branch.places[tensor is not None :]  # its own tensor stands first
+    def _make_row(self, indexed_node: Node) -> Row:
+        node, tensor = indexed_node.node, indexed_node.node.tensor
+        total = self._count(indexed_node, self._outline.prunable)
+        pruned = self._count(indexed_node, self._pruned)
+        below = indexed_node.places[tensor is not None :]  # own tensor is first
         if node.below:
-            shown = MODULE
+            icon_name = MODULE
         elif not total:
-            shown = OFF
+            icon_name = OFF
         elif tensor is not None and tensor.name in self._protected:
-            shown = LOCK
+            icon_name = LOCK
         else:
-            shown = PRUNED if pruned else TENSOR
-        kind = f"{node.kind}?" if node.kind else ""
+            icon_name = PRUNED if pruned else TENSOR
+        module_type = f"{node.kind}?" if node.kind else ""
         texts = {
             Column.NAME: one_line(node.name),
             Column.SPARSITY: sparsity(pruned, total) if total else "",
             Column.SHAPE: _shape(tensor) if tensor else "",
-            Column.TYPE: tensor.dtype if tensor else kind,
-            Column.PARAMETERS: number(self._count(branch, self._outline.entries)),
+            Column.TYPE: tensor.dtype if tensor else module_type,
+            Column.PARAMETERS: number(self._count(indexed_node, self._outline.entries)),
         }
         return Row(
             node.path,
             tuple(texts[column] for column in Column),
             pruned / total if total else None,
-            shown,
+            icon_name,
             bool(self._shown[below].any()),
         )
 
-    def _count(self, branch: Node, entries: NDArray[np.int64]) -> int:
-        """Return what the entries at and below a branch add up to."""
-        return int(entries[branch.places].sum())
+    def _count(self, indexed_node: Node, elements: NDArray[np.int64]) -> int:
+        """Return the sum of per-parameter counts of elements at and below a node."""
+        return int(elements[indexed_node.places].sum())
 
-    def _are_shown(self, branches: Sequence[Node]) -> NDArray[np.bool_]:
-        """Return of each branch whether any parameter at or below it is shown."""
-        if not branches:
+    def _are_shown(self, nodes: Sequence[Node]) -> NDArray[np.bool_]:
+        """Return for each node whether any parameter at or below it is shown."""
+        if not nodes:
             return np.zeros(0, np.bool_)
-        every = [branch.places for branch in branches]
-        starts = np.cumsum([0, *map(len, every[:-1])])
-        found: NDArray[np.bool_] = np.logical_or.reduceat(
-            self._shown[np.concatenate(every)], starts
+        tensor_indexes = [node.places for node in nodes]
+        starts = np.cumsum([0, *map(len, tensor_indexes[:-1])])
+        shown: NDArray[np.bool_] = np.logical_or.reduceat(
+            self._shown[np.concatenate(tensor_indexes)], starts
         )
-        return found
+        return shown
 
     def _children(self, number: int) -> list[int]:
-        below = self._below.get(number)
+        below = self._child_numbers.get(number)
         if below is None:
             children = self._outline.children(number)
             below = [child.number for child in compress(children, self._are_shown(children))]
-            self._below[number] = below
+            self._child_numbers[number] = below
             self._rows.update(zip(below, range(len(below)), strict=True))
         return below
 
-    def _branch(self, index: Index) -> Node:
+    def _node(self, index: Index) -> Node:
         return self._outline[_number(index)]
 
     def _index(self, number: int, column: int) -> QModelIndex:
@@ -329,7 +330,7 @@ class TreeModel(QAbstractItemModel):
 
 
 def _number(index: Index) -> int:
-    """Return the number of the branch at an index; that of the root for an invalid one."""
+    """Return the number of the node at an index; 0, that of the root, for an invalid one."""
     return index.internalId() if index.isValid() else 0
 
 
@@ -351,9 +352,9 @@ def _description(node: ModuleNode) -> list[str]:
         if tensor.role:
             lines.append(tr(tensor.role))
     if node.below:
-        number, entries = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
+        number, elements = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
         count = trn("{count:,} parameter", "{count:,} parameters", number)
-        lines.append(clauses((count, units("entry", entries))))
+        lines.append(clauses((count, units("entry", elements))))
     if node.kind:
         lines.append(tr("{kind}: inferred from names and shapes", kind=node.kind))
     return lines

@@ -1,4 +1,4 @@
-"""The modules and parameters of the checkpoint, to look through and to choose from."""
+"""The panel of the module tree, with its filter."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ from prune_gui.recipe.selector import LONGEST
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
 
-OPENED_AT_FIRST: Final = 40
-OPENED_BY_FILTER: Final = 200
-"""How many rows a new tree, or the result of a filter, shows opened at most."""
+INITIAL_ROWS_LIMIT: Final = 40
+"""Limit of the rows that are shown after opening a checkpoint."""
+FILTERED_ROWS_LIMIT: Final = 200
+"""Limit of the rows that are shown after filtering."""
 
 
 class TreePanel(QWidget):
-    """A filter above a tree.
+    """A filter above the module tree.
 
     Signals:
-        selected: (names) the user selected other parameters; without any, those of the whole
-            checkpoint are meant.
+        selected: (names) the selected parameters changed; without a selection, these are the
+            parameters of the whole checkpoint.
         targeted: (names) the user wants these as the targets of the draft.
     """
 
@@ -73,7 +74,7 @@ class TreePanel(QWidget):
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
         self.filter.setMaxLength(LONGEST)
-        self.filter.setAcceptDrops(False)  # a file is for the window, which opens it
+        self.filter.setAcceptDrops(False)  # the window handles dropped files
         self._funnel = self.filter.addAction(
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition
         )
@@ -106,11 +107,11 @@ class TreePanel(QWidget):
         workbench.chosen_changed.connect(self._emphasize)
 
     def offer(self, actions: Sequence[QAction]) -> None:
-        """Offer further actions in the menu of the tree."""
+        """Add actions to the context menu of the tree."""
         self.tree.addActions(actions)
 
     def table(self) -> Table | None:
-        """Return the parameters that are shown, in the order of the tree."""
+        """Return a table of the shown parameters, in the order of the tree; None without a file."""
         session = self._workbench.session
         return (
             self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
@@ -143,13 +144,13 @@ class TreePanel(QWidget):
         self._remarks.setIcon(icon("warning"))
         self._remarks.setVisible(number > 0)
         self._model.show(self._workbench.session.outline)
-        self._open_rows(OPENED_AT_FIRST)
+        self._open_rows(INITIAL_ROWS_LIMIT)
         wanted = self._model.meant_by([QModelIndex()])
         self._choose_first(wanted)
         self.selected.emit(wanted)
 
     def _choose_first(self, names: frozenset[str]) -> None:
-        """Show the first of some parameters, so that there is something of a module to see."""
+        """Choose the first of some parameters in the order of the file."""
         assert self._workbench.session is not None
         tensors = self._workbench.session.checkpoint.tensors
         self._workbench.choose(next((name for name in tensors if name in names), None))
@@ -169,11 +170,11 @@ class TreePanel(QWidget):
 
     @property
     def prunable_selection(self) -> frozenset[str]:
-        """The names of all parameters selected, or shown below what is, that can be pruned."""
+        """The names of all prunable parameters at and below the selected rows."""
         return self._model.prunable_below(self.tree.selection.rows())
 
     def toggle_protection(self) -> None:
-        """Protect what is selected; or, if all of it is, do so no longer."""
+        """Protect the selected parameters; if all of them are protected, remove the protection."""
         session, names = self._workbench.session, self.prunable_selection
         if session is not None and names:
             on = not names <= session.protected
@@ -185,7 +186,7 @@ class TreePanel(QWidget):
     def _filter(self, text: str) -> None:
         try:
             if not self._model.outline.is_quick(text):
-                self._look_first(text)
+                self._filter_later(text)
                 return
         except RecipeError as error:  # while a condition is being typed
             self._found.setText(str(error))
@@ -194,13 +195,13 @@ class TreePanel(QWidget):
         if self._open_before_filter is None:
             self._open_before_filter = list(self._open_paths())
         selection = self.tree.selection
-        selection.blockSignals(True)  # what is filtered away stays selected
+        selection.blockSignals(True)  # parameters that are filtered out stay selected
         shown, everything = self._model.filter(text)
         if text.strip():
             self._found.setText(
                 tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
             )
-            self._open_rows(OPENED_BY_FILTER)
+            self._open_rows(FILTERED_ROWS_LIMIT)
         else:
             for path in self._open_before_filter:
                 self.tree.expand(self._model.find(path))
@@ -213,8 +214,8 @@ class TreePanel(QWidget):
         selection.blockSignals(False)
         self.tree.viewport().update()
 
-    def _look_first(self, text: str) -> None:
-        """Filter once the engine has found out what conditions are about."""
+    def _filter_later(self, text: str) -> None:
+        """Filter after the engine has computed what the conditions need."""
         outline = self._model.outline
 
         def then(_: None) -> None:
@@ -224,14 +225,14 @@ class TreePanel(QWidget):
         self._workbench.look("filter", lambda _: outline.look(text), then)
 
     def _select_found(self) -> None:
-        """Select what the filter found: the uppermost rows, which mean all of it."""
+        """Select the top rows, which stand for all matches of the filter."""
         if self.filter.text().strip() and self._model.rowCount():
             self.tree.selection.blockSignals(True)
             self.tree.selectAll()
             self.tree.selection.blockSignals(False)
             self.tree.viewport().update()
             self.tree.setFocus()
-            self._select()  # the same rows may mean other parameters than under another filter
+            self._select()  # equal rows may stand for other parameters after a change of the filter
 
     def _select(self) -> None:
         rows = self.tree.selection.rows()
@@ -243,29 +244,30 @@ class TreePanel(QWidget):
             shown = current if current in parameters else parameters[-1]
             assert shown is not None
             self._workbench.choose(shown.name)
-        meant = self._meant_by(rows)
+        meant = self._parameters_of(rows)
         if rows and not parameters and self._workbench.chosen not in meant:
             self._choose_first(meant)
         self.selected.emit(meant)
 
-    def _meant_by(self, rows: list[QModelIndex]) -> frozenset[str]:
-        """Return the parameters meant; none, or just all uppermost modules, are all that is shown.
+    def _parameters_of(self, rows: list[QModelIndex]) -> frozenset[str]:
+        """Return the parameters that selected rows stand for.
 
-        The embeddings by themselves are meant as such, but not among other modules.
+        No rows, or exactly all top modules, stand for all that is shown. Embeddings count only if
+        they are selected alone.
         """
         tops = [row for row in rows if not row.parent().isValid() and self._model.node(row).below]
         whole = len(rows) in (0, self._model.rowCount()) and len(tops) == len(rows)
         return self._model.meant_by([QModelIndex()] if whole else rows)
 
-    def _open_rows(self, most: int) -> None:
-        """Open modules, the upper ones first, as long as no more than `most` rows show."""
+    def _open_rows(self, limit: int) -> None:
+        """Expand modules breadth-first while at most `limit` rows are shown."""
         waiting, shown = deque([QModelIndex()]), 0
         while waiting:
             module = waiting.popleft()
             rows = self._model.rowCount(module)
             shown += rows
             if module.isValid():
-                if shown > most:
+                if shown > limit:
                     break
                 self.tree.expand(module)
             children = (self._model.index(row, Column.NAME, module) for row in range(rows))
@@ -291,7 +293,7 @@ class TreePanel(QWidget):
         menu.popup(self.tree.viewport().mapToGlobal(at))
 
     def _offer_selected(self, menu: QMenu, rows: list[QModelIndex]) -> None:
-        names, meant = [self._model.node(row).path for row in rows], self._meant_by(rows)
+        names, meant = [self._model.node(row).path for row in rows], self._parameters_of(rows)
         targets = menu.addAction(icon("add"), tr("Choose as &targets"))
         targets.setEnabled(bool(meant))
         targets.triggered.connect(lambda: self.targeted.emit(meant))

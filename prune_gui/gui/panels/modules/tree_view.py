@@ -1,4 +1,4 @@
-"""The tree itself, which stays quick whatever is selected in it."""
+"""The tree widget, with a selection model that is fast for thousands of rows."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from prune_gui.gui.panels.modules.delegates import RowDelegate, SparsityBar
 from prune_gui.gui.panels.modules.model import Column, TreeModel
 from prune_gui.language import tr
 
-INDENTATION: Final = 14
-"""In pixels."""
-
+INDENTATION_PX: Final = 14
 Flag = QItemSelectionModel.SelectionFlag
 
 
 class WholeRows(QItemSelectionModel):
-    """Selects rows; Qt would compare each with all before it, which takes seconds for thousands."""
+    """A selection model for whole rows, without Qt's `Rows` flag.
+
+    With the flag, Qt compares each row with all others, which takes seconds for thousands of rows.
+    """
 
     def select(  # type: ignore[override]
         self, what: QModelIndex | QItemSelection, command: QItemSelectionModel.SelectionFlag
     ) -> None:
-        """Select or deselect the rows of some cells."""
+        """Select or deselect the rows of cells, as `command` says."""
         if isinstance(what, QModelIndex):
             what = QItemSelection(what, what)
         model, rows = self.model(), QItemSelection()
-        for some in what.toList():
-            parent = some.parent()
+        for cells in what.toList():
+            parent = cells.parent()
             last = model.columnCount(parent) - 1
-            ends = model.index(some.top(), 0, parent), model.index(some.bottom(), last, parent)
+            ends = model.index(cells.top(), 0, parent), model.index(cells.bottom(), last, parent)
             rows.append(QItemSelectionRange(*ends))
         super().select(rows, command & ~Flag.Rows)
 
     def rows(self) -> list[QModelIndex]:
-        """Return the names of the rows that are selected."""
+        """Return the indexes of the selected rows, in the name column."""
         return [
             self.model().index(row, Column.NAME, rows.parent())
             for rows in self.selection().toList()
@@ -51,10 +52,10 @@ class WholeRows(QItemSelectionModel):
 
 
 class ModuleTree(QTreeView):
-    """Shows modules and parameters.
+    """The tree view of modules and parameters.
 
     Attributes:
-        selection: the rows that are selected.
+        selection: the selection model.
     """
 
     selection: WholeRows
@@ -66,7 +67,7 @@ class ModuleTree(QTreeView):
         self.setSelectionModel(self.selection)
         self.setAccessibleName(tr("Modules and parameters"))
         self.setUniformRowHeights(True)
-        self.setIndentation(INDENTATION)
+        self.setIndentation(INDENTATION_PX)
         self.setAlternatingRowColors(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setItemDelegate(RowDelegate(self, model))
@@ -74,13 +75,14 @@ class ModuleTree(QTreeView):
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         TreeColumns(self)
-        self.setAutoScroll(False)  # it would hide the names to show the column clicked on
+        # Auto scroll would move the names out of view to show the clicked column.
+        self.setAutoScroll(False)
         self.selection.currentChanged.connect(
             lambda current, _: self.scrollTo(current.siblingAtColumn(Column.NAME))
         )
 
     def selectAll(self) -> None:  # noqa: N802
-        """Select the uppermost rows: they mean all that is shown, but no biases and norms."""
+        """Select the top rows. They stand for all shown parameters except biases and norms."""
         model = self.model()
         if last := model.rowCount():
             first = model.index(0, Column.NAME)

@@ -1,4 +1,4 @@
-"""Every state of the stack, to go back to, and those that were given names."""
+"""The panel with the history of the stack and its named states."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ STATE_NOW: Final = later("{name}  ({steps}, as now)")
 
 
 class HistoryPanel(QWidget):
-    """What was done, the latest last: a click goes back to how the stack was then.
+    """Lists the history entries, the latest last; a click returns to the state after that entry.
 
-    Below are states that the user named; they stay until they are removed, whatever is undone.
+    The named states are listed below. They stay until the user removes them, independent of undo.
     """
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
@@ -83,19 +83,21 @@ class HistoryPanel(QWidget):
             self.named.clear()
             return
         history = session.history
-        for place, moment in enumerate(history.moments):
-            count = steps(len(moment.recipe.steps))
-            item = QListWidgetItem(tr(STATE, name=one_line(moment.label), steps=count))
-            if place == history.position:
+        for index, entry in enumerate(history.moments):
+            count = steps(len(entry.recipe.steps))
+            item = QListWidgetItem(tr(STATE, name=one_line(entry.label), steps=count))
+            if index == history.position:
                 bold = QFont(item.font())
                 bold.setBold(True)
                 item.setFont(bold)
-            elif place > history.position:
+            elif index > history.position:
                 item.setForeground(self.palette().placeholderText())
                 item.setToolTip(tr("Undone: a click does it again"))
             self.moments.addItem(item)
         self.moments.setCurrentRow(history.position)
-        with QSignalBlocker(self.named):  # or buttons would lose the focus, for lack of a row
+        with QSignalBlocker(
+            self.named
+        ):  # a list without a current row would disable the focused button
             self._show_named(session, chosen)
         self._enable()
 
@@ -115,8 +117,8 @@ class HistoryPanel(QWidget):
         self.remove.setEnabled(chosen)
 
     def _go(self, item: QListWidgetItem) -> None:
-        place = self.moments.row(item)
-        self._workbench.edit(lambda session: session.go_to(place))
+        index = self.moments.row(item)
+        self._workbench.edit(lambda session: session.go_to(index))
 
     def _name(self) -> None:
         text, agreed = QInputDialog.getText(self, tr("Name this state"), tr("Name:"))

@@ -1,4 +1,4 @@
-"""The steps of the recipe as Qt sees them."""
+"""The Qt model of the steps of the recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from prune_gui.recipe import Step
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
 
-    Told = Callable[[Outcome], list[str]]
+    FormatNotes = Callable[[Outcome], list[str]]
     from prune_gui.worker.jobs import Resolved
 
 Index = QModelIndex | QPersistentModelIndex
@@ -24,7 +24,7 @@ Role = Qt.ItemDataRole
 
 
 class StepRole(enum.IntEnum):
-    """What a row tells beside its title; its notes are those of before until others are known."""
+    """Custom data roles of a row. `NOTES` keeps the old notes until the new outcome is known."""
 
     TARGETS = Role.UserRole
     OUTCOME = Role.UserRole + 1
@@ -37,14 +37,14 @@ UNCHECKED: Final = Qt.CheckState.Unchecked
 
 
 class StackModel(QAbstractListModel):
-    """Shows the recipe of the session and what each step came to; edits go to the workbench."""
+    """The model of the steps of the session and their outcomes; edits go to the workbench."""
 
     def __init__(self, workbench: Workbench, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
         self._steps: tuple[Step, ...] = ()
-        self._noted: dict[int, Outcome] = {}  # by row: what each last came to
-        self._told: dict[tuple[int, Told], tuple[Mapping[str, str], list[str]]] = {}
+        self._last_outcomes: dict[int, Outcome] = {}  # by row: the last known outcome
+        self._notes_cache: dict[tuple[int, FormatNotes], tuple[Mapping[str, str], list[str]]] = {}
         workbench.opened.connect(self._begin)
         workbench.edited.connect(self._sync)
         workbench.resolved_changed.connect(self._outcomes_changed)
@@ -54,7 +54,7 @@ class StackModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Steps can be switched, and dragged between others."""
+        """Return the flags of an item: steps are checkable, and can be dragged between others."""
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
         return (
@@ -66,11 +66,11 @@ class StackModel(QAbstractListModel):
         )
 
     def supportedDropActions(self) -> Qt.DropAction:  # noqa: N802
-        """Steps are moved, never copied."""
+        """Return the drop actions: steps are moved, not copied."""
         return Qt.DropAction.MoveAction
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return what a step shows."""
+        """Return the data of a step for a role; see `StepRole`."""
         if not index.isValid():
             return None
         row = index.row()
@@ -84,8 +84,8 @@ class StackModel(QAbstractListModel):
             case Role.AccessibleTextRole | Role.ToolTipRole:
                 notes = self._notes(row, formatting.notes) if self._resolved else []
                 lines = (f"{row + 1}. {formatting.title(step)}", formatting.targets(step), outcome)
-                broken = formatting.wrapped if role == Role.ToolTipRole else str
-                return "\n".join(map(broken, [*lines, *notes]))
+                wrap = formatting.wrapped if role == Role.ToolTipRole else str
+                return "\n".join(map(wrap, [*lines, *notes]))
             case StepRole.TARGETS:
                 return formatting.targets(step)
             case StepRole.OUTCOME:
@@ -109,26 +109,26 @@ class StackModel(QAbstractListModel):
     def moveRows(  # noqa: N802
         self, source: Index, row: int, count: int, destination: Index, before: int
     ) -> bool:
-        """Put a step before another (or last)."""
-        to = before - 1 if before > row else before
-        if count != 1 or to == row or not (0 <= row < len(self._steps) > to >= 0):
+        """Move a step before another one, or to the end. Only a `count` of 1 is supported."""
+        target_row = before - 1 if before > row else before
+        if count != 1 or target_row == row or not (0 <= row < len(self._steps) > target_row >= 0):
             return False
         if not self.beginMoveRows(QModelIndex(), row, row, QModelIndex(), before):
             return False
         steps = list(self._steps)
-        steps.insert(to, steps.pop(row))
-        self._take(tuple(steps))
+        steps.insert(target_row, steps.pop(row))
+        self._set_steps(tuple(steps))
         self.endMoveRows()
-        self._workbench.edit(lambda session: session.move(row, to))
+        self._workbench.edit(lambda session: session.move(row, target_row))
         return True
 
     def _begin(self) -> None:
-        """Show the steps of another session: what its own come to is not known at all."""
-        self._noted = {}
+        """Show the steps of another session, without known outcomes."""
+        self._last_outcomes = {}
         self._sync()
 
     def _sync(self) -> None:
-        """Take over the steps of the session, leaving rows alone that did not change."""
+        """Take over the steps of the session; rows that did not change stay."""
         new = self._workbench.session.steps if self._workbench.session else ()
         old = self._steps
         shorter = min(len(old), len(new))
@@ -138,42 +138,42 @@ class StackModel(QAbstractListModel):
             tail += 1
         if len(new) < len(old):
             self.beginRemoveRows(QModelIndex(), head, head + len(old) - len(new) - 1)
-            self._take(new)
+            self._set_steps(new)
             self.endRemoveRows()
         elif len(new) > len(old):
             self.beginInsertRows(QModelIndex(), head, head + len(new) - len(old) - 1)
-            self._take(new)
+            self._set_steps(new)
             self.endInsertRows()
         else:
-            self._take(new)
+            self._set_steps(new)
         self._outcomes_changed()
 
-    def _take(self, steps: tuple[Step, ...]) -> None:
-        """Take other steps. What was noted goes along with its step, or stays for an edited one."""
-        old, noted = self._steps, self._noted
-        before = {id(step): noted[row] for row, step in enumerate(old) if row in noted}
-        self._steps, self._noted = steps, {}
+    def _set_steps(self, steps: tuple[Step, ...]) -> None:
+        """Set the steps. A known outcome moves with its step, or stays in the row of an edit."""
+        old, outcomes = self._steps, self._last_outcomes
+        before = {id(step): outcomes[row] for row, step in enumerate(old) if row in outcomes}
+        self._steps, self._last_outcomes = steps, {}
         for row, step in enumerate(steps):
-            edited = noted.get(row) if len(steps) == len(old) else None
+            edited = outcomes.get(row) if len(steps) == len(old) else None
             if (outcome := before.get(id(step), edited)) is not None:
-                self._noted[row] = outcome
+                self._last_outcomes[row] = outcome
 
     def _outcomes_changed(self) -> None:
         if (resolved := self._resolved) is not None:
-            self._noted = dict(enumerate(resolved.resolution.outcomes))
+            self._last_outcomes = dict(enumerate(resolved.resolution.outcomes))
         if self._steps:
             self.dataChanged.emit(self.index(0), self.index(len(self._steps) - 1))
 
     @property
     def _resolved(self) -> Resolved | None:
-        """What the steps shown came to; None if that is not known, or while rows come and go."""
+        """The resolution of the shown steps; None if it is unknown, or while rows change."""
         session, resolved = self._workbench.session, self._workbench.resolved
         if session is None or resolved is None or resolved.recipe is not session.recipe:
             return None
         return resolved if session.steps is self._steps else None
 
     def _outcome(self, row: int) -> tuple[str, bool]:
-        """Return what a step came to, and whether it could not be carried out."""
+        """Return the text of a step's outcome, and whether the step failed."""
         resolved = self._resolved
         if resolved is None:
             return "…", False
@@ -185,11 +185,11 @@ class StackModel(QAbstractListModel):
             return tr("switched off"), False
         return tr("waits for step {number}", number=resolved.error.step), False
 
-    def _notes(self, row: int, told: Told) -> list[str]:
-        if row not in self._noted:
+    def _notes(self, row: int, format_notes: FormatNotes) -> list[str]:
+        if row not in self._last_outcomes:
             return []
-        outcome, known = self._noted[row], self._told.get((row, told))
+        outcome, cached = self._last_outcomes[row], self._notes_cache.get((row, format_notes))
         notes = outcome.notes
-        if known is None or known[0] is not notes:
-            known = self._told[row, told] = notes, told(outcome)
-        return known[1]
+        if cached is None or cached[0] is not notes:
+            cached = self._notes_cache[row, format_notes] = notes, format_notes(outcome)
+        return cached[1]

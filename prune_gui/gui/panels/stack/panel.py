@@ -1,4 +1,4 @@
-"""The stack: the steps of the recipe in the order in which they are carried out."""
+"""The panel of the stack: the steps of the recipe in the order of execution."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from prune_gui.language import tr
 
 
 class StackPanel(QWidget):
-    """The list of steps. What can be done to a step are actions that the window makes.
+    """The list of steps. The window provides the actions on steps through `offer`.
 
     Signals:
-        edit_wanted: (index) load this step into the form.
-        current_changed: another step, or none, is the current one.
+        edit_wanted: (index) the user wants to edit this step in the form.
+        current_changed: the current step changed.
     """
 
     edit_wanted = Signal(int)
@@ -67,7 +67,7 @@ class StackPanel(QWidget):
         layout.addWidget(self.list)
 
     def offer(self, actions: Sequence[QAction], buttons: Sequence[QAction]) -> None:
-        """Put actions into the context menu and under their keys, some of them on buttons too."""
+        """Add actions to the list, with context menu and shortcuts; some also as buttons."""
         self.list.addActions(actions)
         for action in buttons:
             button = QToolButton()
@@ -77,13 +77,13 @@ class StackPanel(QWidget):
 
     @property
     def current(self) -> int | None:
-        """The index of the current step, if there is one."""
+        """The index of the current step, from 0; None if there is none."""
         index = self.list.currentIndex()
         return index.row() if index.isValid() else None
 
     @property
     def last(self) -> int:
-        """The index of the last step; -1 without any."""
+        """The index of the last step; -1 if there are no steps."""
         return self._model.rowCount() - 1
 
     def edit(self) -> None:
@@ -92,26 +92,26 @@ class StackPanel(QWidget):
             self.edit_wanted.emit(self.current)
 
     def remove(self) -> None:
-        """Take out the current step."""
+        """Remove the current step."""
         index = self.current
         if index is not None:
             self._workbench.edit(lambda session: session.remove(index))
 
     def duplicate(self) -> None:
-        """Put a copy behind the current step."""
+        """Insert a copy after the current step."""
         index = self.current
         if index is not None:
             self._workbench.edit(lambda session: session.duplicate(index))
 
     def switch(self) -> None:
-        """Switch the current step off, or on again."""
+        """Disable the current step, or enable it again."""
         step = self.list.currentIndex()
         on = step.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
         other = Qt.CheckState.Unchecked if on else Qt.CheckState.Checked
         self._model.setData(step, other, Qt.ItemDataRole.CheckStateRole)
 
     def move_step(self, by: int) -> None:
-        """Move the current step by -1 or +1 places; it stays the current one."""
+        """Move the current step by -1 or +1 rows; it stays the current one."""
         index = self.current
         if index is not None:
             root = QModelIndex()

@@ -1,4 +1,4 @@
-"""A step of the stack as it is painted: check box, number in its colour, lines of text."""
+"""The delegate that paints a step of the stack: check box, coloured number, lines of text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.panels.stack.model import Index, StepRole
 from prune_gui.gui.widgets.theme import colours
 
-MARGIN: Final = 6
-BADGE: Final = QSize(24, 18)
+MARGIN_PX: Final = 6
+BADGE_PX: Final = QSize(24, 18)
 
 
 class StepDelegate(QStyledItemDelegate):
-    """Paints and measures the rows of the stack."""
+    """Paints the rows of the stack and computes their sizes."""
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint a step."""
@@ -30,12 +30,12 @@ class StepDelegate(QStyledItemDelegate):
         style = option.widget.style() if option.widget else QApplication.style()
         panel = QStyle.PrimitiveElement.PE_PanelItemViewItem
         style.drawPrimitive(panel, option, painter, option.widget)
-        where = QStyle.SubElement.SE_ItemViewItemCheckIndicator
-        box = style.subElementRect(where, option, option.widget)
+        indicator_rect = QStyle.SubElement.SE_ItemViewItemCheckIndicator
+        box = style.subElementRect(indicator_rect, option, option.widget)
         enabled = option.checkState == Qt.CheckState.Checked
         check = QStyleOptionButton()
         check.rect, check.palette = box, QPalette(option.palette)
-        # Fusion's outline is a darker shade of the window, which cannot be seen on a dark base.
+        # Fusion's outline is a darker shade of the window colour, invisible on a dark base.
         check.palette.setColor(QPalette.ColorRole.Window, option.palette.placeholderText().color())
         check.state = QStyle.StateFlag.State_Enabled
         check.state |= QStyle.StateFlag.State_On if enabled else QStyle.StateFlag.State_Off
@@ -43,11 +43,11 @@ class StepDelegate(QStyledItemDelegate):
         style.drawPrimitive(indicator, check, painter, option.widget)
 
         painter.save()
-        badge = QRect(option.rect.topLeft(), BADGE)
-        badge.translate(box.right() + MARGIN - option.rect.left(), MARGIN)
+        badge = QRect(option.rect.topLeft(), BADGE_PX)
+        badge.translate(box.right() + MARGIN_PX - option.rect.left(), MARGIN_PX)
         self._paint_number(painter, badge, option, index.row() + 1, enabled=enabled)
-        text = option.rect.adjusted(0, MARGIN, -MARGIN, -MARGIN)
-        text.setLeft(badge.right() + MARGIN)
+        text = option.rect.adjusted(0, MARGIN_PX, -MARGIN_PX, -MARGIN_PX)
+        text.setLeft(badge.right() + MARGIN_PX)
         self._paint_lines(painter, text, option, index, enabled=enabled)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -56,9 +56,9 @@ class StepDelegate(QStyledItemDelegate):
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        """Make room for three lines, and for what a step could not do as it was asked."""
+        """Return a size for three lines and the notes."""
         lines = 3 + len(index.data(StepRole.NOTES))
-        return QSize(120, lines * option.fontMetrics.height() + 2 * MARGIN)
+        return QSize(120, lines * option.fontMetrics.height() + 2 * MARGIN_PX)
 
     def _paint_number(
         self,
@@ -69,8 +69,8 @@ class StepDelegate(QStyledItemDelegate):
         *,
         enabled: bool,
     ) -> None:
-        meaning = colours(option.palette)
-        fill = QColor(meaning.of(number) if enabled else meaning.in_file)
+        view_colours = colours(option.palette)
+        fill = QColor(view_colours.of(number) if enabled else view_colours.in_file)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(fill)

@@ -1,4 +1,4 @@
-"""Two moments as pixels and in words. No Qt: the pixels are made on the engine's thread."""
+"""Two states as pixels and as text. No Qt: the pixels are computed on the engine's thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.gui.views.legend import SPACE, counted, unbroken
-from prune_gui.gui.views.maps.mask_picture import FAINTEST, Frame
+from prune_gui.gui.views.legend import SEPARATOR, counted, unbroken
+from prune_gui.gui.views.maps.mask_picture import MIN_SHADE, Frame
 from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import items, later, tr
 
@@ -28,12 +28,12 @@ OBSTACLES: Final[dict[Obstacle, str]] = {
     "not_right": later("{count:,} not on the right"),
     "not_prunable": later("{count:,} that cannot be pruned on both sides"),
 }
-"""How to count the parameters that cannot be compared."""
+"""Texts for the numbers of parameters that cannot be compared, by the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shades:
-    """Colours of entries, that differ in lightness as well as in hue. Written as "#rrggbb"."""
+    """Colours of elements as "#rrggbb". They differ in lightness as well as in hue."""
 
     kept: str
     both: str
@@ -42,17 +42,17 @@ class Shades:
 
     @classmethod
     def of(cls, colours: Colours) -> Shades:
-        """Choose from the colours of the theme."""
+        """Choose the colours from those of the theme."""
         return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pair:
-    """The same part of a parameter in two moments.
+class PicturePair:
+    """The same region of a parameter in two states.
 
     Attributes:
-        left: (cells down, cells across, 4), red, green, blue, opaque.
-        right: likewise.
+        left: uint8 (cells down, cells across, 4): red, green, blue, opaque.
+        right: like `left`.
         overlap: of the whole parameter.
     """
 
@@ -65,26 +65,26 @@ def draw_pair(
     left: Resolution,
     right: Resolution,
     name: str,
-    chosen: Frame,
+    frame: Frame,
     colours: Colours,
     monitor: Monitor,
-) -> Pair:
-    """Return the pictures of a frame.
+) -> PicturePair:
+    """Return both pictures of a frame.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: if the monitor is cancelled.
     """
     from prune_gui.audit.diff.comparison import overlaps, shares
 
-    assert isinstance(chosen.plane, SliceLayout)  # nothing else is offered
-    found = shares(
-        left, right, name, chosen.plane, chosen.rows, chosen.columns, chosen.cells, monitor
+    assert isinstance(frame.layout, SliceLayout)  # the chooser offers no kernel grids
+    cell_shares = shares(
+        left, right, name, frame.layout, frame.rows, frame.columns, frame.cells, monitor
     )
     shades = Shades.of(colours)
     [overlap] = overlaps(left, right, [name], monitor)
-    return Pair(
-        paint(found.both, found.left, (shades.kept, shades.both, shades.left)),
-        paint(found.both, found.right, (shades.kept, shades.both, shades.right)),
+    return PicturePair(
+        paint(cell_shares.both, cell_shares.left, (shades.kept, shades.both, shades.left)),
+        paint(cell_shares.both, cell_shares.right, (shades.kept, shades.both, shades.right)),
         overlap,
     )
 
@@ -92,22 +92,22 @@ def draw_pair(
 def paint(
     both: NDArray[np.float32], alone: NDArray[np.float32], shades: tuple[str, str, str]
 ) -> Pixels:
-    """Return the pixels of one side.
+    """Return the pixels of one side, uint8 (cells down, cells across, 4).
 
-    The colours of a cell are laid over each other as deep as their share: kept, pruned in both, and
-    pruned here alone, which so is never hidden.
+    Three colours are blended in each cell, weighted by their shares: kept, pruned in both states,
+    and pruned in this state alone. The last is blended last, so it is always visible.
 
     Args:
-        both: the share of each cell that is pruned in both moments.
-        alone: the share that is pruned in this one alone.
-        shades: the colours, of kept entries first.
+        both: share of each cell that is pruned in both states, in [0, 1].
+        alone: share of each cell that is pruned in this state alone, in [0, 1].
+        shades: colours of kept elements, of those pruned in both, and of those pruned here alone.
     """
-    kept, *over = (np.array([int(s[i : i + 2], 16) for i in (1, 3, 5)]) for s in shades)
+    kept, *overlays = (np.array([int(s[i : i + 2], 16) for i in (1, 3, 5)]) for s in shades)
     picture = np.empty((*both.shape, 3), np.float32)
     picture[:] = kept
-    rest = np.divide(both, 1 - alone, out=np.zeros_like(both), where=both > 0)
-    for share, shade in zip((rest, alone), over, strict=True):
-        depth = np.where(share > 0, FAINTEST + share * (1 - 2 * FAINTEST), np.float32(0))
+    both_of_rest = np.divide(both, 1 - alone, out=np.zeros_like(both), where=both > 0)
+    for share, shade in zip((both_of_rest, alone), overlays, strict=True):
+        depth = np.where(share > 0, MIN_SHADE + share * (1 - 2 * MIN_SHADE), np.float32(0))
         depth[share >= 1] = 1
         picture += depth[..., None] * (shade.astype(np.float32) - picture)
     pixels = np.full((*both.shape, 4), 255, np.uint8)
@@ -124,25 +124,29 @@ def legend(overlap: Overlap, colours: Colours) -> str:
         (shades.right, tr("only right"), overlap.right),
         (shades.kept, tr("kept in both"), overlap.kept),
     )
-    texts = [
+    entries = [
         f'<span style="color: {colour}">■</span>&nbsp;'
         + unbroken(counted(title, count, overlap.total))
         for colour, title, count in parts
         if count
     ]
-    return SPACE.join([*texts, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
+    return SEPARATOR.join([*entries, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
 
 
-def in_total(overlap: Overlap, left_out: Counter[Obstacle]) -> str:
-    """Say how much two moments prune of the parameters in the table, and which are not in it."""
-    total = _in_total(overlap)
-    if not left_out:
+def total_text(overlap: Overlap, excluded: Counter[Obstacle]) -> str:
+    """Describe how much two states prune in the parameters of the table, and what is left out."""
+    total = _overlap_text(overlap)
+    if not excluded:
         return total
-    counts = (tr(said, count=left_out[why]) for why, said in OBSTACLES.items() if left_out[why])
+    counts = (
+        tr(message, count=excluded[obstacle])
+        for obstacle, message in OBSTACLES.items()
+        if excluded[obstacle]
+    )
     return tr("{total}. Parameters left out: {counts}", total=total, counts=items(counts))
 
 
-def _in_total(overlap: Overlap) -> str:
+def _overlap_text(overlap: Overlap) -> str:
     if not overlap.total:
         return tr("No parameter of the stack is there to compare with")
     if not overlap.left + overlap.right:

@@ -1,4 +1,4 @@
-"""A parameter in two moments of the stack, or in two checkpoints, side by side."""
+"""A parameter in two states of the stack, or in two checkpoints, side by side."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
-from prune_gui.gui.views.compare.compare_picture import Pair, draw_pair, in_total, legend
+from prune_gui.gui.views.compare.compare_picture import PicturePair, draw_pair, legend, total_text
 from prune_gui.gui.views.compare.comparison_picker import Comparison, ComparisonPicker
-from prune_gui.gui.views.compare.linked_plot import PlanePlot
+from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
-from prune_gui.gui.views.maps.element_text import fate
+from prune_gui.gui.views.maps.element_text import describe_state
 from prune_gui.gui.views.maps.map_navigation import zoom_buttons
 from prune_gui.gui.views.maps.mask_picture import Frame
-from prune_gui.gui.views.maps.slice_chooser import PlaneChooser
+from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject, kind_around
+from prune_gui.gui.views.subject import Subject, module_type_of
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import number, tr
@@ -42,39 +42,39 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
 
-CALM: Final = 250
-"""Milliseconds without a change after which the table of all parameters follows."""
+TABLE_DELAY_MS: Final = 250
+"""Delay between the last change and the update of the table of all parameters."""
 
-TABLE: Final = 180
-"""Pixels that the table is high at first."""
+TABLE_HEIGHT_PX: Final = 180
+"""Initial height of the table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compared:
-    """Two moments.
+    """Two states.
 
     Attributes:
-        left: what the stack is compared with.
-        right: the stack, and the draft if there is one.
+        left: the state that the stack is compared with.
+        right: the stack, with the draft if there is one.
     """
 
     left: Comparison
     right: Resolution
 
     def same_as(self, other: Compared | None) -> bool:
-        """Tell whether both are of the same moments."""
+        """Return whether both compare the same states."""
         return other is not None and self.right is other.right and self.left.same_as(other.left)
 
 
 class CompareView(View):
-    """What another moment pruned on the left, what the stack prunes on the right.
+    """Shows what another state prunes on the left, and what the stack prunes on the right.
 
-    Both pictures zoom and move together, with the keys of the mask. The table below has every
-    parameter; to go to a row is to choose its parameter.
+    Both pictures zoom and pan together, with the keys of the mask view. The table below lists every
+    parameter; selecting a row chooses its parameter.
 
     Args:
-        workbench: has what there is to look at.
-        viewport: shared with other views of a parameter.
+        workbench: provides the stack and the other checkpoint.
+        viewport: shared with the other views of a parameter.
     """
 
     lane = "compare"
@@ -88,13 +88,13 @@ class CompareView(View):
         self._drawn: tuple[Compared, Frame] | None = None
         self._tabulated: Compared | None = None
         self._cursor: tuple[int, int] | None = None
-        self._moments = ComparisonPicker(workbench, ask_checkpoint)
-        self._planes = PlaneChooser(viewport, sheets=False)
-        self._left, self._right = PlanePlot(viewport), PlanePlot(viewport)
+        self._picker = ComparisonPicker(workbench, ask_checkpoint)
+        self._layout_chooser = LayoutChooser(viewport, kernel_grids=False)
+        self._left, self._right = LinkedPlot(viewport), LinkedPlot(viewport)
         self._plots = QWidget()
         self._title = QLabel()
         self._table = OverlapTable()
-        self._entry = ElidedLabel(tr("Entry under the cursor in both"))
+        self._element_label = ElidedLabel(tr("Entry under the cursor in both"))
         self._total = QLabel(wordWrap=True)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setForegroundRole(self._reason.palette().ColorRole.PlaceholderText)
@@ -107,17 +107,19 @@ class CompareView(View):
         halves.addWidget(self._under_titles())
         halves.addWidget(self._table)
         halves.setStretchFactor(0, 1)
-        halves.setSizes([3 * TABLE, TABLE])
-        self._lay_out([*zoom_buttons(self._left, self), self._planes], halves, [self._total])
-        self._beside.addWidget(self._planes.sliders, 3, 0)
-        self._beside.addWidget(self._legend, 2, 0)  # it is about the pictures alone
-        self._calm = QTimer(self, singleShot=True, interval=CALM)
-        self._calm.timeout.connect(self._tabulate)
+        halves.setSizes([3 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
+        self._lay_out(
+            [*zoom_buttons(self._left, self), self._layout_chooser], halves, [self._total]
+        )
+        self._picture_layout.addWidget(self._layout_chooser.sliders, 3, 0)
+        self._picture_layout.addWidget(self._legend, 2, 0)  # it describes the pictures only
+        self._table_timer = QTimer(self, singleShot=True, interval=TABLE_DELAY_MS)
+        self._table_timer.timeout.connect(self._tabulate)
         self._connect(workbench)
         self._recolour()
 
     def fit(self) -> None:
-        """Show the whole plane on both sides."""
+        """Show the whole layout on both sides."""
         self._left.fit()
 
     def _name_widgets(self) -> None:
@@ -130,32 +132,32 @@ class CompareView(View):
             widget.setAccessibleName(name)
         for label in (self._title, self._total):
             label.setMinimumWidth(1)
-        self._entry.setContentsMargins(8, 2, 8, 0)
-        self._entry.setMinimumHeight(self._entry.fontMetrics().height() + 2)
+        self._element_label.setContentsMargins(8, 2, 8, 0)
+        self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
 
     def _side_by_side(self) -> QWidget:
         widget = QWidget()
-        self._beside = QGridLayout(widget)
-        self._beside.setContentsMargins(0, 0, 0, 0)
-        self._beside.setSpacing(0)
+        self._picture_layout = QGridLayout(widget)
+        self._picture_layout.setContentsMargins(0, 0, 0, 0)
+        self._picture_layout.setSpacing(0)
         plots = QHBoxLayout(self._plots)
         plots.setContentsMargins(0, 0, 0, 0)
         plots.setSpacing(0)
         for plot in (self._left, self._right):
             plots.addWidget(plot, 1)
-        self._beside.addWidget(self._plots, 0, 0)
-        self._beside.setRowStretch(0, 1)
-        self._beside.addWidget(self._entry, 1, 0)
+        self._picture_layout.addWidget(self._plots, 0, 0)
+        self._picture_layout.setRowStretch(0, 1)
+        self._picture_layout.addWidget(self._element_label, 1, 0)
         return widget
 
     def _under_titles(self) -> QWidget:
-        """Return the pictures under what each of them shows."""
+        """Return the pictures, each below a title that says what it shows."""
         widget = QWidget()
         layout = QGridLayout(widget)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setVerticalSpacing(4)
         layout.setHorizontalSpacing(0)
-        for column, title in enumerate((self._moments, self._title)):
+        for column, title in enumerate((self._picker, self._title)):
             title.setContentsMargins(8, 0, 8, 0)
             layout.addWidget(title, 0, column)
             layout.setColumnStretch(column, 1)
@@ -167,93 +169,93 @@ class CompareView(View):
         self._right.view.setXLink(self._left.view)
         self._right.view.setYLink(self._left.view)
         self._left.settled.connect(self.refresh)
-        self._planes.changed.connect(self.refresh)
-        self._moments.changed.connect(self.refresh)
+        self._layout_chooser.changed.connect(self.refresh)
+        self._picker.changed.connect(self.refresh)
         self._table.chosen.connect(workbench.choose)
         workbench.other_changed.connect(self._use_other)
         for plot in (self._left, self._right):
             plot.pointed.connect(self._point_at)
 
     def _use_other(self) -> None:
-        self._moments.choose_other()
+        self._picker.choose_other()
         self.refresh()
 
-    def _look(self, subject: Subject) -> None:
-        self._moments.offer()
-        left = self._moments.chosen
+    def _request_picture(self, subject: Subject) -> None:
+        self._picker.offer()
+        left = self._picker.chosen
         if left is None:
             return
         compared = Compared(left, subject.resolution)
         self._table.mark(subject.name)
         if not compared.same_as(self._tabulated):
-            self._calm.start()
+            self._table_timer.start()
         if (problem := _incomparable(left, subject)) is not None:
             self._pictured = None
-            self._say(problem)
+            self._show_message(problem)
             return
-        self._planes.set_shape(subject.info.shape)
-        chosen = self._left.frame_of(self._planes.layout_chosen)
-        if self._shows(subject, compared, chosen):
+        self._layout_chooser.set_shape(subject.info.shape)
+        frame = self._left.frame_of(self._layout_chooser.layout_chosen)
+        if self._shows(subject, compared, frame):
             return
         colours = self.colours()
-        self._picture(
+        self._run_picture_job(
             subject,
             lambda monitor: draw_pair(
-                left.resolution(), subject.resolution, subject.name, chosen, colours, monitor
+                left.resolution(), subject.resolution, subject.name, frame, colours, monitor
             ),
-            lambda pair: self._show(subject, compared, chosen, pair),
+            lambda pair: self._show(subject, compared, frame, pair),
         )
 
-    def _shows(self, subject: Subject, compared: Compared, chosen: Frame) -> bool:
-        """Tell whether the pictures are those already."""
+    def _shows(self, subject: Subject, compared: Compared, frame: Frame) -> bool:
+        """Return whether these pictures are on the screen already."""
         return (
             self._drawn is not None
-            and self._drawn[1] == chosen
+            and self._drawn[1] == frame
             and subject.same_parameter(self._pictured)
             and compared.same_as(self._drawn[0])
         )
 
-    def _show(self, subject: Subject, compared: Compared, drawn: Frame, pair: Pair) -> None:
+    def _show(self, subject: Subject, compared: Compared, frame: Frame, pair: PicturePair) -> None:
         same = (
             self._drawn is not None
             and subject.same_parameter(self._pictured)
             and compared.same_as(self._drawn[0])
         )
-        if drawn.plane != self._left.layout_shown:
+        if frame.layout != self._left.layout_shown:
             self._set_cursor(None)
-            kind = kind_around(self._workbench, subject)
-            names = dim_names(kind, subject.name, subject.info.shape)
-            labels = layout_labels(names, drawn.plane, self._planes.dims)
+            module_type = module_type_of(self._workbench, subject)
+            names = dim_names(module_type, subject.name, subject.info.shape)
+            labels = layout_labels(names, frame.layout, self._layout_chooser.dims)
             for plot in (self._right, self._left):
-                plot.show_plane(drawn.plane, labels)
+                plot.show_layout(frame.layout, labels)
         for plot, pixels in ((self._left, pair.left), (self._right, pair.right)):
-            plot.show_pixels(drawn, pixels, same=same)
-        self._drawn = compared, drawn
+            plot.show_pixels(frame, pixels, same=same)
+        self._drawn = compared, frame
         drafted = subject.draft is not None
         self._title.setText(
             tr("Right: the stack and the draft") if drafted else tr("Right: the stack")
         )
         self._legend.setText(legend(pair.overlap, self.colours()))
         self._pictures.setCurrentIndex(0)
-        self._ask_about_entry()
+        self._request_element()
 
-    def _say(self, message: str) -> None:
-        """Say it in place of the pictures, so that what they compare can still be chosen."""
-        if self.subject is None or self._moments.chosen is None:
-            super()._say(message)
+    def _show_message(self, message: str) -> None:
+        """Show a message in place of the pictures. The comparison can still be changed above it."""
+        if self.subject is None or self._picker.chosen is None:
+            super()._show_message(message)
             return
-        self._impatience.stop()
+        self._stale_timer.stop()
         self._drawn = None
         self._reason.setText(message)
         self._legend.clear()
-        self._entry.say("")
+        self._element_label.say("")
         self._pictures.setCurrentWidget(self._reason)
         self._pages.setCurrentWidget(self._content)
         self.pictured.emit()
 
     def _tabulate(self) -> None:
-        """Count every parameter."""
-        subject, left = self.subject, self._moments.chosen
+        """Count the overlap of every parameter."""
+        subject, left = self.subject, self._picker.chosen
         if subject is None or left is None or not self.isVisible():
             return
         compared = Compared(left, subject.resolution)
@@ -267,13 +269,15 @@ class CompareView(View):
                 with_patterns,
             )
 
-            before, right = left.resolution(), compared.right
-            names = [name for name in right.counts if comparable(before, right, name)]
-            rows = overlaps(before, right, names, monitor)
-            total = in_total(summed(rows), left_out(before, right))
-            return with_patterns(rows, before, right, monitor), total
+            left_result, right = left.resolution(), compared.right
+            names = [name for name in right.counts if comparable(left_result, right, name)]
+            rows = overlaps(left_result, right, names, monitor)
+            total = total_text(summed(rows), left_out(left_result, right))
+            return with_patterns(rows, left_result, right, monitor), total
 
-        self._ask("compare.table", subject, count, lambda found: self._show_table(compared, *found))
+        self._run_job(
+            "compare.table", subject, count, lambda result: self._show_table(compared, *result)
+        )
 
     def _show_table(self, compared: Compared, rows: tuple[Overlap, ...], total: str) -> None:
         self._tabulated = compared
@@ -281,21 +285,21 @@ class CompareView(View):
         self._total.setText(total)
 
     def picture(self) -> QWidget | None:
-        """Return what shows both pictures; None while there is a reason for none."""
-        shown = self._pictures.currentIndex() == 0 and super().picture() is not None
-        return self._plots if shown else None
+        """Return the widget with both pictures; None while a message replaces them."""
+        visible = self._pictures.currentIndex() == 0 and super().picture() is not None
+        return self._plots if visible else None
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and what the pictures show of it."""
+        """Return the name of the parameter, and a description of both pictures."""
         name, what = super().caption()
-        left = self._moments.chosen
+        left = self._picker.chosen
         if left is None:
             return name, what
         right = self._title.text()
         return name, tr("{what}. Left: {left}. {right}", what=what, left=left.text, right=right)
 
     def table(self) -> Table | None:
-        """Return how much both prune of each parameter, in the order in which it is shown."""
+        """Return how much both states prune of each parameter, in the order on the screen."""
         compared = self._tabulated
         if compared is None or self.picture() is None:
             return None
@@ -310,34 +314,39 @@ class CompareView(View):
             self._cursor = cell
             for plot in (self._left, self._right):
                 plot.pin(cell)
-            self._ask_about_entry()
+            self._request_element()
 
-    def _ask_about_entry(self) -> None:
-        subject, plane, cursor = self.subject, self._left.layout_shown, self._cursor
-        left = self._moments.chosen
+    def _request_element(self) -> None:
+        subject, layout, cursor = self.subject, self._left.layout_shown, self._cursor
+        left = self._picker.chosen
         if (
             subject is None
             or left is None
-            or plane is None
+            or layout is None
             or cursor is None
-            or plane.shape != subject.info.shape
+            or layout.shape != subject.info.shape
         ):
-            self._entry.say("")
+            self._element_label.say("")
             return
 
         def read(_: Monitor) -> tuple[Element, Element]:
             from prune_gui.audit.statistics.element import element_at
 
-            before = element_at(left.resolution(), subject.name, plane, *cursor)
-            return before, element_at(subject.resolution, subject.name, plane, *cursor)
+            left_result = element_at(left.resolution(), subject.name, layout, *cursor)
+            return left_result, element_at(subject.resolution, subject.name, layout, *cursor)
 
-        self._ask("compare.entry", subject, read, lambda found: self._tell(subject, found, cursor))
+        self._run_job(
+            "compare.entry",
+            subject,
+            read,
+            lambda result: self._show_element(subject, result, cursor),
+        )
 
-    def _tell(
-        self, subject: Subject, found: tuple[Element, Element], cursor: tuple[int, int]
+    def _show_element(
+        self, subject: Subject, result: tuple[Element, Element], cursor: tuple[int, int]
     ) -> None:
         if cursor == self._cursor:
-            self._entry.say(describe(subject, *found))
+            self._element_label.say(describe(subject, *result))
 
     def _recolour(self) -> None:
         for plot in (self._left, self._right):
@@ -345,23 +354,23 @@ class CompareView(View):
         self._drawn = None
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timers."""
         super().hideEvent(event)
-        self._calm.stop()
+        self._table_timer.stop()
 
 
 def describe(subject: Subject, left: Element, right: Element) -> str:
-    """Say what became of an entry: "[3, 17]   0.0125 kept   |   0.0125 pruned by step 2"."""
-    before = tr("kept") if left.code == KEPT else tr("pruned")
+    """Describe an element: "[3, 17]   0.0125 kept   |   0.0125 pruned by step 2"."""
+    left_result = tr("kept") if left.code == KEPT else tr("pruned")
     return (
         f"[{', '.join(map(str, right.index))}]   "
-        f"{number(left.value, '.6g')} {before}   |   "
-        f"{number(right.value, '.6g')} {fate(subject, right.code)}"
+        f"{number(left.value, '.6g')} {left_result}   |   "
+        f"{number(right.value, '.6g')} {describe_state(subject, right.code)}"
     )
 
 
 def _incomparable(left: Comparison, subject: Subject) -> str | None:
-    """Return why there is nothing to see side by side, for a person; None if there is."""
+    """Return why the parameter cannot be compared, as a message; None if it can."""
     checkpoint, name = left.base.checkpoint, subject.name
     file = checkpoint.path.name
     info = checkpoint.tensors.get(name)

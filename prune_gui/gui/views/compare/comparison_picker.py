@@ -1,4 +1,4 @@
-"""Choosing what to compare the stack with."""
+"""A box to choose what the stack is compared with."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Recipe, Resolution
     from prune_gui.session import Session
 
-LONGEST: Final = 60
+MAX_NAME_LENGTH: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A state of the stack that the user named."""
+class NamedState:
+    """A named state of the stack."""
 
     name: str
 
 
-Moment = int | Named | Literal["stack", "other", "ask"]
-"""After so many steps, or after all; a named state; another checkpoint, or one to be asked for."""
+StateKey = int | NamedState | Literal["stack", "other", "ask"]
+"""The state after some number of steps; a named state; the stack without the draft; the other
+checkpoint; or "ask" to choose another checkpoint.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A moment to compare with.
+    """A state to compare with.
 
     Attributes:
-        base: what it is a moment of.
-        steps: after how many of its steps; None for all.
-        text: what to call it.
+        base: the resolution that the state is taken from.
+        steps: number of its steps that are applied; None for all.
+        text: name of the state in the box.
     """
 
     base: Resolution
@@ -50,13 +52,13 @@ class Comparison:
     text: str
 
     def resolution(self) -> Resolution:
-        """Return what is pruned by then. Takes longer for more parameters."""
+        """Return the resolution of the state. The time grows with the number of parameters."""
         from prune_gui.audit.diff.comparison import until
 
         return self.base if self.steps is None else until(self.base, self.steps)
 
     def same_as(self, other: Comparison | None) -> bool:
-        """Tell whether both are one moment."""
+        """Return whether both are the same state."""
         return other is not None and self.base is other.base and self.steps == other.steps
 
 
@@ -64,11 +66,11 @@ class ComparisonPicker(QWidget):
     """Offers the file, the stack up to each of its steps, named states, and other checkpoints.
 
     Args:
-        workbench: whose stack is offered, and which opens another checkpoint.
-        ask: asks for the path of another checkpoint, given a folder to begin in.
+        workbench: provides the stack, and opens another checkpoint.
+        ask: returns the path of another checkpoint, given a parent and the folder to start in.
 
     Signals:
-        changed: the user chose another moment.
+        changed: the user chose another state.
     """
 
     changed = Signal()
@@ -77,9 +79,9 @@ class ComparisonPicker(QWidget):
         super().__init__()
         self._workbench = workbench
         self._ask = ask
-        self._offered: list[tuple[str, Moment]] = []
-        self._wanted: Moment = 0
-        self._state: tuple[Recipe, Resolution] | None = None  # of the named state that is chosen
+        self._choices_shown: list[tuple[str, StateKey]] = []
+        self._chosen_key: StateKey = 0
+        self._resolved_state: tuple[Recipe, Resolution] | None = None  # of the chosen named state
         self._box = ElidedComboBox()
         self._box.setAccessibleName(tr("What to compare with"))
         self._box.setToolTip(tr("What to compare the stack with"))
@@ -95,41 +97,41 @@ class ComparisonPicker(QWidget):
         layout.addWidget(label)
         layout.addWidget(self._box, 1)
         self._box.activated.connect(self._activated)
-        workbench.edited.connect(self.offer)  # a state was named, or forgotten
+        workbench.edited.connect(self.offer)  # named states may have changed
 
     @property
     def chosen(self) -> Comparison | None:
-        """The moment that is chosen; None before there is anything to compare with."""
+        """The chosen state; None while there is nothing to compare with."""
         resolved, other = self._workbench.resolved, self._workbench.other
-        text, moment = self._box.currentText(), self._box.currentData()
-        if moment == "other" and other is not None:
+        text, key = self._box.currentText(), self._box.currentData()
+        if key == "other" and other is not None:
             return Comparison(other, None, text)
-        if isinstance(moment, Named) and self._state is not None:
-            return Comparison(self._state[1], None, text)
-        if resolved is None or moment is None:
+        if isinstance(key, NamedState) and self._resolved_state is not None:
+            return Comparison(self._resolved_state[1], None, text)
+        if resolved is None or key is None:
             return None
-        return Comparison(resolved.resolution, moment if isinstance(moment, int) else None, text)
+        return Comparison(resolved.resolution, key if isinstance(key, int) else None, text)
 
     def offer(self) -> None:
-        """Offer what there is now; the choice stays if it is still there."""
-        offered = list(self._moments())
-        if offered != self._offered:
-            self._offered = offered
+        """Update the choices; the chosen one stays chosen if it still exists."""
+        choices = list(self._choices())
+        if choices != self._choices_shown:
+            self._choices_shown = choices
             self._box.clear()
-            for text, moment in offered:
-                self._box.addItem(text, moment)
+            for text, key in choices:
+                self._box.addItem(text, key)
         self._select()
 
     def choose_other(self) -> None:
-        """Choose the other checkpoint, which has been opened."""
-        self._wanted = "other"
+        """Choose the other checkpoint, which has just been opened."""
+        self._chosen_key = "other"
         self.offer()
 
-    def _moments(self) -> list[tuple[str, Moment]]:
+    def _choices(self) -> list[tuple[str, StateKey]]:
         resolved, other = self._workbench.resolved, self._workbench.other
         steps = resolved.resolution.recipe.steps if resolved is not None else ()
-        found: list[tuple[str, Moment]] = [(tr("The file as it is"), 0)]
-        found += [
+        choices: list[tuple[str, StateKey]] = [(tr("The file as it is"), 0)]
+        choices += [
             (
                 tr(
                     "The stack up to step {number}: {method}",
@@ -141,62 +143,67 @@ class ComparisonPicker(QWidget):
             for number, step in enumerate(steps[:-1], start=1)
         ]
         if steps:
-            found.append((tr("The stack without the draft"), "stack"))
-        found += [
-            (tr("Named state: {name}", name=one_line(name, LONGEST)), Named(name))
+            choices.append((tr("The stack without the draft"), "stack"))
+        choices += [
+            (tr("Named state: {name}", name=one_line(name, MAX_NAME_LENGTH)), NamedState(name))
             for name in self._states()
         ]
         if other is not None:
-            found.append((one_line(other.checkpoint.path.name, LONGEST), "other"))
-        return [*found, (tr("Another checkpoint…"), "ask")]
+            choices.append((one_line(other.checkpoint.path.name, MAX_NAME_LENGTH), "other"))
+        return [*choices, (tr("Another checkpoint…"), "ask")]
 
     def _states(self) -> Mapping[str, Recipe]:
         session = self._workbench.session
         return {} if session is None else session.named_states
 
     def _select(self) -> None:
-        moments = [moment for _, moment in self._offered]
-        known = self._state is not None and self._state[0]
-        gone = (
-            isinstance(self._wanted, Named) and self._states().get(self._wanted.name) is not known
+        keys = [key for _, key in self._choices_shown]
+        resolved_recipe = self._resolved_state is not None and self._resolved_state[0]
+        outdated = (
+            isinstance(self._chosen_key, NamedState)
+            and self._states().get(self._chosen_key.name) is not resolved_recipe
         )
-        if self._wanted not in moments or gone:  # steps were taken out, or it names another state
-            self._wanted = "stack" if "stack" in moments else 0
-        self._box.setCurrentIndex(moments.index(self._wanted))
+        # The step may be gone, or the name may belong to another state.
+        if self._chosen_key not in keys or outdated:
+            self._chosen_key = "stack" if "stack" in keys else 0
+        self._box.setCurrentIndex(keys.index(self._chosen_key))
 
     def _is_another_state(self) -> bool:
-        """Tell whether the chosen name stands for another state by now."""
-        if not isinstance(self._wanted, Named):
+        """Return whether the chosen name belongs to a different state now."""
+        if not isinstance(self._chosen_key, NamedState):
             return False
-        return self._state is None or self._states().get(self._wanted.name) is not self._state[0]
+        return (
+            self._resolved_state is None
+            or self._states().get(self._chosen_key.name) is not self._resolved_state[0]
+        )
 
     def _activated(self) -> None:
-        moment, session = self._box.currentData(), self._workbench.session
-        if moment != "ask" and not isinstance(moment, Named):
-            self._wanted = moment
+        key, session = self._box.currentData(), self._workbench.session
+        if key != "ask" and not isinstance(key, NamedState):
+            self._chosen_key = key
             self.changed.emit()
             return
         self._select()
         if session is None:
             return
-        if isinstance(moment, Named):
-            self._resolve(session, moment)
+        if isinstance(key, NamedState):
+            self._resolve(session, key)
             return
         path = self._ask(self, session.checkpoint.path.absolute().parent)
         if path is not None:
             self._workbench.compare_with(path)
 
-    def _resolve(self, session: Session, state: Named) -> None:
-        """Have the engine find out what a named state prunes, and choose it then."""
-        recipe = session.named_states[state.name]
+    def _resolve(self, session: Session, named_state: NamedState) -> None:
+        """Resolve a named state on the engine, then choose it."""
+        recipe = session.named_states[named_state.name]
 
         def work(monitor: Monitor) -> Resolution:
             return Resolver(session.checkpoint).resolve(recipe, monitor)
 
-        def then(resolution: Resolution) -> None:
+        def show_result(resolution: Resolution) -> None:
             if session is self._workbench.session:
-                self._wanted, self._state = state, (recipe, resolution)
+                self._chosen_key, self._resolved_state = named_state, (recipe, resolution)
                 self.offer()
                 self.changed.emit()
 
-        self._workbench.look("compare.state", work, then)
+        self._workbench.look("compare.state", work, show_result)

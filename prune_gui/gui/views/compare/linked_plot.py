@@ -1,4 +1,4 @@
-"""One of two pictures of a plane of entries that zoom and move together."""
+"""One of two linked pictures of a layout, which zoom and pan together."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from PySide6.QtGui import QHideEvent
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
 from prune_gui.gui.views.maps.canvas import MapCanvas
-from prune_gui.gui.views.maps.map_navigation import pan_by_arrows
+from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts
 from prune_gui.gui.views.maps.mask_picture import Frame
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.view import SETTLE
+from prune_gui.gui.views.view import SETTLE_MS
 
 
-class PlanePlot(MapCanvas):
-    """Shows pixels over a plane. The wheel zooms at the cursor, dragging and the arrows move.
+class LinkedPlot(MapCanvas):
+    """Shows pixels over a layout. The wheel zooms at the cursor; dragging and the arrow keys pan.
 
     Signals:
-        settled: another part is in sight, for a moment already.
+        settled: the visible region changed, and then stayed unchanged for `SETTLE_MS`.
     """
 
     settled = Signal()
@@ -27,45 +27,45 @@ class PlanePlot(MapCanvas):
     def __init__(self, viewport: Viewport) -> None:
         super().__init__(viewport)
         self._labels = "", ""
-        self._settling = QTimer(self, singleShot=True, interval=SETTLE)
+        self._settling = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._settling.timeout.connect(self.settled)
         self.view.sigRangeChanged.connect(self._moved)
         self.view.sigResized.connect(self._moved)
         self.view.sigResized.connect(self._label_axes)
-        pan_by_arrows(self)
+        add_pan_shortcuts(self)
 
-    def show_plane(self, plane: ParameterLayout, labels: tuple[str, str]) -> None:
-        """Put another plane on the screen; the part in sight stays if it is as large.
+    def show_layout(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
+        """Show another layout; the visible region stays if the layout has the same size.
 
         Args:
-            plane: how a parameter is laid flat.
-            labels: what runs down, and what runs across.
+            layout: layout of the parameter.
+            labels: labels of the vertical and the horizontal axis.
         """
         self.whole.hide()
-        self.take(plane)
-        self.plotItem.getAxis("left").end = plane.rows
-        self.plotItem.getAxis("bottom").end = plane.columns
+        self.take(layout)
+        self.plotItem.getAxis("left").end = layout.rows
+        self.plotItem.getAxis("bottom").end = layout.columns
         self._labels = labels
         self._label_axes()
 
-    def show_pixels(self, drawn: Frame, pixels: NDArray[np.uint8], *, same: bool) -> None:
+    def show_pixels(self, frame: Frame, pixels: NDArray[np.uint8], *, same: bool) -> None:
         """Show the pixels of a frame.
 
         Args:
-            drawn: of the plane that is shown.
-            pixels: (cells down, cells across, 4), red, green, blue, opaque.
-            same: whether they show the same as those before, of another part.
+            frame: frame of the layout that is shown.
+            pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
+            same: whether the pixels show the same masks as the pixels before, in another region.
         """
         if not same:
             self.whole.hide()
-        if (len(drawn.rows), len(drawn.columns)) == (drawn.plane.rows, drawn.plane.columns):
+        if (len(frame.rows), len(frame.columns)) == (frame.layout.rows, frame.layout.columns):
             self.show_whole(pixels)
             self.part.hide()
         else:
-            self.show_part(pixels, drawn.rows, drawn.columns)
+            self.show_part(pixels, frame.rows, frame.columns)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timer."""
         super().hideEvent(event)
         self._settling.stop()
 
@@ -74,9 +74,9 @@ class PlanePlot(MapCanvas):
             self._settling.start()
 
     def _label_axes(self) -> None:
-        """Say what runs down and across, as far as there is room."""
+        """Label both axes, elided to the length of each axis."""
         size, metrics = self.view.rect(), self.fontMetrics()
-        for side, text, room in zip(
+        for side, text, available in zip(
             ("left", "bottom"), self._labels, (size.height(), size.width()), strict=True
         ):
-            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(room)))
+            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(available)))

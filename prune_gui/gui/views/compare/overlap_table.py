@@ -1,4 +1,4 @@
-"""How much two moments prune of each parameter, as a table."""
+"""A table of how much two states prune of each parameter."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ COLUMNS: Final[tuple[tuple[str, Callable[[Overlap], str | int | float]], ...]] =
     (later("Only left"), lambda row: row.left),
     (later("Only right"), lambda row: row.right),
     (later("IoU"), lambda row: row.iou),
-    (later("n:m"), lambda row: _followed(*row.patterns)),
+    (later("n:m"), lambda row: _patterns_text(*row.patterns)),
 )
-"""Their headings, and what is in them."""
+"""Heading and sort key of each column."""
 TIPS: Final = {
     2: later("Pruned on the left, kept on the right: what the right one has revived"),
     3: later("Kept on the left, pruned on the right"),
     4: later("Pruned in both over pruned in either"),
     5: later("n:m patterns that either side follows along the input channels, the left first"),
 }
-"""What more is to be said of a column."""
+"""Tool tips by column."""
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 RIGHT_ALIGNED: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 LEFT_ALIGNED: Final = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
@@ -49,17 +49,17 @@ class OverlapModel(QAbstractTableModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self._given: Sequence[Overlap] = ()
+        self._unsorted: Sequence[Overlap] = ()
         self._rows: Sequence[Overlap] = ()
         self._order = (-1, Qt.SortOrder.AscendingOrder)
 
     def show_rows(self, rows: Sequence[Overlap]) -> None:
-        """Show other rows, in the order there is."""
-        self._given = rows
+        """Replace the rows; the sort order stays."""
+        self._unsorted = rows
         self.sort(*self._order)
 
     def as_table(self, title: str) -> Table:
-        """Return the rows as they are shown, for other programs."""
+        """Return the rows in the order on the screen, for export."""
         from prune_gui.audit.table import Table
 
         figures = {
@@ -81,26 +81,26 @@ class OverlapModel(QAbstractTableModel):
         return self._rows[row].name
 
     def row_of(self, name: str | None) -> int | None:
-        """Return the row of a parameter; None if it has none."""
+        """Return the row of a parameter; None if it has no row."""
         return next((i for i, row in enumerate(self._rows) if row.name == name), None)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Sort by a column; by none, as the file is."""
+        """Sort by a column; restore the order of the file if `column` is negative."""
         self._order = column, order
         self.beginResetModel()
         if column < 0:
-            self._rows = self._given
+            self._rows = self._unsorted
         else:
             descending = order == Qt.SortOrder.DescendingOrder
-            self._rows = sorted(self._given, key=COLUMNS[column][1], reverse=descending)
+            self._rows = sorted(self._unsorted, key=COLUMNS[column][1], reverse=descending)
         self.endResetModel()
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - as Qt has it
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return 0 if parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 - as Qt has it
-        """Return how many columns there are."""
+        """Return the number of columns."""
         return 0 if parent.isValid() else len(COLUMNS)
 
     def data(self, index: Index, role: int = DISPLAY) -> object:
@@ -116,7 +116,7 @@ class OverlapModel(QAbstractTableModel):
         return number(value) if isinstance(value, int) else number(value, ".3f")
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> object:  # noqa: N802
-        """Return the heading of a column; the first click on one of numbers puts the most first."""
+        """Return the heading of a column; numeric columns are sorted in descending order first."""
         if orientation == Qt.Orientation.Vertical:
             return None
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -128,8 +128,8 @@ class OverlapModel(QAbstractTableModel):
         return tr(COLUMNS[section][0]) if role == DISPLAY else None
 
 
-def _followed(left: tuple[str, ...], right: tuple[str, ...]) -> str:
-    """Say which patterns are followed on either side; nothing where none is."""
+def _patterns_text(left: tuple[str, ...], right: tuple[str, ...]) -> str:
+    """Return the patterns that each side follows; "" if neither follows any."""
     if not left and not right:
         return ""
     before, after = (", ".join(names) or tr("none") for names in (left, right))
@@ -141,10 +141,10 @@ def _alignment(column: int) -> Qt.AlignmentFlag:
 
 
 class OverlapTable(QTableView):
-    """Shows overlaps; a click on a heading sorts, a third one undoes that.
+    """Shows overlaps; a click on a heading sorts, and a third click restores the order of the file.
 
     Signals:
-        chosen: (name) the user went to the row of a parameter.
+        chosen: (name) the user selected the row of a parameter.
     """
 
     chosen = Signal(str)
@@ -175,25 +175,25 @@ class OverlapTable(QTableView):
         header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
         self.setSortingEnabled(True)
         self._model.modelReset.connect(self._mark)
-        self.selectionModel().currentRowChanged.connect(self._went)
+        self.selectionModel().currentRowChanged.connect(self._current_row_changed)
 
     def show_rows(self, rows: Sequence[Overlap]) -> None:
-        """Show other rows."""
+        """Replace the rows."""
         self._model.show_rows(rows)
 
     def as_table(self, title: str) -> Table:
-        """Return the rows as they are shown, for other programs."""
+        """Return the rows in the order on the screen, for export."""
         return self._model.as_table(title)
 
     def mark(self, name: str | None) -> None:
-        """Mark the row of the parameter that is shown."""
+        """Mark the row of a parameter without emitting `chosen`."""
         if name != self._name:
             self._name = name
             self._mark()
 
     def _mark(self) -> None:
         row = self._model.row_of(self._name)
-        self.executeDelayedItemsLayout()  # or it scrolls no farther than the rows before reached
+        self.executeDelayedItemsLayout()  # otherwise scrolling is limited by the previous rows
         self._marking = True
         if row is None:
             self.selectionModel().clear()
@@ -201,6 +201,6 @@ class OverlapTable(QTableView):
             self.setCurrentIndex(self._model.index(row, 0))
         self._marking = False
 
-    def _went(self, current: QModelIndex) -> None:
+    def _current_row_changed(self, current: QModelIndex) -> None:
         if current.isValid() and not self._marking:
             self.chosen.emit(self._model.name(current.row()))

@@ -1,4 +1,4 @@
-"""A step's cut in a histogram: a line on either side of zero, or one where there are no signs."""
+"""A step's cut in a histogram: a line on either side of zero, or one line on an unsigned axis."""
 
 from __future__ import annotations
 
@@ -9,49 +9,51 @@ from dataclasses import dataclass
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.gui.views.axis_limits import MOST
+from prune_gui.gui.views.axis_limits import MAX_MAGNITUDE
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr
 
-STEP, DRAFT, TEXT = 100, 101, 102
-"""What lies above what: the line of the draft above those of steps, texts above all lines."""
+STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
+"""Stacking order: the draft's line is above those of steps, and labels are above all lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How numbers lie along the axis.
+    """Maps numbers to positions along the axis.
 
     Attributes:
-        low: the least that is shown of a logarithmic axis; None if it is linear.
-        signed: whether there are numbers below zero, which a cut means too.
-        symbol: what the numbers are, in formulas.
+        low: lower end of a logarithmic axis; None if the axis is linear.
+        signed: whether the axis shows negative numbers; a cut then has two lines.
+        symbol: symbol of the numbers in formulas.
     """
 
     low: float | None = None
     signed: bool = True
     symbol: str = "|w|"
 
-    def place(self, value: float) -> float:
-        """Return where a number lies, or where it would be drawn."""
+    def position(self, value: float) -> float:
+        """Return the axis position of a number, clipped to what can be drawn."""
         return (
-            min(max(value, -MOST), MOST) if self.low is None else math.log10(max(value, self.low))
+            min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE)
+            if self.low is None
+            else math.log10(max(value, self.low))
         )
 
-    def value(self, place: float) -> float:
-        """Return the number that lies somewhere, without its sign."""
-        return abs(place) if self.low is None else math.pow(10.0, place)
+    def value(self, position: float) -> float:
+        """Return the absolute value of the number at a position."""
+        return abs(position) if self.low is None else math.pow(10.0, position)
 
 
 class CutLine(QObject):
-    """A line at a value, and if there are signs another at minus the value: they move together.
+    """A line at a value, and on a signed axis a second line at minus the value. Both move together.
 
     Attributes:
-        label: what it is; `arrange` puts it beside the line.
+        label: text of the line; `arrange_labels` puts it next to the line.
         drafted: whether it is the cut of the draft, which can be dragged.
 
     Signals:
-        dragged: (absolute value) the user moved one of them.
+        dragged: (absolute value) the user moved one of the lines.
     """
 
     dragged = Signal(float)
@@ -62,7 +64,7 @@ class CutLine(QObject):
         self._scale = Scale()
         self._negative, self._positive = pg.InfiniteLine(), pg.InfiniteLine()
         self.label = pg.TextItem()
-        self.label.setZValue(TEXT)
+        self.label.setZValue(TEXT_Z)
         self.drafted = False
         for line in (self._negative, self._positive):
             line.sigDragged.connect(self._drag)
@@ -71,12 +73,12 @@ class CutLine(QObject):
 
     @property
     def moving(self) -> bool:
-        """Whether the user has hold of it."""
+        """Whether the user is dragging a line."""
         return bool(self._negative.moving or self._positive.moving)
 
     @property
     def at(self) -> float:
-        """Where it lies on the axis; of two lines, the one above zero."""
+        """Position on the axis; of two lines, that of the positive one."""
         return float(self._positive.value())
 
     def show_cut(
@@ -85,11 +87,11 @@ class CutLine(QObject):
         """Show the cut of a step.
 
         Args:
-            value: the absolute value up to which it prunes.
-            text: what to call it.
-            colours: of the theme.
-            scale: of the axis.
-            limit: how far it can be dragged; None if it cannot be.
+            value: absolute value up to which the step prunes.
+            text: name of the step.
+            colours: colours of the theme.
+            scale: scale of the axis.
+            limit: largest absolute value to which the line can be dragged; None if it is fixed.
         """
         self.drafted, self._scale = limit is not None, scale
         self._negative.setVisible(scale.signed)
@@ -99,14 +101,14 @@ class CutLine(QObject):
             else tr("Edit the step to move it")
         )
         for line in (self._negative, self._positive):
-            line.setZValue(DRAFT if self.drafted else STEP)
+            line.setZValue(DRAFT_Z if self.drafted else STEP_Z)
             line.setMovable(self.drafted)
             line.setPen(pen(colours.cut, width=2 if self.drafted else 1, dashed=not self.drafted))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
         if not self.moving:
-            self._bound(limit)
-            self._place(scale.place(value))
+            self._set_bounds(limit)
+            self._move_to(scale.position(value))
         shown = scale.value(self.at) if self.moving else value
         self.label.fill = pg.mkBrush(colours.background)
         self.label.setText(
@@ -115,31 +117,31 @@ class CutLine(QObject):
         )
 
     def remove(self) -> None:
-        """Take it off the plot."""
+        """Remove the lines and the label from the plot."""
         for item in (self._negative, self._positive, self.label):
             self._plot.removeItem(item)
         self.deleteLater()
 
-    def _bound(self, limit: float | None) -> None:
-        end = None if limit is None else self._scale.place(limit)
-        start = 0.0 if self._scale.low is None else self._scale.place(0.0)
+    def _set_bounds(self, limit: float | None) -> None:
+        end = None if limit is None else self._scale.position(limit)
+        start = 0.0 if self._scale.low is None else self._scale.position(0.0)
         self._positive.setBounds((start, end))
         self._negative.setBounds((None if end is None else -end, -start))
 
-    def _place(self, place: float) -> None:
-        self._positive.setValue(place)
-        self._negative.setValue(-place)
+    def _move_to(self, position: float) -> None:
+        self._positive.setValue(position)
+        self._negative.setValue(-position)
 
     def _drag(self, line: pg.InfiniteLine) -> None:
-        place = float(line.value())
-        self._place(abs(place) if self._scale.signed else place)
-        self.dragged.emit(self._scale.value(place))
+        position = float(line.value())
+        self._move_to(abs(position) if self._scale.signed else position)
+        self.dragged.emit(self._scale.value(position))
 
 
-def arrange(plot: Plot, cuts: Iterable[CutLine]) -> None:
-    """Write what cuts are beside their lines, on the side where there is room.
+def arrange_labels(plot: Plot, cuts: Iterable[CutLine]) -> None:
+    """Put the labels of cuts next to their lines, on the side with enough room.
 
-    Texts that would meet stand below one another, that of the draft last: it is the one that moves.
+    Labels that would overlap are stacked. The draft's label is placed last because it moves most.
     """
     (low, high), (bottom, top) = plot.view.viewRange()
     inside = []
@@ -147,41 +149,41 @@ def arrange(plot: Plot, cuts: Iterable[CutLine]) -> None:
         cut.label.setVisible(low <= cut.at <= high)
         if cut.label.isVisible():
             inside.append(cut)
-    if not inside or low == high:  # as it is for a moment while the limits of the axis change
+    if not inside or low == high:  # happens briefly while the axis limits change
         return
     width, height = plot.view.width(), plot.view.height()
     across, down = (high - low) / width, (top - bottom) / height
     sizes = [cut.label.boundingRect().size() for cut in inside]
     line_height = max(size.height() for size in sizes)
     spans = [
-        span((cut.at - low) / across, size.width(), width)
+        label_span((cut.at - low) / across, size.width(), width)
         for cut, size in zip(inside, sizes, strict=True)
     ]
-    lines = lines_for(spans, int(height / line_height))
+    lines = label_lines(spans, int(height / line_height))
     for cut, (start, _), line in zip(inside, spans, lines, strict=True):
         cut.label.setPos(low + start * across, top - line * line_height * down)
 
 
-def span(at: float, width: float, room: float) -> tuple[float, float]:
-    """Return from where to where a text reaches beside a line: on its right if that has room."""
-    return (at, at + width) if at + width <= room else (at - width, at)
+def label_span(at: float, width: float, available_width: float) -> tuple[float, float]:
+    """Return the horizontal range of a label: right of its line if it fits, else left."""
+    return (at, at + width) if at + width <= available_width else (at - width, at)
 
 
-def lines_for(spans: Sequence[tuple[float, float]], most: int) -> list[int]:
-    """Return the line of each text: the first, from 0, in which it meets none before it.
+def label_lines(spans: Sequence[tuple[float, float]], max_lines: int) -> list[int]:
+    """Return the text line of each label: the first, from 0, without overlap with earlier labels.
 
     Args:
-        spans: from where to where each reaches.
-        most: lines that there are; texts for which none is free are all in the last.
+        spans: horizontal range of each label.
+        max_lines: number of text lines; labels that fit in none share the last.
     """
-    lines: list[list[tuple[float, float]]] = [[] for _ in range(max(most, 1))]
-    found = []
+    lines: list[list[tuple[float, float]]] = [[] for _ in range(max(max_lines, 1))]
+    result = []
     for start, end in spans:
         free = (
             number
             for number, taken in enumerate(lines)
-            if all(end <= other or start >= until for other, until in taken)
+            if all(end <= other or start >= other_end for other, other_end in taken)
         )
-        found.append(next(free, len(lines) - 1))
-        lines[found[-1]].append((start, end))
-    return found
+        result.append(next(free, len(lines) - 1))
+        lines[result[-1]].append((start, end))
+    return result

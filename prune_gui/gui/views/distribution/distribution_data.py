@@ -1,4 +1,4 @@
-"""What a distribution shows: which numbers, of which parameters, and how they fall. No Qt."""
+"""The content of a distribution plot: numbers, parameters, bins and cuts. No Qt."""
 
 from __future__ import annotations
 
@@ -26,17 +26,19 @@ if TYPE_CHECKING:
     from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 Of = int | Literal["weights", "absolute"]
-"""Weights with their signs, absolute weights, or the scores of the step of that number."""
+"""Signed weights, absolute weights, or the scores of the step with that number."""
 
 BINS: Final = (32, 1024)
-"""The fewest and the most; in between there are as many as the root of the number of weights."""
-MORE: Final = 4
-"""So many times as many may there be for several targets: outliers of one stretch the axis of all.
+"""Minimum and maximum number of bins; in between it is the square root of the number of weights."""
+SHARED_BINS_FACTOR: Final = 4
+"""Factor for the maximum number of bins of several targets: outliers of one target widen the axis
+of all.
 """
-FINE: Final = 1000
-"""Points of a curve."""
-SCORES: Final = 256
-"""Bins of scores; they end where groups do, and stay much wider than those."""
+CURVE_POINTS: Final = 1000
+"""Number of points of a cumulative curve."""
+SCORE_BINS: Final = 256
+"""Number of bins of scores. Bins end where groups of keys end, and stay much wider than those
+groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,10 @@ class DistributionRequest:
 
     Attributes:
         of: which numbers.
-        cumulative: what a cut would prune, and not how the numbers fall.
-        log: whether the numbers lie on a logarithmic axis; not for weights with their signs.
-        symmetric: whether the axis reaches as far below zero as above; only for those.
-        together: all targets of the step that cuts them as one.
+        cumulative: whether to show what a cut would prune, not a histogram.
+        log: whether the axis is logarithmic; never for signed weights.
+        symmetric: whether the axis is symmetric about zero; for signed weights only.
+        together: whether to show all targets of the step that cuts them as one group.
     """
 
     of: Of
@@ -59,33 +61,33 @@ class DistributionRequest:
 
     @property
     def signed(self) -> bool:
-        """Whether numbers have their signs."""
+        """Whether the numbers are signed."""
         return self.of == "weights" and not self.cumulative
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DistributionData:
-    """How numbers fall into bins, or what a cut through them would do.
+    """A histogram of numbers, or the curve of what a cut through them would prune.
 
     Attributes:
-        subject: the parameter, and what is pruned of it.
-        wish: what it is a picture of.
-        names: the parameters that it is about.
-        edges: of the bins; of a curve, the ends of its axis.
-        codes: what each row of the counts is about.
+        subject: the parameter and its resolution.
+        request: the request that this answers.
+        names: the parameters that are included.
+        edges: bin edges, float64 (bins + 1,); for a curve, the first and the last bound the axis.
+        codes: the code of each row of the counts.
         counts: int64 (codes, bins), of the parameter itself.
-        others: likewise, of the other targets.
-        cuts: up to which number each step prunes the parameter.
-        left_out: how many are zero, and so not on a logarithmic axis.
-        nan: how many are in no bin.
-        infinite: likewise.
-        curve: what a cut would do.
-        histograms: by parameter, to begin from next time.
-        reaches: by parameter, the least and the greatest weight.
+        others: int64 (codes, bins), of the other targets.
+        cuts: by step, the largest number that the step prunes in the parameter.
+        left_out: number of zeros, which a logarithmic axis cannot show.
+        nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
+        infinite: number of infinite numbers, which are in no bin.
+        curve: what a cut would prune; None for a histogram.
+        histograms: by parameter; the next computation starts from them.
+        value_ranges: by parameter, the minimum and the maximum weight.
     """
 
     subject: Subject
-    wish: DistributionRequest
+    request: DistributionRequest
     names: tuple[str, ...]
     edges: NDArray[np.float64]
     codes: tuple[int, ...]
@@ -97,21 +99,21 @@ class DistributionData:
     infinite: int = 0
     curve: Curve | None = None
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
-    reaches: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    value_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def same_axis(self, other: DistributionData | None) -> bool:
-        """Tell whether both have one axis, so that a zoom into one fits the other."""
+        """Return whether both have the same axis, so that the zoom can stay."""
         return (
             other is not None
-            and self.wish.log == other.wish.log
+            and self.request.log == other.request.log
             and np.array_equal(self.edges, other.edges)
         )
 
 
 def shared_step(subject: Subject, of: Of) -> int | None:
-    """Return the step that cuts the parameter as one with others: that of the scores, or the last.
+    """Return the step that cuts the parameter and others as one group: `of` itself, or the last.
 
-    None if there is none, or if it has no other target.
+    Returns None if there is no such step, or if it has no other target.
     """
     resolution = subject.resolution
     steps = [of] if isinstance(of, int) else range(len(resolution.outcomes), 0, -1)
@@ -123,43 +125,43 @@ def shared_step(subject: Subject, of: Of) -> int | None:
     return None
 
 
-def offers(subject: Subject) -> dict[int, Kind]:
-    """Return the steps that rank the entries of a parameter by other than absolute weights."""
+def steps_with_own_scores(subject: Subject) -> dict[int, Kind]:
+    """Return the steps that rank the elements of a parameter by scores other than |weight|."""
     from prune_gui.audit.statistics.scores import scored_steps
 
-    found = scored_steps(subject.resolution, subject.name)
-    return {step: kind for step, kind in found.items() if kind != "weights"}
+    kinds = scored_steps(subject.resolution, subject.name)
+    return {step: kind for step, kind in kinds.items() if kind != "weights"}
 
 
-def pictured(
+def compute_distribution(
     subject: Subject,
-    wish: DistributionRequest,
+    request: DistributionRequest,
     score_histograms: ScoreHistogramCache,
     before: DistributionData | None,
     monitor: Monitor,
 ) -> DistributionData:
-    """Return the picture that is wished for.
+    """Compute what a request asks for.
 
     Args:
-        subject: the parameter, and what is pruned of it.
-        wish: what is to be seen.
-        score_histograms: counts again only what has changed.
-        before: of the same open file, or None.
-        monitor: told of the work.
+        subject: the parameter and its resolution.
+        request: what to show.
+        score_histograms: cache; only what has changed is counted again.
+        before: the previous result for the same open file, or None.
+        monitor: receives the progress.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: if the monitor is cancelled.
     """
-    step = shared_step(subject, wish.of) if wish.together else None
+    step = shared_step(subject, request.of) if request.together else None
     names = tuple(subject.resolution.outcomes[step - 1].pruned) if step else (subject.name,)
-    if wish.signed:
-        return _weights(subject, wish, names, before, monitor)
-    return _scores(subject, wish, names, score_histograms, monitor)
+    if request.signed:
+        return _weights(subject, request, names, before, monitor)
+    return _scores(subject, request, names, score_histograms, monitor)
 
 
 def _weights(
     subject: Subject,
-    wish: DistributionRequest,
+    request: DistributionRequest,
     names: tuple[str, ...],
     before: DistributionData | None,
     monitor: Monitor,
@@ -167,39 +169,46 @@ def _weights(
     from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
 
     resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
-    known = before.reaches if before else {}
-    new = {n: value_range(resolution.checkpoint, n, monitor) for n in names if n not in known}
-    reaches = {**known, **new}
-    low = min(reaches[name][0] for name in names)
-    high = max(reaches[name][1] for name in names)
-    entries = sum(tensors[name].numel for name in names)
-    fewest, most = BINS[0], BINS[1] * (MORE if len(names) > 1 else 1)
-    bins = 2 * round(float(np.clip(math.sqrt(entries), fewest, most)) / 2)
-    edges = bin_edges(low, high, bins, symmetric=wish.symmetric)
-    earlier = before.histograms if before else {}
-    found = {name: histogram(resolution, name, edges, monitor, earlier.get(name)) for name in names}
-    own = found[subject.name]
-    counts = {name: dict(zip(one.codes, one.counts, strict=True)) for name, one in found.items()}
+    known_ranges = before.value_ranges if before else {}
+    new_ranges = {
+        n: value_range(resolution.checkpoint, n, monitor) for n in names if n not in known_ranges
+    }
+    value_ranges = {**known_ranges, **new_ranges}
+    low = min(value_ranges[name][0] for name in names)
+    high = max(value_ranges[name][1] for name in names)
+    elements = sum(tensors[name].numel for name in names)
+    min_bins, max_bins = BINS[0], BINS[1] * (SHARED_BINS_FACTOR if len(names) > 1 else 1)
+    bins = 2 * round(float(np.clip(math.sqrt(elements), min_bins, max_bins)) / 2)
+    edges = bin_edges(low, high, bins, symmetric=request.symmetric)
+    earlier_histograms = before.histograms if before else {}
+    histograms = {
+        name: histogram(resolution, name, edges, monitor, earlier_histograms.get(name))
+        for name in names
+    }
+    own = histograms[subject.name]
+    counts = {
+        name: dict(zip(item.codes, item.counts, strict=True)) for name, item in histograms.items()
+    }
     codes, own_counts, others = _stacked(counts, subject.name, len(edges) - 1)
     return DistributionData(
         subject,
-        wish,
+        request,
         names,
         edges,
         codes,
         own_counts,
         others,
         own.cuts,
-        nan=sum(one.nan for one in found.values()),
-        infinite=sum(one.infinite for one in found.values()),
-        histograms=found,
-        reaches=reaches,
+        nan=sum(item.nan for item in histograms.values()),
+        infinite=sum(item.infinite for item in histograms.values()),
+        histograms=histograms,
+        value_ranges=value_ranges,
     )
 
 
 def _scores(
     subject: Subject,
-    wish: DistributionRequest,
+    request: DistributionRequest,
     names: tuple[str, ...],
     score_histograms: ScoreHistogramCache,
     monitor: Monitor,
@@ -209,46 +218,49 @@ def _scores(
     from prune_gui.audit.statistics.score_histogram import binned, common_edges
     from prune_gui.audit.statistics.scores import scores_of, weights_of
 
-    resolution, of = subject.resolution, wish.of
+    resolution, of = subject.resolution, request.of
     scored: dict[str, Scored] = {}
     for name in names:
-        one = (
+        item = (
             scores_of(resolution, name, of) if isinstance(of, int) else weights_of(resolution, name)
         )
-        if one is not None:
-            scored[name] = one
-    found = {name: score_histograms.found(name, one, monitor) for name, one in scored.items()}
-    own = found[subject.name]
-    bins = FINE if wish.cumulative else SCORES
-    edges = common_edges(list(found.values()), bins, log=wish.log)
+        if item is not None:
+            scored[name] = item
+    histograms = {
+        name: score_histograms.found(name, item, monitor) for name, item in scored.items()
+    }
+    own = histograms[subject.name]
+    bins = CURVE_POINTS if request.cumulative else SCORE_BINS
+    edges = common_edges(list(histograms.values()), bins, log=request.log)
     if isinstance(of, int):
         cut = _cut(scored[subject.name], own)
-        lines = {} if cut is None else {of: cut}
+        step_cuts = {} if cut is None else {of: cut}
     else:
-        lines = cuts(resolution, subject.name)
-    left = {name: score_histograms.left(name, one, monitor) for name, one in scored.items()}
+        step_cuts = cuts(resolution, subject.name)
+    remaining = {name: score_histograms.left(name, item, monitor) for name, item in scored.items()}
     counts = {
-        name: dict(zip(one.codes, binned(one, edges), strict=True)) for name, one in left.items()
+        name: dict(zip(item.codes, binned(item, edges), strict=True))
+        for name, item in remaining.items()
     }
     codes, own_counts, others = _stacked(counts, subject.name, len(edges) - 1)
-    every = sum(int(one.counts.sum()) for one in left.values())
+    total = sum(int(item.counts.sum()) for item in remaining.values())
     return DistributionData(
         subject,
-        wish,
+        request,
         names,
         edges,
         codes,
         own_counts,
         others,
-        lines,
-        left_out=every - int(own_counts.sum() + others.sum()),
-        nan=sum(int(one.odd.sum()) for one in left.values()),
-        curve=thinned(cumulative(list(found.values())), edges) if wish.cumulative else None,
+        step_cuts,
+        left_out=total - int(own_counts.sum() + others.sum()),
+        nan=sum(int(item.odd.sum()) for item in remaining.values()),
+        curve=thinned(cumulative(list(histograms.values())), edges) if request.cumulative else None,
     )
 
 
 def table_of(picture: DistributionData) -> Table:
-    """Return the numbers behind a picture: the points of a curve, or the bins and their counts."""
+    """Return the numbers of the plot: the points of the curve, or the bins with their counts."""
     from prune_gui.audit.table import Table
 
     name, curve = tr("{name} distribution", name=picture.subject.name), picture.curve
@@ -272,20 +284,20 @@ def table_of(picture: DistributionData) -> Table:
     return Table(name, columns)
 
 
-def _cut(scored: Scored, found: ScoreHistogram) -> float | None:
-    """Return up to which score a step prunes."""
+def _cut(scored: Scored, histogram: ScoreHistogram) -> float | None:
+    """Return the largest score that a step prunes; None if it has no finite cut."""
     if scored.cut is None:
         return None
     value = scored.keys.value(scored.cut)
     if scored.kind == "lamp":
-        return found.score_at(value)
+        return histogram.score_at(value)
     return value if math.isfinite(value) else None
 
 
 def _stacked(
     counts: Mapping[str, Mapping[int, NDArray[np.int64]]], own: str, bins: int
 ) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
-    """Return all codes, and the counts of one parameter and of all others by them."""
+    """Return all codes, and by code the counts of one parameter and of all others."""
     codes = tuple(sorted({code for rows in counts.values() for code in rows}))
     nothing = np.zeros(bins, np.int64)
 
@@ -297,15 +309,15 @@ def _stacked(
     return codes, total([own]), total([name for name in counts if name != own])
 
 
-WHOLE: Final = {
+UNIT_REMARKS: Final = {
     "channel": later("The draft cuts no single entries but channels: see Norms"),
     "block": later("The draft cuts no single entries but blocks"),
 }
-"""What is said of a draft that cuts units of several entries."""
+"""Remarks about a draft that cuts units of several elements, by the unit."""
 
 
 def remark(picture: DistributionData) -> str:
-    """Say why the draft has no cut in a picture; "" if it has one, or if there is no draft."""
+    """Return why the plot shows no cut of the draft; "" if it shows one or there is no draft."""
     subject = picture.subject
     if subject.draft is None or subject.draft in picture.cuts:
         return ""
@@ -314,12 +326,14 @@ def remark(picture: DistributionData) -> str:
         return ""
     method = resolution.recipe.steps[subject.draft - 1].method
     if method.unit != "entry":
-        return tr(WHOLE[method.unit])
+        return tr(UNIT_REMARKS[method.unit])
     if getattr(method, "scope", "") == "row":
         return tr("The draft cuts each row by itself: set its amount in the form")
     if isinstance(method, NM):
         return tr("The draft cuts each group by itself")
-    if picture.wish.of in ("weights", "absolute") and subject.draft in offers(subject):
+    if picture.request.of in ("weights", "absolute") and subject.draft in steps_with_own_scores(
+        subject
+    ):
         if isinstance(method, ScoredMethod):
             return tr("The draft ranks by other scores: choose them above to see and drag its cut")
         return tr("The draft ranks by random draws: choose them above to see and drag its cut")

@@ -1,4 +1,4 @@
-"""How the weights or the scores of a parameter fall, and which of them each step prunes."""
+"""The distribution of weights or scores of a parameter, and what each step prunes of them."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.axis_limits import LEAST, drawable, span
-from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange
+from prune_gui.gui.views.axis_limits import MIN_LENGTH, drawable, span
+from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
 from prune_gui.gui.views.distribution.distribution_data import (
     DistributionData,
     DistributionRequest,
     Of,
-    offers,
-    pictured,
+    compute_distribution,
     remark,
     shared_step,
+    steps_with_own_scores,
     table_of,
 )
 from prune_gui.gui.views.distribution.readout import (
     curve_legend,
     describe_bin,
     describe_cut,
-    odd_numbers,
+    describe_excluded,
 )
-from prune_gui.gui.views.legend import SPACE, legend, unbroken
-from prune_gui.gui.views.maps.map_navigation import go_along_by_keys
+from prune_gui.gui.views.legend import SEPARATOR, legend, unbroken
+from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.norms.stacked_bars import FLOOR, stacked
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.views.subject import Subject
@@ -47,23 +47,24 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 HEADROOM: Final = 1.15
-FAINT: Final = 90
-"""How solid the bars of the other targets are, of 255."""
-RARE: Final = 1e-4
-"""The share of entries that a picture may leave to zooming out: the least on a logarithmic axis,
-and the outliers among many targets."""
-NARROWEST: Final = 1e-3
-"""How many powers of ten a logarithmic axis shows at least."""
+OTHERS_ALPHA: Final = 90
+"""Opacity of the bars of the other targets, of 255."""
+OUTLIER_SHARE: Final = 1e-4
+"""Share of elements that the initial range may cut off: the smallest on a logarithmic axis, and the
+outliers among several targets.
+"""
+MIN_DECADES: Final = 1e-3
+"""Minimum length of a logarithmic axis, in powers of ten."""
 COUNTS, LOG_COUNTS, CUMULATIVE = later("Counts"), later("Log counts"), later("Cumulative")
 DRAFT: Final = "draft"
 
 
 class DistributionView(View):
-    """An exact histogram, coloured by step, with the cuts; that of the draft can be dragged.
+    """An exact histogram, coloured by step, with the cuts. The draft's cut can be dragged.
 
     Signals:
-        cut_dragged: (absolute value) the user wants the draft to prune what is at most this.
-        score_cut_dragged: (score) likewise, of the draft's own scores.
+        cut_dragged: (absolute value) the user wants the draft to prune weights up to this value.
+        score_cut_dragged: (score) the user wants the draft to prune up to this score of its own.
     """
 
     lane = "distribution"
@@ -81,48 +82,54 @@ class DistributionView(View):
         self._plot = Plot({"left": CountAxis("left")})
         self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
-        go_along_by_keys(self._plot)
-        self._of, self._how = ElidedComboBox(), ElidedComboBox()
-        self._of.setAccessibleName(tr("Which numbers"))
-        self._of.setToolTip(tr("What lies along the axis"))
-        self._how.setAccessibleName(tr("What of them"))
-        self._how.setToolTip(
+        add_axis_shortcuts(self._plot)
+        self._numbers_box, self._display_box = ElidedComboBox(), ElidedComboBox()
+        self._numbers_box.setAccessibleName(tr("Which numbers"))
+        self._numbers_box.setToolTip(tr("What lies along the axis"))
+        self._display_box.setAccessibleName(tr("What of them"))
+        self._display_box.setToolTip(
             tr(
                 "How many entries lie in each bin; or, for every cut, the share of entries that it "
                 "prunes and the share of energy (the sum of squares) that it keeps"
             )
         )
         for how in (COUNTS, LOG_COUNTS, CUMULATIVE):
-            self._how.addItem(tr(how), how)
+            self._display_box.addItem(tr(how), how)
         self._log = QCheckBox(tr("Log a&xis"))
         self._log.setChecked(True)
         self._symmetric = QCheckBox(tr("&Symmetric"))
         self._symmetric.setToolTip(tr("Reach as far below zero as above"))
         self._symmetric.setChecked(True)
-        self._together = QCheckBox(tr("All targets"))
-        self._together.setToolTip(
+        self._all_targets_box = QCheckBox(tr("All targets"))
+        self._all_targets_box.setToolTip(
             tr("Show all targets of the step that cuts them as one, this parameter in full colour")
         )
-        self._bin, self._odd = ElidedLabel(tr("Bin under the cursor")), QLabel()
-        self._odd.setAccessibleName(tr("Weights that are no finite number"))
-        controls = [self._of, self._how, self._symmetric, self._log, self._together]
-        self._lay_out(controls, self._plot, [self._bin, self._odd])
-        self._of.currentIndexChanged.connect(self.refresh)
-        self._how.currentIndexChanged.connect(self.refresh)
-        for box in (self._log, self._symmetric, self._together):
+        self._bin_label, self._excluded_label = ElidedLabel(tr("Bin under the cursor")), QLabel()
+        self._excluded_label.setAccessibleName(tr("Weights that are no finite number"))
+        controls = [
+            self._numbers_box,
+            self._display_box,
+            self._symmetric,
+            self._log,
+            self._all_targets_box,
+        ]
+        self._lay_out(controls, self._plot, [self._bin_label, self._excluded_label])
+        self._numbers_box.currentIndexChanged.connect(self.refresh)
+        self._display_box.currentIndexChanged.connect(self.refresh)
+        for box in (self._log, self._symmetric, self._all_targets_box):
             box.toggled.connect(self.refresh)
-        self._plot.scene().sigMouseMoved.connect(self._point_at)
+        self._plot.scene().sigMouseMoved.connect(self._cursor_moved)
         self._plot.view.sigRangeChanged.connect(self._arrange_cuts)
         self._plot.view.sigResized.connect(self._arrange_cuts)
-        self._plot.left.connect(self._leave)
+        self._plot.left.connect(self._cursor_left)
         self._recolour()
 
-    def _look(self, subject: Subject) -> None:
+    def _request_picture(self, subject: Subject) -> None:
         self._offer(subject)
-        wish = self._wish(subject)
-        self._symmetric.setVisible(wish.signed)
-        self._log.setVisible(not wish.signed)
-        self._together.setVisible(shared_step(subject, wish.of) is not None)
+        request = self._wish(subject)
+        self._symmetric.setVisible(request.signed)
+        self._log.setVisible(not request.signed)
+        self._all_targets_box.setVisible(shared_step(subject, request.of) is not None)
         session, before = self._workbench.session, self._picture_shown
         assert session is not None
         if before and before.subject.resolution.checkpoint is not subject.resolution.checkpoint:
@@ -130,36 +137,39 @@ class DistributionView(View):
         score_histograms = session.score_histograms
 
         def work(monitor: Monitor) -> DistributionData:
-            return pictured(subject, wish, score_histograms, before, monitor)
+            return compute_distribution(subject, request, score_histograms, before, monitor)
 
-        self._picture(subject, work, self._show)
+        self._run_picture_job(subject, work, self._show)
 
     def _offer(self, subject: Subject) -> None:
-        """List the numbers that there are; what was chosen stays, if there still is such."""
+        """List the available numbers; the chosen one stays chosen if it is still available."""
         items: list[tuple[str, object]] = [
             (tr("Weights"), "weights"),
             (tr("|Weights|"), "absolute"),
         ]
-        for step in offers(subject):
+        for step in steps_with_own_scores(subject):
             if step == subject.draft:
                 items.append((tr("Scores of the draft"), DRAFT))
             else:
                 items.append((tr("Scores of step {number}", number=step), step))
-        there = [(self._of.itemText(i), self._of.itemData(i)) for i in range(self._of.count())]
-        if items != there:
-            chosen = self._of.currentData()
-            with QSignalBlocker(self._of):
-                self._of.clear()
+        current = [
+            (self._numbers_box.itemText(i), self._numbers_box.itemData(i))
+            for i in range(self._numbers_box.count())
+        ]
+        if items != current:
+            chosen = self._numbers_box.currentData()
+            with QSignalBlocker(self._numbers_box):
+                self._numbers_box.clear()
                 for text, what in items:
-                    self._of.addItem(text, what)
-                self._of.setCurrentIndex(max(self._of.findData(chosen), 0))
+                    self._numbers_box.addItem(text, what)
+                self._numbers_box.setCurrentIndex(max(self._numbers_box.findData(chosen), 0))
 
     def _wish(self, subject: Subject) -> DistributionRequest:
-        chosen = self._of.currentData()
+        chosen = self._numbers_box.currentData()
         of: Of = (subject.draft or 0) if chosen == DRAFT else chosen
-        cumulative = self._how.currentData() == CUMULATIVE
+        cumulative = self._display_box.currentData() == CUMULATIVE
         signed = of == "weights" and not cumulative
-        together = self._together.isChecked() and shared_step(subject, of) is not None
+        together = self._all_targets_box.isChecked() and shared_step(subject, of) is not None
         return DistributionRequest(
             of,
             cumulative,
@@ -181,8 +191,8 @@ class DistributionView(View):
         self._draw_cuts(picture)
         self._show_legend(picture)
         if self._cursor is not None:
-            self._point_at(self._cursor)
-        self._odd.setText(odd_numbers(picture))
+            self._cursor_moved(self._cursor)
+        self._excluded_label.setText(describe_excluded(picture))
 
     def _show_legend(self, picture: DistributionData) -> None:
         if picture.curve:
@@ -190,23 +200,23 @@ class DistributionView(View):
         else:
             text = legend(picture.subject, self.colours())
             if (others := len(picture.names) - 1) > 0:
-                text += SPACE + unbroken(tr("faint: {count:,} more", count=others))
+                text += SEPARATOR + unbroken(tr("faint: {count:,} more", count=others))
         self._legend.setText("<br>".join(filter(None, (text, escape(remark(picture))))))
 
     def _label(self, picture: DistributionData) -> None:
-        of, log_counts = picture.wish.of, self._how.currentData() == LOG_COUNTS
+        of, log_counts = picture.request.of, self._display_box.currentData() == LOG_COUNTS
         left, bottom = (self._plot.plotItem.getAxis(side) for side in ("left", "bottom"))
         left.setLogMode(log_counts)
-        bottom.setLogMode(picture.wish.log)
+        bottom.setLogMode(picture.request.log)
         what = tr("weight") if of == "weights" else tr("absolute weight")
         if isinstance(of, int):
             what = tr("score by {step}", step=picture.subject.title(of))
-        elif picture.wish.cumulative:
+        elif picture.request.cumulative:
             what = tr("absolute weight at the cut")
         self._plot.label(
-            "bottom", tr("{what}, logarithmic", what=what) if picture.wish.log else what
+            "bottom", tr("{what}, logarithmic", what=what) if picture.request.log else what
         )
-        if picture.wish.cumulative:
+        if picture.request.cumulative:
             self._plot.label("left", "%")
             return
         what = tr("entries per bin")
@@ -216,47 +226,47 @@ class DistributionView(View):
 
     def _show_range(self, picture: DistributionData) -> None:
         scale = self._scale(picture)
-        low, high = (scale.place(float(edge)) for edge in picture.edges[[0, -1]])
-        if picture.wish.signed:
+        low, high = (scale.position(float(edge)) for edge in picture.edges[[0, -1]])
+        if picture.request.signed:
             low = float(picture.edges[0])
-        least = NARROWEST if picture.wish.log else LEAST
-        low, high = span(low, high, least)
+        min_length = MIN_DECADES if picture.request.log else MIN_LENGTH
+        low, high = span(low, high, min_length)
         self._plot.view.setLimits(xMin=low, xMax=high, minXRange=(high - low) / 100)
-        if picture.wish.log or len(picture.names) > 1:
+        if picture.request.log or len(picture.names) > 1:
             reached = np.cumsum((picture.counts + picture.others).sum(0))
-            rare = RARE * reached[-1]
+            rare = OUTLIER_SHARE * reached[-1]
             first, last = np.searchsorted(reached, [rare, reached[-1] - rare])
-            if picture.wish.signed:
+            if picture.request.signed:
                 low = float(picture.edges[first])
-            elif picture.wish.log:
-                low = scale.place(float(picture.edges[first]))
+            elif picture.request.log:
+                low = scale.position(float(picture.edges[first]))
             if len(picture.names) > 1:
-                high = scale.place(float(picture.edges[last + 1]))
-        self._plot.setXRange(*span(low, high, least), padding=0)
+                high = scale.position(float(picture.edges[last + 1]))
+        self._plot.setXRange(*span(low, high, min_length), padding=0)
 
     def _scale(self, picture: DistributionData) -> Scale:
         return Scale(
-            float(picture.edges[0]) if picture.wish.log else None,
-            picture.wish.signed,
-            tr("score") if isinstance(picture.wish.of, int) else "|w|",
+            float(picture.edges[0]) if picture.request.log else None,
+            picture.request.signed,
+            tr("score") if isinstance(picture.request.of, int) else "|w|",
         )
 
     def _bars(self, picture: DistributionData) -> list[pg.BarGraphItem]:
-        log = self._how.currentData() == LOG_COUNTS
+        log = self._display_box.currentData() == LOG_COUNTS
         colours, codes = self.colours(), picture.codes
         tops = stacked(np.concatenate([picture.counts, picture.others]), log=log)
-        edges = np.log10(picture.edges) if picture.wish.log else drawable(picture.edges)
+        edges = np.log10(picture.edges) if picture.request.log else drawable(picture.edges)
         bars = []
-        for part in range(len(codes) * (2 if len(picture.names) > 1 else 1)):
-            colour = QColor(colours.of(codes[part % len(codes)], picture.subject.draft))
-            colour.setAlpha(255 if part < len(codes) else FAINT)
-            some = tops[part + 1] > tops[part]
+        for row in range(len(codes) * (2 if len(picture.names) > 1 else 1)):
+            colour = QColor(colours.of(codes[row % len(codes)], picture.subject.draft))
+            colour.setAlpha(255 if row < len(codes) else OTHERS_ALPHA)
+            nonempty = tops[row + 1] > tops[row]
             bars.append(
                 pg.BarGraphItem(
-                    x0=edges[:-1][some],
-                    x1=edges[1:][some],
-                    y0=tops[part][some],
-                    y1=tops[part + 1][some],
+                    x0=edges[:-1][nonempty],
+                    x1=edges[1:][nonempty],
+                    y0=tops[row][nonempty],
+                    y1=tops[row + 1][nonempty],
                     pen=None,
                     brush=colour,
                 )
@@ -268,10 +278,10 @@ class DistributionView(View):
     def _curves(self, picture: DistributionData) -> list[pg.PlotCurveItem]:
         curve, colours, scale = picture.curve, self.colours(), self._scale(picture)
         assert curve is not None
-        places = np.array([scale.place(score) for score in curve.scores.tolist()])
+        positions = np.array([scale.position(score) for score in curve.scores.tolist()])
         self._plot.setYRange(0.0, 100 * HEADROOM, padding=0)
         return [
-            pg.PlotCurveItem(places, 100 * shares, pen=pen(colour, width=2), antialias=True)
+            pg.PlotCurveItem(positions, 100 * shares, pen=pen(colour, width=2), antialias=True)
             for shares, colour in (
                 (curve.pruned, colours.draft),
                 (curve.energy, colours.steps[1]),
@@ -280,8 +290,11 @@ class DistributionView(View):
 
     def _draw_cuts(self, picture: DistributionData) -> None:
         subject = picture.subject
-        some = {subject.draft, *subject.counts()}  # a step that prunes nothing here has no line
-        cuts = {code: value for code, value in picture.cuts.items() if code in some}
+        shown_codes = {
+            subject.draft,
+            *subject.counts(),
+        }  # a step that prunes nothing here has no line
+        cuts = {code: value for code, value in picture.cuts.items() if code in shown_codes}
         for code in [code for code in self._cuts if code not in cuts]:
             self._cuts.pop(code).remove()
         limit = float(np.abs(picture.edges).max())
@@ -300,39 +313,39 @@ class DistributionView(View):
         self._arrange_cuts()
 
     def _arrange_cuts(self) -> None:
-        arrange(self._plot, [self._cuts[code] for code in sorted(self._cuts)])
+        arrange_labels(self._plot, [self._cuts[code] for code in sorted(self._cuts)])
 
     def _drag(self, value: float) -> None:
         self._arrange_cuts()
         picture = self._picture_shown
-        if picture is not None and isinstance(picture.wish.of, int):
+        if picture is not None and isinstance(picture.request.of, int):
             self.score_cut_dragged.emit(value)
         else:
             self.cut_dragged.emit(value)
 
-    def _point_at(self, scene: QPointF) -> None:
+    def _cursor_moved(self, scene: QPointF) -> None:
         picture, self._cursor = self._picture_shown, scene
         if picture is None or self.subject is None:
             return
-        at = self._plot.view.mapSceneToView(scene).x()
+        x = self._plot.view.mapSceneToView(scene).x()
         if not self._plot.view.sceneBoundingRect().contains(scene):
-            self._bin.say("")
+            self._bin_label.say("")
             return
-        value = math.pow(10.0, at) if picture.wish.log else at
-        place = int(np.searchsorted(picture.edges, value, side="right")) - 1
+        value = math.pow(10.0, x) if picture.request.log else x
+        position = int(np.searchsorted(picture.edges, value, side="right")) - 1
         if picture.curve is not None:
-            self._bin.say(describe_cut(picture.curve, max(value, 0.0)))
-        elif 0 <= place < picture.counts.shape[1]:
-            self._bin.say(describe_bin(picture, place))
+            self._bin_label.say(describe_cut(picture.curve, max(value, 0.0)))
+        elif 0 <= position < picture.counts.shape[1]:
+            self._bin_label.say(describe_bin(picture, position))
         else:
-            self._bin.say("")
+            self._bin_label.say("")
 
-    def _leave(self) -> None:
+    def _cursor_left(self) -> None:
         self._cursor = None
-        self._bin.say("")
+        self._bin_label.say("")
 
     def table(self) -> Table | None:
-        """Return what is shown: the bins, and how many entries each step prunes of them."""
+        """Return the bins with the counts of each step, or the points of the curve."""
         shown = self._picture_shown
         return table_of(shown) if shown is not None and self.picture() is not None else None
 

@@ -1,4 +1,4 @@
-"""The columns of the table of all parameters, and how to say what is in a row. No Qt."""
+"""The columns of the table of all parameters, and texts about its rows. No Qt."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode, TensorInfo
     from prune_gui.recipe import Resolution
 
-NOT_KNOWN: Final = "…"
-NOTHING: Final = "–"  # noqa: RUF001
+UNKNOWN_TEXT: Final = "…"
+UNDEFINED_TEXT: Final = "–"  # noqa: RUF001
 NAME, SPARSITY, ENERGY, PARAMETERS, WARNINGS = range(5)
-"""The columns that there always are, before those of the steps."""
+"""Indices of the columns that always exist; those of the steps follow later."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,11 +32,11 @@ class Column:
     """One column.
 
     Attributes:
-        title: its heading.
-        tip: what it tells.
-        values: what its rows are sorted by.
-        text: what stands in a row.
-        is_number: whether that is a number.
+        title: heading.
+        tip: tool tip of the heading.
+        values: sort key of each row.
+        text: returns the text of a row.
+        is_number: whether the texts are numbers.
     """
 
     title: str
@@ -47,7 +47,7 @@ class Column:
 
 
 def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
-    """Return the columns of a table of rows, where the draft has a number as a step."""
+    """Return the columns of a table of rows; `draft` is the draft's step number, or None."""
     pruned, share, kept = rows.pruned, rows.share, rows.kept_share
     return (
         Column(
@@ -96,23 +96,25 @@ def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
 
 
 def energy(rows: Rows, row: int, share: float) -> str:
-    """Say which share of the energy of a row is kept."""
+    """Return the share of the energy that a row keeps, as text."""
     if np.isfinite(share):
         return percent(1.0) if share == 1 else tr("{percent:.2f} %", percent=100 * share)
-    return NOT_KNOWN if np.isnan(rows.energy[row]) else NOTHING
+    return UNKNOWN_TEXT if np.isnan(rows.energy[row]) else UNDEFINED_TEXT
 
 
 def warnings(rows: Rows, row: int) -> list[str]:
-    """Say what a person should look at in a row."""
-    left = int(rows.total[row] - rows.pruned[row])
-    return [text for text in (_nearly_empty(rows, row, left), *_odd(rows, row)) if text]
+    """Return the warnings of a row."""
+    kept = int(rows.total[row] - rows.pruned[row])
+    return [
+        text for text in (_nearly_empty(rows, row, kept), *_content_warnings(rows, row)) if text
+    ]
 
 
 def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
-    """Say what there is to know of a row, where a code is called as `title` says."""
+    """Describe a row in one line; `title` returns the name of a code."""
     pruned, total = int(rows.pruned[row]), int(rows.total[row])
     parts = [
-        _told(rows.names[row], shape(rows, row), pruned, total),
+        _pruned_of(rows.names[row], shape(rows, row), pruned, total),
         *(
             by(title(code), int(counts[row]), pruned)
             for code, counts in zip(rows.codes, rows.counts, strict=True)
@@ -125,22 +127,22 @@ def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
 
 
 def describe_node(node: ModuleNode, resolution: Resolution) -> str:
-    """Say how much of a parameter, or of the parameters of a module, is pruned."""
+    """Describe how much of a parameter, or of the parameters of a module, is pruned."""
     counts = [resolution.counts[tensor.name] for tensor in node.tensors]
     pruned, total = (sum(numbers) for numbers in zip(*counts, strict=True))
-    what = _parameters(len(counts)) if node.below else _sides(node.tensors[0])
-    return _told(node.path, what, pruned, total)
+    what = _parameters(len(counts)) if node.below else _shape_text(node.tensors[0])
+    return _pruned_of(node.path, what, pruned, total)
 
 
 def shape(rows: Rows, row: int) -> str:
-    """Return the shape of the only parameter of a row, or how many parameters it has."""
+    """Return the shape of a row's only parameter, or its number of parameters, as text."""
     if rows.size[row] > 1:
         return _parameters(int(rows.size[row]))
-    return _sides(rows.infos[row])
+    return _shape_text(rows.infos[row])
 
 
 def table_of(rows: Rows, order: NDArray[np.intp], title: str) -> Table:
-    """Return everything that is known of the rows, in an order, for other programs."""
+    """Return all data of the rows in a given order, for export."""
     from prune_gui.audit.table import Table
 
     energies = [(rows.energy, tr("energy in the file")), (rows.kept, tr("energy kept"))]
@@ -153,8 +155,8 @@ def table_of(rows: Rows, order: NDArray[np.intp], title: str) -> Table:
             tr("entries"): rows.total[order],
             tr("pruned"): rows.pruned[order],
             tr("sparsity"): rows.share[order],
-            tr("kept energy"): _known(rows.kept_share[order]),
-            **{name: _known(values[order]) for values, name in energies},
+            tr("kept energy"): _none_for_nan(rows.kept_share[order]),
+            **{name: _none_for_nan(values[order]) for values, name in energies},
             **{
                 tr("pruned in the file")
                 if code == IN_FILE
@@ -172,12 +174,12 @@ def table_of(rows: Rows, order: NDArray[np.intp], title: str) -> Table:
 
 
 def in_order(column: Column, *, descending: bool) -> NDArray[np.intp]:
-    """Return the rows sorted by a column; rows of one value stay as they are, NaN comes last."""
+    """Return the rows sorted by a column. The sort is stable; NaN comes last."""
     values = column.values
     if isinstance(values, np.ndarray):
         return np.argsort(-values if descending else values, kind="stable")
-    found = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
-    return np.array(found, np.intp)
+    order = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
+    return np.array(order, np.intp)
 
 
 def _counts(title: str, tip: str, counts: NDArray[np.int64]) -> Column:
@@ -190,8 +192,8 @@ def _heading(code: int, draft: int | None) -> str:
     return tr("Draft") if code == draft else tr("Step {number}", number=code)
 
 
-def _told(name: str, what: str, pruned: int, total: int) -> str:
-    """Say how much is pruned of something, and in brackets what that is."""
+def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:
+    """Describe how much of a parameter or module is pruned; `what` is shown in brackets."""
     share = sparsity(pruned, total)
     return tr(
         "{name} ({what}): {pruned:,} of {total:,} pruned ({share})",
@@ -207,41 +209,41 @@ def _parameters(count: int) -> str:
     return trn("{count:,} parameter", "{count:,} parameters", count)
 
 
-def _sides(info: TensorInfo) -> str:
+def _shape_text(info: TensorInfo) -> str:
     return f" {TIMES} ".join(map(number, info.shape)) or tr("a single number")
 
 
 def _plain_shape(rows: Rows, row: int) -> str:
-    """Return the shape of the only parameter of a row, "512 x 384"; "" if there are more."""
+    """Return the shape of a row's only parameter, "512 x 384"; "" if the row has several."""
     return " x ".join(map(str, rows.infos[row].shape)) if rows.size[row] == 1 else ""
 
 
-def _known(values: NDArray[np.float64]) -> list[float | None]:
+def _none_for_nan(values: NDArray[np.float64]) -> list[float | None]:
     return [None if np.isnan(value) else value for value in values.tolist()]
 
 
 def _severity(rows: Rows) -> NDArray[np.int64]:
-    """Rank rows by what there is to warn of, worst last."""
+    """Return the severity of each row's warnings; larger is worse."""
     tied = rows.tied & (rows.size == 1)
-    odd, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
-    ranked: NDArray[np.int64] = (
-        16 * (rows.nearly_empty > 0) + 8 * odd + 4 * pruned_dead + 2 * (rows.dead > 0) + tied
+    non_finite, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
+    severity: NDArray[np.int64] = (
+        16 * (rows.nearly_empty > 0) + 8 * non_finite + 4 * pruned_dead + 2 * (rows.dead > 0) + tied
     )
-    return ranked
+    return severity
 
 
-def _nearly_empty(rows: Rows, row: int, left: int) -> str:
+def _nearly_empty(rows: Rows, row: int, kept: int) -> str:
     empty = int(rows.nearly_empty[row])
     if not empty:
         return ""
     if rows.size[row] > 1:
         return trn("{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty)
-    if not left:
+    if not kept:
         return tr("nothing is left")
-    return tr("only {left:,} of {total:,} left", left=left, total=int(rows.total[row]))
+    return tr("only {left:,} of {total:,} left", left=kept, total=int(rows.total[row]))
 
 
-def _odd(rows: Rows, row: int) -> list[str]:
+def _content_warnings(rows: Rows, row: int) -> list[str]:
     texts = []
     if nan := int(rows.nan[row]):
         texts.append(tr("{count:,} NaN", count=nan))
@@ -255,7 +257,7 @@ def _odd(rows: Rows, row: int) -> list[str]:
 
 
 def _dead(dead: int, before: int, channels: int) -> str:
-    """Say how many channels are dead, and how many of these were so before."""
+    """Describe how many channels are dead, and how many of them are dead in the file."""
     if not before:
         message = later("{dead:,} of {channels:,} channels dead")
     elif before == dead:

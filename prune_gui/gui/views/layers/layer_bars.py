@@ -1,4 +1,4 @@
-"""The bars of all parameters: what is pruned, how many entries there are, and the kept energy."""
+"""Bars of all parameters: what is pruned, the number of elements, and the kept energy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QHideEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
-from prune_gui.gui.views.maps.map_navigation import go_along_by_keys
+from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import later, number, tr
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.floating[Any]]
 
-MOST_BARS: Final = 300
-AXIS_WIDTH: Final = 104
-"""In pixels, for 1,000,000,000; the same for all plots, so that bars stand above each other."""
-LEAST_WITH_GAPS: Final = 8
-"""Pixels from which on there are gaps between bars; between narrower ones, some would vanish."""
-SETTLE: Final = 25
-"""Milliseconds in which moves of the picture count as one."""
-NAMES: Final = (
+MAX_BARS: Final = 300
+AXIS_WIDTH_PX: Final = 104
+"""Enough for 1,000,000,000. All plots have the same axis width, so their bars are aligned."""
+MIN_WIDTH_FOR_GAPS_PX: Final = 8
+"""Minimum bar width for gaps between bars; with gaps, narrower bars could vanish."""
+SETTLE_MS: Final = 25
+"""Interval in which changes of the visible range are merged into one redraw."""
+PLOT_NAMES: Final = (
     later("Sparsity of each parameter"),
     later("Size of each parameter"),
     later("Kept energy of each parameter"),
 )
-STRETCHES: Final = (4, 2, 3)
-"""How the height is shared; the last has the numbers under it."""
-LEAST: Final = (64, 48, 88)
-"""Pixels of height with less than which an axis has no room for what it is called."""
-PERCENT: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
-"""Ticks: those with a number, and those without."""
+STRETCH_FACTORS: Final = (4, 2, 3)
+"""Vertical stretch of each plot; the last one also has the tick texts."""
+MIN_HEIGHTS_PX: Final = (64, 48, 88)
+"""Minimum height of each plot, so that the axis label fits."""
+PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
+"""Ticks with a text, and ticks without one."""
 HEADROOM: Final = 1.02
-FAINT: Final = 60
-"""The opacity, of 255, of what marks the chosen row."""
+MARK_ALPHA: Final = 60
+"""Opacity of the mark of the chosen row, of 255."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bars:
-    """Bars for places next to each other; each stands for one row or for several together.
+    """Bars at adjacent positions. Each bar shows one row, or the sum of several.
 
     Attributes:
-        edges: one more than there are bars: the first place of each, and the one after the last.
-        codes: of the parts of the bars, from the bottom.
-        tops: (codes and one more, bars), shares at which the parts end; the first row is 0.
-        total: entries.
-        kept: share of the energy that is kept; NaN if not known.
+        edges: (bars + 1,), the first position of each bar, and the one after the last.
+        codes: code of each segment of a bar, from the bottom.
+        tops: (codes + 1, bars), the share at which each segment ends; row 0 is 0.
+        total: int64 (bars,), number of elements.
+        kept: float64 (bars,), share of the energy that is kept; NaN if it is not known.
     """
 
     edges: NDArray[np.intp]
@@ -66,40 +66,40 @@ class Bars:
     kept: NDArray[np.float64]
 
     @property
-    def most(self) -> int:
-        """How many rows a bar stands for, at most."""
+    def max_rows(self) -> int:
+        """Maximum number of rows in one bar."""
         return int(np.diff(self.edges).max(initial=1))
 
 
-def bars_of(rows: Rows, order: NDArray[np.intp], places: range, most: int) -> Bars:
-    """Return the bars of some places, at most so many.
+def bars_of(rows: Rows, order: NDArray[np.intp], positions: range, max_bars: int) -> Bars:
+    """Return the bars of a range of positions.
 
     Args:
-        rows: what there is.
-        order: the row at each place.
-        places: of which to draw bars; at least one.
-        most: bars; with more places, those next to each other are added up.
+        rows: all rows.
+        order: the row at each position.
+        positions: the positions to draw; not empty.
+        max_bars: maximum number of bars; if there are more positions, adjacent ones are summed.
     """
-    number = min(most, len(places))
-    edges = np.linspace(0, len(places), number + 1).astype(np.intp)
-    shown, starts = order[places.start : places.stop], edges[:-1]
-    total = np.add.reduceat(rows.total[shown], starts)
-    counts = np.add.reduceat(rows.counts[:, shown], starts, axis=1)
+    number = min(max_bars, len(positions))
+    edges = np.linspace(0, len(positions), number + 1).astype(np.intp)
+    visible_rows, starts = order[positions.start : positions.stop], edges[:-1]
+    total = np.add.reduceat(rows.total[visible_rows], starts)
+    counts = np.add.reduceat(rows.counts[:, visible_rows], starts, axis=1)
     tops = np.concatenate([np.zeros((1, number)), np.cumsum(counts, axis=0) / total])
-    energy = np.add.reduceat(rows.energy[shown], starts)
-    left = np.add.reduceat(rows.kept[shown], starts)
+    energy = np.add.reduceat(rows.energy[visible_rows], starts)
+    kept_energy = np.add.reduceat(rows.kept[visible_rows], starts)
     kept = np.full(number, np.nan)
-    np.divide(left, energy, out=kept, where=np.isfinite(energy) & (energy > 0))
-    return Bars(edges + places.start, rows.codes, tops, total, kept)
+    np.divide(kept_energy, energy, out=kept, where=np.isfinite(energy) & (energy > 0))
+    return Bars(edges + positions.start, rows.codes, tops, total, kept)
 
 
-class PlaceAxis(IndexAxis):
-    """An axis of places, which are counted from 1."""
+class PositionAxis(IndexAxis):
+    """An axis of positions, counted from 1."""
 
     def tickValues(  # noqa: N802
         self, low: float, high: float, size: float
     ) -> list[tuple[float, list[float]]]:
-        """Return the places of the ticks by their spacing, at round numbers as they are written."""
+        """Return the tick positions by spacing, so that the displayed numbers are round."""
         return [
             (spacing, [value - 1 for value in values])
             for spacing, values in super().tickValues(low + 1, high + 1, size)
@@ -112,11 +112,11 @@ class PlaceAxis(IndexAxis):
 
 
 class LayerBars(QWidget):
-    """Three plots over one another, with a bar per place in each.
+    """Three plots above one another, with a bar per position in each.
 
     Signals:
-        pointed: (place) the cursor is over it; -1 if it is over none.
-        clicked: (place) the user wants to see more of it.
+        pointed: (position) the cursor is over this position; -1 if it is over none.
+        clicked: (position) the user clicked this position.
     """
 
     pointed = Signal(int)
@@ -134,16 +134,18 @@ class LayerBars(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         self.plots: Sequence[Plot] = [
-            Plot({"left": axis, "bottom": PlaceAxis("bottom")})
+            Plot({"left": axis, "bottom": PositionAxis("bottom")})
             for axis in (pg.AxisItem("left"), CountAxis("left"), pg.AxisItem("left"))
         ]
-        for plot, name, span, least in zip(self.plots, NAMES, STRETCHES, LEAST, strict=True):
+        for plot, name, span, min_height in zip(
+            self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True
+        ):
             layout.addWidget(plot, span)
             plot.setAccessibleName(tr(name))
             plot.setMouseEnabled(x=True, y=False)
-            go_along_by_keys(plot)
-            plot.setMinimumHeight(least)
-            plot.plotItem.getAxis("left").setWidth(AXIS_WIDTH)
+            add_axis_shortcuts(plot)
+            plot.setMinimumHeight(min_height)
+            plot.plotItem.getAxis("left").setWidth(AXIS_WIDTH_PX)
             plot.scene().sigMouseMoved.connect(lambda at, plot=plot: self._point_at(plot, at))
             plot.scene().sigMouseClicked.connect(lambda click, plot=plot: self._click(plot, click))
             plot.left.connect(lambda: self.pointed.emit(-1))
@@ -155,9 +157,9 @@ class LayerBars(QWidget):
         self.plots[1].label("left", tr("entries"))
         self.plots[2].label("left", tr("energy, %"))
         for plot in (self.plots[0], self.plots[2]):
-            plot.plotItem.getAxis("left").setTicks(PERCENT)
-        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
-        self._settled.timeout.connect(self._draw)
+            plot.plotItem.getAxis("left").setTicks(PERCENT_TICKS)
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
+        self._settle_timer.timeout.connect(self._draw)
         self.plots[-1].view.sigXRangeChanged.connect(self._moved)
         self.plots[-1].view.sigResized.connect(self._moved)
 
@@ -167,48 +169,48 @@ class LayerBars(QWidget):
         """Show rows in an order.
 
         Args:
-            rows: what there is.
-            order: the row at each place.
-            draft: the number that the draft has as a step.
-            colours: of the theme.
+            rows: all rows.
+            order: the row at each position.
+            draft: step number of the draft; None without a draft.
+            colours: colours of the theme.
         """
         before, self._rows = self._rows, rows
         self._order, self._draft, self._colours = order, draft, colours
         if before is None or before.names is not rows.names:
-            places = len(rows)
+            positions = len(rows)
             for plot in self.plots:
-                plot.view.setLimits(xMin=-0.5, xMax=places - 0.5, minXRange=min(4, places))
-            self.plots[-1].setXRange(-0.5, places - 0.5, padding=0)
+                plot.view.setLimits(xMin=-0.5, xMax=positions - 0.5, minXRange=min(4, positions))
+            self.plots[-1].setXRange(-0.5, positions - 0.5, padding=0)
         self._draw()
 
-    def choose(self, place: int | None) -> None:
-        """Mark a place."""
-        if place != self._chosen:
-            self._chosen = place
+    def choose(self, position: int | None) -> None:
+        """Mark a position."""
+        if position != self._chosen:
+            self._chosen = position
             self._draw()
 
     def recolour(self, colours: Colours) -> None:
-        """Take other colours; what is shown takes them when it is shown again."""
+        """Use other colours; bars change colour when they are drawn next."""
         for plot in self.plots:
             plot.recolour(colours)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timer."""
         super().hideEvent(event)
-        self._settled.stop()
+        self._settle_timer.stop()
 
-    def _in_sight(self, places: int) -> range:
+    def _in_sight(self, positions: int) -> range:
         low, high = self.plots[-1].view.viewRange()[0]
-        first = min(max(0, int(np.floor(low + 0.5))), places - 1)
-        return range(first, max(first + 1, min(places, int(np.ceil(high + 0.5)))))
+        first = min(max(0, int(np.floor(low + 0.5))), positions - 1)
+        return range(first, max(first + 1, min(positions, int(np.ceil(high + 0.5)))))
 
     def _draw(self) -> None:
         rows, colours = self._rows, self._colours
         if rows is None or colours is None or not len(rows):
             return
-        bars = bars_of(rows, self._order, self._in_sight(len(rows)), MOST_BARS)
+        bars = bars_of(rows, self._order, self._in_sight(len(rows)), MAX_BARS)
         width = self.plots[-1].view.width() / len(bars.total)
-        gap = 0.1 if width >= LEAST_WITH_GAPS else 0.0
+        gap = 0.1 if width >= MIN_WIDTH_FOR_GAPS_PX else 0.0
         sides = {"x0": bars.edges[:-1] - 0.5 + gap, "x1": bars.edges[1:] - 0.5 - gap}
         for plot, item in self._items:
             plot.removeItem(item)
@@ -231,18 +233,20 @@ class LayerBars(QWidget):
             plot.addItem(item, ignoreBounds=True)
         for plot, highest in zip(self.plots, (100 * HEADROOM, top, 100 * HEADROOM), strict=True):
             plot.setYRange(0, highest, padding=0)
-        along = tr("place in the table")
-        if (most := bars.most) > 1:
-            along = tr("place in the table (a bar sums up to {count:,} rows: zoom in)", count=most)
-        self.plots[-1].label("bottom", along)
+        axis_label = tr("place in the table")
+        if (rows_per_bar := bars.max_rows) > 1:
+            axis_label = tr(
+                "place in the table (a bar sums up to {count:,} rows: zoom in)", count=rows_per_bar
+            )
+        self.plots[-1].label("bottom", axis_label)
         self.plots[-1].plotItem.getAxis("bottom").end = len(rows)
 
     def _marks(self, colours: Colours, top: float) -> list[tuple[Plot, pg.BarGraphItem]]:
-        """Return something faint to go behind the bars of the chosen place."""
+        """Return faint bars behind the chosen position."""
         if self._chosen is None:
             return []
         shade = QColor(colours.foreground)
-        shade.setAlpha(FAINT)
+        shade.setAlpha(MARK_ALPHA)
         at = np.array([float(self._chosen)])
         sides = {"x0": at - 0.5, "x1": at + 0.5}
         heights = (100 * HEADROOM, top, 100 * HEADROOM)
@@ -250,21 +254,21 @@ class LayerBars(QWidget):
         return list(zip(self.plots, marks, strict=True))
 
     def _moved(self) -> None:
-        if not self._settled.isActive():
-            self._settled.start()
+        if not self._settle_timer.isActive():
+            self._settle_timer.start()
 
-    def _place(self, plot: Plot, scene: QPointF) -> int:
-        place = round(plot.view.mapSceneToView(scene).x())
+    def _position_at(self, plot: Plot, scene: QPointF) -> int:
+        position = round(plot.view.mapSceneToView(scene).x())
         inside = plot.view.sceneBoundingRect().contains(scene)
-        return place if inside and 0 <= place < len(self._order) else -1
+        return position if inside and 0 <= position < len(self._order) else -1
 
     def _point_at(self, plot: Plot, scene: QPointF) -> None:
-        self.pointed.emit(self._place(plot, scene))
+        self.pointed.emit(self._position_at(plot, scene))
 
     def _click(self, plot: Plot, click: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:
-        place = self._place(plot, click.scenePos())
-        if place >= 0 and click.button() == Qt.MouseButton.LeftButton:
-            self.clicked.emit(place)
+        position = self._position_at(plot, click.scenePos())
+        if position >= 0 and click.button() == Qt.MouseButton.LeftButton:
+            self.clicked.emit(position)
 
 
 def _bars(

@@ -1,4 +1,4 @@
-"""All parameters in one picture, beside a table of them."""
+"""All parameters in one picture, above a table of them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from prune_gui.gui.views.layers.columns import (
     describe_row,
     table_of,
 )
-from prune_gui.gui.views.layers.layer_bars import MOST_BARS, LayerBars
+from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.model import CellDelegate, LayersModel
 from prune_gui.gui.views.layers.model_subject import ModelSubject, model_subject
-from prune_gui.gui.views.layers.treemap_picture import Map, TreemapPicture, make_map
-from prune_gui.gui.views.view import SETTLE, ViewOf
+from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
+from prune_gui.gui.views.view import SETTLE_MS, ViewOf
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
@@ -47,41 +47,41 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
-TURN: Final = 0.15
-"""Seconds of reading before the picture is brought up to date, and others have their turn."""
-SMALL: Final = 1 << 24
-"""Bytes of the largest parameter that may be read before the counts are shown."""
-WIDTHS: Final = {NAME: 280, SPARSITY: 72, ENERGY: 96, PARAMETERS: 92, WARNINGS: 180}
-"""In pixels."""
+READ_SLICE_S: Final = 0.15
+"""Time for which parameters are read before the picture is updated and other jobs can run."""
+EARLY_READ_LIMIT_BYTES: Final = 1 << 24
+"""Size limit of a parameter that may be read before the counts are shown."""
+COLUMN_WIDTHS_PX: Final = {NAME: 280, SPARSITY: 72, ENERGY: 96, PARAMETERS: 92, WARNINGS: 180}
+"""Initial column widths."""
 FITTING: Final[Literal["fitting"]] = "fitting"
-"""In place of a depth: the deepest at which there is a bar for every row."""
+"""Stands in for a depth: the largest depth at which every row has its own bar."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
-    """What is shown.
+class LayersData:
+    """The content of the view.
 
     Attributes:
-        subject: what it was found of.
-        statistics: what is known of the parameters.
-        rows: the same as rows.
-        columns: of the table.
-        treemap: None if it is not looked at.
-        depths: how deep the modules go.
+        subject: all parameters and their resolution.
+        statistics: statistics of the parameters, as far as they are computed.
+        rows: the statistics as rows.
+        columns: columns of the table.
+        treemap: None if the treemap is not shown.
+        depths: maximum depth of the modules.
     """
 
     subject: ModelSubject
     statistics: LayerStatistics
     rows: Rows
     columns: tuple[Column, ...]
-    treemap: Map | None
+    treemap: TreemapData | None
     depths: int
 
 
 class LayersView(ViewOf[ModelSubject]):
-    """What is pruned of every parameter, or module: as bars or as a treemap, over a table.
+    """Shows what is pruned of every parameter or module: bars or a treemap, and a table.
 
-    What is counted shows at once; what has to be read follows bit by bit.
+    Counts are shown at once. Statistics that need the weights follow in increments.
     """
 
     lane = "layers"
@@ -90,13 +90,13 @@ class LayersView(ViewOf[ModelSubject]):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
         self.setAccessibleName(tr("Layers"))
-        self._found: Found | None = None
-        self._under: ModuleNode | int | None = None
-        self._by, self._kind = ElidedComboBox(), ElidedComboBox()
-        self._by.setAccessibleName(tr("What a row is"))
-        self._kind.setAccessibleName(tr("Kind of picture"))
-        self._by.addItem(tr("By parameter"), None)
-        self._kind.addItems([tr("Bars"), tr("Treemap")])
+        self._found: LayersData | None = None
+        self._cell_under_cursor: ModuleNode | int | None = None
+        self._grouping_box, self._picture_box = ElidedComboBox(), ElidedComboBox()
+        self._grouping_box.setAccessibleName(tr("What a row is"))
+        self._picture_box.setAccessibleName(tr("Kind of picture"))
+        self._grouping_box.addItem(tr("By parameter"), None)
+        self._picture_box.addItems([tr("Bars"), tr("Treemap")])
         self._bars, self._treemap = LayerBars(), TreemapPicture()
         self._pictures = QStackedWidget()
         self._pictures.addWidget(self._bars)
@@ -111,29 +111,31 @@ class LayersView(ViewOf[ModelSubject]):
         self._pointed, self._progress = ElidedLabel(tr("Row under the cursor")), QLabel()
         self._progress.setAccessibleName(tr("How much has been read"))
         self._progress.setContentsMargins(12, 0, 0, 0)
-        self._lay_out([self._by, self._kind], splitter, [self._pointed, self._progress])
-        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
-        self._settled.timeout.connect(self.refresh)
-        # Behind the painting of what is new, which the engine's work would slow.
-        self._painted = QTimer(self, singleShot=True, interval=0)
-        self._painted.timeout.connect(self.refresh)
+        self._lay_out(
+            [self._grouping_box, self._picture_box], splitter, [self._pointed, self._progress]
+        )
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
+        self._settle_timer.timeout.connect(self.refresh)
+        # Continue after the new state is painted, because the engine's work would delay painting.
+        self._paint_timer = QTimer(self, singleShot=True, interval=0)
+        self._paint_timer.timeout.connect(self.refresh)
         self._connect()
         self._recolour()
 
     def picture(self) -> QWidget | None:
-        """Return the bars or the treemap, without the table; None while there is nothing."""
+        """Return the bars or the treemap, without the table; None if nothing is shown."""
         shown = super().picture()
         return self._pictures.currentWidget() if shown else None
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the file, and what the picture shows of it."""
+        """Return the name of the file, and a description of the picture."""
         name, what = super().caption()
         if self._found is None:
             return name, what
         return name, tr("{what}: {facts}", what=what, facts=self._found.subject.facts())
 
     def table(self) -> Table | None:
-        """Return the rows in the order in which they are shown."""
+        """Return the rows in the order on the screen."""
         if self._found is None or self.picture() is None:
             return None
         title = tr("{name} layers", name=self._found.subject.name)
@@ -161,103 +163,117 @@ class LayersView(ViewOf[ModelSubject]):
         return table
 
     def _connect(self) -> None:
-        self._by.currentIndexChanged.connect(self.refresh)
-        self._kind.currentIndexChanged.connect(self._pictures.setCurrentIndex)
-        self._kind.currentIndexChanged.connect(self._show_legend)
-        self._kind.currentIndexChanged.connect(self.refresh)
+        self._grouping_box.currentIndexChanged.connect(self.refresh)
+        self._picture_box.currentIndexChanged.connect(self._pictures.setCurrentIndex)
+        self._picture_box.currentIndexChanged.connect(self._show_legend)
+        self._picture_box.currentIndexChanged.connect(self.refresh)
         self._model.layoutChanged.connect(self._show_order)
         self._table.selectionModel().currentRowChanged.connect(self._choose_row)
         self._bars.pointed.connect(self._point_at)
         self._bars.clicked.connect(self._table.selectRow)
         self._treemap.pointed.connect(self._point_at)
         self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
-        self._treemap.resized.connect(self._settled.start)
+        self._treemap.resized.connect(self._settle_timer.start)
         self._workbench.chosen_changed.connect(self._mark_chosen)
-        self.pictured.connect(self._go_on)
+        self.pictured.connect(self._continue_reading)
 
-    def _find(self) -> ModelSubject | str:
+    def _current_subject(self) -> ModelSubject | str:
         return model_subject(self._workbench)
 
-    def _follow(self) -> None:
-        self._painted.start()
+    def _resolution_changed(self) -> None:
+        self._paint_timer.start()
 
-    def _look(self, subject: ModelSubject) -> None:
+    def _request_picture(self, subject: ModelSubject) -> None:
         before = self._found
         if before is not None and before.statistics.checkpoint is not subject.resolution.checkpoint:
             before = None
-        depth = FITTING if before is None else self._by.currentData()
-        room = self._treemap.room if self._pictures.currentWidget() is self._treemap else None
-        self._picture(
+        depth = FITTING if before is None else self._grouping_box.currentData()
+        size = (
+            self._treemap.available_size
+            if self._pictures.currentWidget() is self._treemap
+            else None
+        )
+        self._run_picture_job(
             subject,
-            lambda monitor: find(subject, before, depth, room, monitor),
+            lambda monitor: compute_layers(subject, before, depth, size, monitor),
             self._show,
         )
 
-    def _show(self, found: Found) -> None:
-        before, self._found = self._found, found
-        if before is None or before.statistics.checkpoint is not found.statistics.checkpoint:
-            self._offer_depths(found)
-            self._under = None
-        self._model.show(found.rows.names, found.columns)
+    def _show(self, layers_data: LayersData) -> None:
+        before, self._found = self._found, layers_data
+        if before is None or before.statistics.checkpoint is not layers_data.statistics.checkpoint:
+            self._offer_depths(layers_data)
+            self._cell_under_cursor = None
+        self._model.show(layers_data.rows.names, layers_data.columns)
         if before is None:
-            for column, width in WIDTHS.items():
+            for column, width in COLUMN_WIDTHS_PX.items():
                 self._table.setColumnWidth(column, width)
         self._show_order()
-        if found.treemap is not None:
-            self._treemap.show_map(found.treemap, self.colours())
+        if layers_data.treemap is not None:
+            self._treemap.show_map(layers_data.treemap, self.colours())
         self._show_legend()
-        self._point_at(self._under)
-        known = tr(
+        self._point_at(self._cell_under_cursor)
+        previous = tr(
             "kept energy: {percent:.0f} % of the weights read",
-            percent=100 * found.statistics.progress,
+            percent=100 * layers_data.statistics.progress,
         )
-        self._progress.setText("" if found.statistics.is_complete else known)
+        self._progress.setText("" if layers_data.statistics.is_complete else previous)
 
-    def _go_on(self) -> None:
-        """Have more of the weights read."""
-        found = self._found
-        if self.picture() is not None and found is not None and not found.statistics.is_complete:
-            self._settled.start()
+    def _continue_reading(self) -> None:
+        """Continue reading weights."""
+        layers_data = self._found
+        if (
+            self.picture() is not None
+            and layers_data is not None
+            and not layers_data.statistics.is_complete
+        ):
+            self._settle_timer.start()
 
-    def _offer_depths(self, found: Found) -> None:
-        with QSignalBlocker(self._by):
-            while self._by.count() > 1:
-                self._by.removeItem(1)
-            for depth in range(1, found.depths + 1):
-                self._by.addItem(tr("By module, depth {depth}", depth=depth), depth)
-            self._by.setCurrentIndex(self._by.findData(found.rows.grouping.depth))
+    def _offer_depths(self, layers_data: LayersData) -> None:
+        with QSignalBlocker(self._grouping_box):
+            while self._grouping_box.count() > 1:
+                self._grouping_box.removeItem(1)
+            for depth in range(1, layers_data.depths + 1):
+                self._grouping_box.addItem(tr("By module, depth {depth}", depth=depth), depth)
+            self._grouping_box.setCurrentIndex(
+                self._grouping_box.findData(layers_data.rows.grouping.depth)
+            )
 
     def _show_order(self) -> None:
-        """Bring the bars into the order of the table."""
-        found = self._found
-        if found is not None:
-            draft = found.subject.draft
-            self._bars.show_rows(found.rows, self._model.order, draft, self.colours())
+        """Show the bars in the order of the table."""
+        layers_data = self._found
+        if layers_data is not None:
+            draft = layers_data.subject.draft
+            self._bars.show_rows(layers_data.rows, self._model.order, draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:
-        """Name the colours of the bars; the treemap has a scale of its own."""
-        found, bars = self._found, self._pictures.currentWidget() is self._bars
+        """Show the colours of the bars; the treemap has its own scale."""
+        layers_data, bars = self._found, self._pictures.currentWidget() is self._bars
         self._legend.setVisible(bars)
-        if found is not None and bars:
-            self._legend.show_subject(found.subject, self.colours())
+        if layers_data is not None and bars:
+            self._legend.show_subject(layers_data.subject, self.colours())
         else:
             self._legend.clear()
 
     def _mark_chosen(self) -> None:
-        """Show in the table and in the pictures which parameter the other views show."""
+        """Mark the chosen parameter in the table and in the pictures."""
         row = self._chosen_row()
         self._treemap.choose(self._workbench.chosen)
-        self._bars.choose(None if row is None else self._model.place_of(row))
+        self._bars.choose(None if row is None else self._model.position_of(row))
         if row is not None:
-            self._table.selectRow(self._model.place_of(row))
+            self._table.selectRow(self._model.position_of(row))
 
     def _chosen_row(self) -> int | None:
-        found, name = self._found, self._workbench.chosen
-        if found is None or name is None or name not in found.statistics.resolution.counts:
+        layers_data, name = self._found, self._workbench.chosen
+        if (
+            layers_data is None
+            or name is None
+            or name not in layers_data.statistics.resolution.counts
+        ):
             return None
-        place = list(found.statistics.resolution.counts).index(name)
-        return int(found.rows.grouping.places[place])
+        place = list(layers_data.statistics.resolution.counts).index(name)
+        return int(layers_data.rows.grouping.places[place])
 
     def _choose_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
         if self._found is None or not current.isValid():
@@ -266,17 +282,17 @@ class LayersView(ViewOf[ModelSubject]):
         if row != self._chosen_row():
             self._workbench.choose(self._found.rows.infos[row].name)
 
-    def _point_at(self, under: ModuleNode | int | None) -> None:
-        """Tell of what is under the cursor: a cell of the treemap, a place among the bars."""
-        self._under = under
-        found = self._found
-        if found is None or under is None:
+    def _point_at(self, cell: ModuleNode | int | None) -> None:
+        """Describe what is under the cursor: a treemap cell, or a position among the bars."""
+        self._cell_under_cursor = cell
+        layers_data = self._found
+        if layers_data is None or cell is None:
             self._pointed.say("")
-        elif not isinstance(under, int):
-            self._pointed.say(describe_node(under, found.subject.resolution))
-        elif 0 <= under < len(self._model.order):
-            row = int(self._model.order[under])
-            self._pointed.say(describe_row(found.rows, row, found.subject.title))
+        elif not isinstance(cell, int):
+            self._pointed.say(describe_node(cell, layers_data.subject.resolution))
+        elif 0 <= cell < len(self._model.order):
+            row = int(self._model.order[cell])
+            self._pointed.say(describe_row(layers_data.rows, row, layers_data.subject.title))
         else:
             self._pointed.say("")
 
@@ -284,40 +300,43 @@ class LayersView(ViewOf[ModelSubject]):
         self._bars.recolour(self.colours())
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timers."""
         super().hideEvent(event)
-        self._settled.stop()
-        self._painted.stop()
+        self._settle_timer.stop()
+        self._paint_timer.stop()
 
 
-def a_turn(*, counted: bool) -> Callable[[TensorInfo], bool]:
-    """Return what tells whether there is time to read a parameter; for one at least, if `counted`.
+def read_budget(*, counted: bool) -> Callable[[TensorInfo], bool]:
+    """Return a predicate that is true while there is time left to read a parameter.
 
     Args:
-        counted: whether what is counted is shown already; it is not to wait for a large parameter.
+        counted: whether the counts are shown already. Before that, parameters larger than
+            `EARLY_READ_LIMIT_BYTES` are not read.
     """
-    end = time.monotonic() + TURN
-    return lambda info: time.monotonic() < end and (counted or info.nbytes <= SMALL)
+    end = time.monotonic() + READ_SLICE_S
+    return lambda info: (
+        time.monotonic() < end and (counted or info.nbytes <= EARLY_READ_LIMIT_BYTES)
+    )
 
 
-def find(
+def compute_layers(
     subject: ModelSubject,
-    before: Found | None,
+    before: LayersData | None,
     depth: int | Literal["fitting"] | None,
-    room: tuple[float, float] | None,
+    size: tuple[float, float] | None,
     monitor: Monitor,
-) -> Found:
-    """Find out what there is to show, as far as a while of reading goes.
+) -> LayersData:
+    """Compute the content of the view, as far as the read budget allows.
 
     Args:
-        subject: what is pruned.
-        before: about the same file, or None.
-        depth: of the modules that are rows; see `grouping`.
-        room: for a treemap; None to make none.
-        monitor: told of the bytes read.
+        subject: all parameters and their resolution.
+        before: the previous content for the same file, or None.
+        depth: depth of the modules that are rows; see `grouping`.
+        size: width and height of the treemap in pixels; None for no treemap.
+        monitor: receives the number of bytes read.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: if the monitor is cancelled.
     """
     from prune_gui.audit.statistics.layer_rows import (
         deepest,
@@ -329,13 +348,15 @@ def find(
     from prune_gui.audit.statistics.layers import compute, empty_statistics
 
     resolution = subject.resolution
-    known = before.statistics if before else None
-    counted = known is not None and known.resolution is resolution
-    statistics = known if known is not None and counted else empty_statistics(resolution, known)
+    previous = before.statistics if before else None
+    counted = previous is not None and previous.resolution is resolution
+    statistics = (
+        previous if previous is not None and counted else empty_statistics(resolution, previous)
+    )
     if not statistics.is_complete:
-        statistics = compute(statistics, a_turn(counted=counted), monitor)
+        statistics = compute(statistics, read_budget(counted=counted), monitor)
     if depth == FITTING:
-        depth = fitting(statistics.infos, MOST_BARS)
+        depth = fitting(statistics.infos, MAX_BARS)
     groups = before.rows.grouping if before else None
     if groups is None or groups.depth != depth:
         groups = grouping(statistics.infos, depth)
@@ -343,13 +364,13 @@ def find(
         rows = measured_anew(before.rows, statistics)
     else:
         rows = rows_of(statistics, groups)
-    return Found(
+    return LayersData(
         subject,
         statistics,
         rows,
         columns_of(rows, subject.draft),
-        make_map(statistics.infos, resolution, room, before.treemap if before else None)
-        if room
+        make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
+        if size
         else None,
         before.depths if before else deepest(statistics.infos),
     )

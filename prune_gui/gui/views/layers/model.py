@@ -1,4 +1,4 @@
-"""The table of all parameters as Qt sees it."""
+"""The Qt model of the table of all parameters."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 class LayersModel(QAbstractTableModel):
-    """Shows rows in the order of a column, or in their own.
+    """Shows rows sorted by a column, or in their original order.
 
     Attributes:
-        order: which row stands at each place.
+        order: the row at each position.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -35,11 +35,11 @@ class LayersModel(QAbstractTableModel):
         self._sorted: tuple[int, bool] | None = None
 
     def show(self, names: Sequence[str], columns: tuple[Column, ...]) -> None:
-        """Show rows, sorted as the ones before. Those of the same names stay where they are.
+        """Show rows in the current sort order. Unchanged names and titles cause no reset.
 
         Args:
-            names: of the rows.
-            columns: of as many rows.
+            names: names of the rows.
+            columns: columns, each with one value per row.
         """
         titles = [column.title for column in columns]
         if names == self._names and titles == [column.title for column in self._columns]:
@@ -55,20 +55,20 @@ class LayersModel(QAbstractTableModel):
         self._names, self._columns = names, columns
         if self._sorted is not None and self._sorted[0] >= len(columns):
             self._sorted = None
-        self.order = self._in_order()
+        self.order = self._row_order()
         self.endResetModel()
 
-    def place_of(self, row: int) -> int:
-        """Return at which place a row stands."""
+    def position_of(self, row: int) -> int:
+        """Return the position of a row."""
         return int(np.flatnonzero(self.order == row)[0])
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
-        """Sort by a column; by none, -1, the rows are in their own order."""
+        """Sort by a column; -1 restores the original order."""
         descending = order == Qt.SortOrder.DescendingOrder
         self._sorted = (column, descending) if 0 <= column < len(self._columns) else None
         self._sort()
 
-    # What Qt asks of a model.
+    # QAbstractTableModel
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
         """Return the number of rows."""
@@ -81,7 +81,7 @@ class LayersModel(QAbstractTableModel):
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Role.DisplayRole
     ) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the heading of a column, or the place of a row, from 1."""
+        """Return the heading of a column, or the position of a row, from 1."""
         if orientation == Qt.Orientation.Vertical:
             return section + 1 if role == Role.DisplayRole else None
         if not 0 <= section < len(self._columns):
@@ -96,7 +96,7 @@ class LayersModel(QAbstractTableModel):
         return None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return what one cell shows."""
+        """Return the data of a cell for a role."""
         if not index.isValid():
             return None
         if role in (Role.DisplayRole, Role.ToolTipRole):
@@ -106,39 +106,39 @@ class LayersModel(QAbstractTableModel):
         return None
 
     def cell(self, index: Index) -> tuple[str, bool]:
-        """Return what a cell says, and whether that is a number."""
+        """Return the text of a cell, and whether it is a number."""
         column = self._columns[index.column()]
         return one_line(column.text(int(self.order[index.row()]))), column.is_number
 
-    def _in_order(self) -> NDArray[np.intp]:
+    def _row_order(self) -> NDArray[np.intp]:
         if self._sorted is None:
             return np.arange(len(self._names))
         column, descending = self._sorted
         return in_order(self._columns[column], descending=descending)
 
     def _sort(self) -> None:
-        order = self._in_order()
+        order = self._row_order()
         if np.array_equal(order, self.order):
             return
         self.layoutAboutToBeChanged.emit()
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
+        positions = np.empty_like(order)
+        positions[order] = np.arange(len(order))
         before = self.persistentIndexList()
-        after = [self.index(int(place[self.order[i.row()]]), i.column()) for i in before]
+        after = [self.index(int(positions[self.order[i.row()]]), i.column()) for i in before]
         self.order = order
         self.changePersistentIndexList(before, after)
         self.layoutChanged.emit()
 
 
 class CellDelegate(QStyledItemDelegate):
-    """Paints a cell that is asked for once: to ask role after role takes several times as long."""
+    """Paints a cell with one call to the model; one call per role takes several times as long."""
 
     def __init__(self, model: LayersModel) -> None:
         super().__init__(model)
         self._model = model
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802
-        """Say how a cell looks, in one call."""
+        """Set the text and the alignment of a cell."""
         option.text, is_number = self._model.cell(index)
         option.features |= QStyleOptionViewItem.ViewItemFeature.HasDisplay
         if is_number:

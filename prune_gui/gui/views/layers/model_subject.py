@@ -1,4 +1,4 @@
-"""What a view of all parameters together is looking at."""
+"""The subject of a view of all parameters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelSubject:
-    """All parameters that can be pruned, and what is pruned of them, as it stood at one moment.
+    """All prunable parameters and their resolution, as a snapshot.
 
     Attributes:
-        resolution: of the stack, and of the draft if there is one.
-        draft: the number that the draft has as a step; None without a draft.
+        resolution: of the stack, with the draft if there is one.
+        draft: step number of the draft; None without a draft.
     """
 
     resolution: Resolution
@@ -33,28 +33,28 @@ class ModelSubject:
         return self.resolution.checkpoint.path.name
 
     def same_parameter(self, other: object) -> bool:
-        """Tell whether both are about one open file."""
+        """Return whether both are about the same open file."""
         return (
             isinstance(other, ModelSubject)
             and self.resolution.checkpoint is other.resolution.checkpoint
         )
 
     def counts(self) -> dict[int, int]:
-        """Return how many entries each step pruned, by code, kept ones first; none is zero."""
+        """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         pruned, total = self.resolution.total
         steps = {
             number: outcome.total[0]
             for number, outcome in enumerate(self.resolution.outcomes, start=1)
         }
-        every = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
-        return {code: count for code, count in every.items() if count}
+        by_code = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
+        return {code: count for code, count in by_code.items() if count}
 
     def title(self, code: int) -> str:
-        """Return what to call entries of this code: "kept", "step 2: L1 unstructured"."""
+        """Return the name of a code: "kept", "step 2: L1 unstructured"."""
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:
-        """Say how much it is: "78 parameters · 294,912 of 589,824 entries pruned (50.0 %)"."""
+        """Return a summary: "78 parameters · 294,912 of 589,824 entries pruned (50.0 %)"."""
         pruned, total = self.resolution.total
         return trn(
             "{count:,} parameter · {pruned:,} of {total:,} entries pruned ({share})",
@@ -67,7 +67,7 @@ class ModelSubject:
 
 
 def model_subject(workbench: Workbench) -> ModelSubject | str:
-    """Return what there is to look at, or why there is nothing, for a person."""
+    """Return the current subject, or a message that says why there is none."""
     session, shown = workbench.session, workbench.shown
     if session is None:
         return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")

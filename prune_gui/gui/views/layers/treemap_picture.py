@@ -1,4 +1,4 @@
-"""A treemap: modules and parameters as large as they have entries, coloured by sparsity."""
+"""A treemap: areas show the sizes of modules and parameters, and colours show their sparsity."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode, TensorInfo
     from prune_gui.recipe import Resolution
 
-SCALE_HEIGHT: Final = 30.0
-SCALE_WIDTH: Final = 160.0
-MARGIN: Final = 8.0
-PADDING: Final = 4.0
-DEPTHS: Final = 3
-"""Modules down to this depth have a line around them; thinner ones the deeper they lie."""
-DARK_ENOUGH: Final = 0.45
-"""The lightness below which a text has to be light."""
+SCALE_HEIGHT_PX: Final = 30.0
+SCALE_WIDTH_PX: Final = 160.0
+MARGIN_PX: Final = 8.0
+PADDING_PX: Final = 4.0
+MAX_OUTLINED_DEPTH: Final = 3
+"""Modules down to this depth are outlined; the line is thinner for deeper modules."""
+LIGHT_TEXT_BELOW: Final = 0.45
+"""Lightness of a fill below which its text is light."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Map:
-    """A treemap and its colours. The rectangles are for a widget of some size.
+class TreemapData:
+    """A treemap with the share pruned of each cell.
 
     Attributes:
-        size: of that rectangle, in pixels.
-        modules: those that are open, each before those in it.
-        cells: the others, which fill them.
-        shares: of each cell, which share is pruned.
+        size: width and height of the treemap in pixels.
+        modules: subdivided modules, each before those inside it.
+        cells: the remaining cells, which fill the area.
+        shares: share pruned of each cell, in [0, 1].
     """
 
     size: tuple[float, float]
@@ -55,29 +55,29 @@ class Map:
     shares: Sequence[float]
 
 
-def make_map(
+def make_treemap(
     infos: Sequence[TensorInfo],
     resolution: Resolution,
     size: tuple[float, float],
-    before: Map | None = None,
-) -> Map:
-    """Return the treemap of parameters, and what is pruned of each cell.
+    before: TreemapData | None = None,
+) -> TreemapData:
+    """Return the treemap of parameters, and the share pruned of each cell.
 
     Args:
         infos: the parameters.
         resolution: what is pruned of them.
-        size: of the whole, in pixels.
-        before: of the same parameters; if its size is the same, so are its cells.
+        size: width and height in pixels.
+        before: a treemap of the same parameters; its cells are reused if its size is the same.
     """
     from prune_gui.audit.treemap import Rect, treemap
 
     if before is not None and before.size == size:
         modules, cells = before.modules, before.cells
     else:
-        every = treemap(infos, Rect(0.0, 0.0, *size))
-        modules = tuple(cell for cell in every if cell.is_open)
-        cells = tuple(cell for cell in every if not cell.is_open)
-    return Map(size, modules, cells, [_share(cell, resolution) for cell in cells])
+        all_cells = treemap(infos, Rect(0.0, 0.0, *size))
+        modules = tuple(cell for cell in all_cells if cell.is_open)
+        cells = tuple(cell for cell in all_cells if not cell.is_open)
+    return TreemapData(size, modules, cells, [_share(cell, resolution) for cell in cells])
 
 
 def _share(cell: Cell, resolution: Resolution) -> float:
@@ -86,12 +86,12 @@ def _share(cell: Cell, resolution: Resolution) -> float:
 
 
 class TreemapPicture(QWidget):
-    """Draws a treemap over a scale of its colours.
+    """Draws a treemap above a scale of its colours.
 
     Signals:
         pointed: (node) the cursor is over this parameter or module; None if it is over none.
-        clicked: (node) the user wants to see more of it.
-        resized: the treemap no longer fits.
+        clicked: (node) the user clicked this parameter or module.
+        resized: the size for a treemap has changed.
     """
 
     pointed = Signal(object)
@@ -102,23 +102,23 @@ class TreemapPicture(QWidget):
         super().__init__(parent)
         self.setAccessibleName(tr("Treemap of the parameters, coloured by sparsity"))
         self.setMouseTracking(True)
-        self._map: Map | None = None
+        self._map: TreemapData | None = None
         self._colours: Colours | None = None
         self._chosen: str | None = None
-        self._closed: list[tuple[QRectF, Cell, float]] = []
+        self._cell_rects: list[tuple[QRectF, Cell, float]] = []
 
     @property
-    def room(self) -> tuple[float, float]:
-        """The width and the height that there are for a treemap."""
-        room = self._room()
-        return room.width(), room.height()
+    def available_size(self) -> tuple[float, float]:
+        """Width and height available for a treemap, in pixels."""
+        area = self._map_rect()
+        return area.width(), area.height()
 
-    def show_map(self, made: Map, colours: Colours) -> None:
+    def show_map(self, treemap_data: TreemapData, colours: Colours) -> None:
         """Show a treemap."""
-        self._map, self._colours = made, colours
-        self._closed = [
+        self._map, self._colours = treemap_data, colours
+        self._cell_rects = [
             (QRectF(*_corners(cell)), cell, share)
-            for cell, share in zip(made.cells, made.shares, strict=True)
+            for cell, share in zip(treemap_data.cells, treemap_data.shares, strict=True)
         ]
         self.update()
 
@@ -128,113 +128,113 @@ class TreemapPicture(QWidget):
         self.update()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the least size at which there is something to see."""
+        """Return the minimum size at which the treemap is useful."""
         return QSize(120, 80)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Draw the cells, the modules around them, and the scale."""
         if self._map is None or self._colours is None:
             return
-        colours, room = self._colours, self._room()
+        colours, area = self._colours, self._map_rect()
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(colours.background))
-        painter.translate(room.topLeft())
-        # Until one that fits has been made, a treemap is stretched.
-        across, down = room.width() / self._map.size[0], room.height() / self._map.size[1]
-        for rect, cell, share in self._closed:
-            place = _stretched(rect, across, down)
+        painter.translate(area.topLeft())
+        # The treemap is scaled until one of the new size is computed.
+        across, down = area.width() / self._map.size[0], area.height() / self._map.size[1]
+        for rect, cell, share in self._cell_rects:
+            target = _scaled(rect, across, down)
             fill = QColor(colours.share(share))
             painter.setPen(QPen(QColor(colours.background), 0.5))
             painter.setBrush(fill)
-            painter.drawRect(place)
-            self._write(painter, place, cell, fill)
+            painter.drawRect(target)
+            self._write(painter, target, cell, fill)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for cell in self._map.modules:
-            if 0 < cell.node.depth <= DEPTHS:
-                width = DEPTHS + 1.0 - cell.node.depth
+            if 0 < cell.node.depth <= MAX_OUTLINED_DEPTH:
+                width = MAX_OUTLINED_DEPTH + 1.0 - cell.node.depth
                 painter.setPen(QPen(QColor(colours.background), width))
-                painter.drawRect(_stretched(QRectF(*_corners(cell)), across, down))
-        for rect, cell, _ in self._closed:
+                painter.drawRect(_scaled(QRectF(*_corners(cell)), across, down))
+        for rect, cell, _ in self._cell_rects:
             if any(tensor.name == self._chosen for tensor in cell.node.tensors):
                 painter.setPen(QPen(QColor(colours.foreground), 3.0))
-                painter.drawRect(_stretched(rect, across, down).adjusted(1, 1, -1, -1))
+                painter.drawRect(_scaled(rect, across, down).adjusted(1, 1, -1, -1))
         painter.resetTransform()
         self._draw_scale(painter, colours)
         painter.end()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Tell what the cursor is over."""
+        """Emit what the cursor is over."""
         self.pointed.emit(self._node_at(event.position()))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Tell what is clicked."""
+        """Emit what is clicked."""
         node = self._node_at(event.position())
         if node is not None and event.button() == Qt.MouseButton.LeftButton:
             self.clicked.emit(node)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Tell that the cursor left."""
+        """Emit that the cursor is over nothing."""
         super().leaveEvent(event)
         self.pointed.emit(None)
 
     def resizeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Ask for a treemap that fits."""
+        """Request a treemap of the new size."""
         self.resized.emit()
 
-    def _room(self) -> QRectF:
-        room = QRectF(self.rect()).adjusted(MARGIN, MARGIN, -MARGIN, -SCALE_HEIGHT)
-        return QRectF(room.topLeft(), room.size().expandedTo(QSize(8, 8)))
+    def _map_rect(self) -> QRectF:
+        area = QRectF(self.rect()).adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -SCALE_HEIGHT_PX)
+        return QRectF(area.topLeft(), area.size().expandedTo(QSize(8, 8)))
 
     def _node_at(self, at: QPointF) -> ModuleNode | None:
         if self._map is None:
             return None
-        room = self._room()
+        area = self._map_rect()
         inside = QPointF(
-            (at.x() - room.x()) * self._map.size[0] / room.width(),
-            (at.y() - room.y()) * self._map.size[1] / room.height(),
+            (at.x() - area.x()) * self._map.size[0] / area.width(),
+            (at.y() - area.y()) * self._map.size[1] / area.height(),
         )
-        for rect, cell, _ in self._closed:
+        for rect, cell, _ in self._cell_rects:
             if rect.contains(inside):
                 return cell.node
         return None
 
-    def _write(self, painter: QPainter, place: QRectF, cell: Cell, fill: QColor) -> None:
-        """Write as much of the end of a name as fits, or of which module it is: never "weight"."""
+    def _write(self, painter: QPainter, target: QRectF, cell: Cell, fill: QColor) -> None:
+        """Write the longest name of a cell that fits, if any fits."""
         metrics = QFontMetricsF(self.font())
-        room = place.adjusted(PADDING, PADDING / 2, -PADDING, -PADDING / 2)
-        if room.height() < metrics.height():
+        area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
+        if area.height() < metrics.height():
             return
         for text in map(one_line, _names(cell.node)):
-            if metrics.horizontalAdvance(text) <= room.width():
-                light = fill.lightnessF() < DARK_ENOUGH
+            if metrics.horizontalAdvance(text) <= area.width():
+                light = fill.lightnessF() < LIGHT_TEXT_BELOW
                 painter.setPen(QColor("#ffffff" if light else "#101418"))
-                painter.drawText(room, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, text)
+                painter.drawText(area, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, text)
                 return
 
     def _draw_scale(self, painter: QPainter, colours: Colours) -> None:
-        """Draw which colour is which sparsity."""
+        """Draw the colour scale of the sparsity."""
         metrics = QFontMetricsF(self.font())
-        middle = self.height() - SCALE_HEIGHT / 2
+        middle = self.height() - SCALE_HEIGHT_PX / 2
         painter.setPen(QColor(colours.foreground))
-        at = MARGIN
+        at = MARGIN_PX
         for text, gap in ((tr("sparsity"), 10.0), (percent(0.0), 6.0)):
             painter.drawText(QPointF(at, middle + metrics.ascent() / 2 - 1), text)
             at += metrics.horizontalAdvance(text) + gap
-        bar = QRectF(at, middle - 5, SCALE_WIDTH, 10)
+        bar = QRectF(at, middle - 5, SCALE_WIDTH_PX, 10)
         gradient = QLinearGradient(bar.topLeft(), bar.topRight())
-        for place, shade in enumerate(colours.scale):
-            gradient.setColorAt(place / (len(colours.scale) - 1), QColor(shade))
+        for target, shade in enumerate(colours.scale):
+            gradient.setColorAt(target / (len(colours.scale) - 1), QColor(shade))
         painter.fillRect(bar, gradient)
-        end = QPointF(at + SCALE_WIDTH + 6.0, middle + metrics.ascent() / 2 - 1)
+        end = QPointF(at + SCALE_WIDTH_PX + 6.0, middle + metrics.ascent() / 2 - 1)
         painter.drawText(end, percent(1.0))
 
 
 def _names(node: ModuleNode) -> Iterator[str]:
-    """Yield shorter and shorter names: what tells a module from others like it stays longest."""
+    """Yield ever shorter names; the parts that distinguish a module from its siblings stay."""
     parts = node.path.split(".")
     for first in range(max(1, len(parts) - 1)):
         yield ".".join(parts[first:])
-    numbers = [place for place, part in enumerate(parts) if part.isdecimal()]
+    numbers = [target for target, part in enumerate(parts) if part.isdecimal()]
     if node.tensor is not None or not numbers:
         yield from parts[-2:-1]
         return
@@ -246,5 +246,5 @@ def _corners(cell: Cell) -> tuple[float, float, float, float]:
     return cell.rect.x, cell.rect.y, cell.rect.width, cell.rect.height
 
 
-def _stretched(rect: QRectF, across: float, down: float) -> QRectF:
+def _scaled(rect: QRectF, across: float, down: float) -> QRectF:
     return QRectF(rect.x() * across, rect.y() * down, rect.width() * across, rect.height() * down)

@@ -1,4 +1,4 @@
-"""Numbers as they are written into the entries of a picture. No Qt."""
+"""Numbers as short texts for the elements of a picture. No Qt."""
 
 from __future__ import annotations
 
@@ -15,37 +15,40 @@ if TYPE_CHECKING:
     from prune_gui.audit.statistics.element_values import Measure
 
 Texts = np.ndarray[tuple[int, ...], np.dtype[np.str_]]
-WIDEST = 7
-"""Characters."""
-AT_ONCE = 1 << 16
-"""Entries that may be read for the few of a line."""
+MAX_CHARACTERS = 7
+"""Maximum length of a text."""
+MAX_SPAN_ELEMENTS = 1 << 16
+"""Maximum span of flat indices that is read at once for the elements of one row."""
 
 
 def short(value: float) -> str:
-    """Return a number in few characters: "0.0312", "-1.5", "3e-07"."""
+    """Return a number as a short text: "0.0312", "-1.5", "3e-07"."""
     if value == 0 or not np.isfinite(value):
         return number(value, "g")
     for digits in (3, 2, 1):
-        if len(text := number(value, f".{digits}g")) <= WIDEST:
+        if len(text := number(value, f".{digits}g")) <= MAX_CHARACTERS:
             break
     return text
 
 
 def texts(measure: Measure, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-    """Return a text for each entry of a rectangle; "" where there is none, or no number."""
-    found = np.full((len(rows), len(columns)), "", f"U{WIDEST}")
-    across = layout.column_offsets(columns)
-    there = np.flatnonzero(across != GAP)
+    """Return str (rows, columns), a text per element; "" where there is no element or no number."""
+    result = np.full((len(rows), len(columns)), "", f"U{MAX_CHARACTERS}")
+    column_offsets = layout.column_offsets(columns)
+    filled = np.flatnonzero(column_offsets != GAP)
     for i, offset in enumerate(layout.row_offsets(rows)):
-        if offset != GAP and there.size:
-            found[i, there] = _line(measure, offset + across[there])
-    return found
+        if offset != GAP and filled.size:
+            result[i, filled] = _row_texts(measure, offset + column_offsets[filled])
+    return result
 
 
-def _line(measure: Measure, flat: NDArray[np.int64]) -> list[str]:
-    """Return the texts of some entries, given by ascending flat indices."""
-    first, span = int(flat[0]), int(flat[-1] - flat[0]) + 1
-    if span > AT_ONCE:
-        return [text for one in flat for text in _line(measure, one[None])]
-    numbers, known = measure(first, first + span)
-    return [short(float(numbers[i])) if known.size == 0 or known[i] else "" for i in flat - first]
+def _row_texts(measure: Measure, flat: NDArray[np.int64]) -> list[str]:
+    """Return the texts of elements, given by ascending flat indices."""
+    first, span_length = int(flat[0]), int(flat[-1] - flat[0]) + 1
+    if span_length > MAX_SPAN_ELEMENTS:
+        return [text for index in flat for text in _row_texts(measure, index[None])]
+    numbers, known_mask = measure(first, first + span_length)
+    return [
+        short(float(numbers[i])) if known_mask.size == 0 or known_mask[i] else ""
+        for i in flat - first
+    ]

@@ -1,4 +1,4 @@
-"""What is said about single entries. No Qt."""
+"""Texts about single elements. No Qt."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ if TYPE_CHECKING:
 
 
 def describe(subject: Subject, weight: Element) -> str:
-    """Say what became of an entry, in a line: "[3, 17]   0.0125   pruned by step 2   score …"."""
-    said = [_place(weight.index), number(weight.value, ".6g"), fate(subject, weight.code)]
+    """Describe an element in one line: "[3, 17]   0.0125   pruned by step 2   score …"."""
+    parts = [
+        _index_text(weight.index),
+        number(weight.value, ".6g"),
+        describe_state(subject, weight.code),
+    ]
     if weight.score is not None:
         score, margin = weight.score, weight.margin
-        element_rank = (
+        score_text = (
             tr("score {score:.4g}, no cut", score=score)
             if margin is None
             else tr("score {score:.4g}, margin {margin:.4g}", score=score, margin=margin)
         )
-        if weight.code == KEPT:  # by any of the steps
+        if weight.code == KEPT:  # the line does not name the step yet
             step = _step(subject, weight.step)
-            element_rank = tr("{step}: {standing}", step=step, element_rank=element_rank)
-        said.append(element_rank)
-    return "   ".join(said)
+            score_text = tr("{step}: {standing}", step=step, standing=score_text)
+        parts.append(score_text)
+    return "   ".join(parts)
 
 
-def fate(subject: Subject, code: int) -> str:
-    """Say in few words what became of entries of a code: "pruned by step 2"."""
+def describe_state(subject: Subject, code: int) -> str:
+    """Return a short text for a code: "pruned by step 2"."""
     if code in (KEPT, IN_FILE):
         return subject.title(code)
     if code == subject.draft:
@@ -40,18 +44,19 @@ def fate(subject: Subject, code: int) -> str:
     return tr("pruned by step {number}", number=code)
 
 
-def describe_pinned(subject: Subject, found: Explanation) -> str:
-    """Say how an entry stood in every step that looked at it."""
-    place = tr("Pinned {index}", index=_place(found.index))
-    said = [f"{place}   {number(found.value, '.6g')}   {_whole_fate(subject, found.pruned_by)}"]
-    for step, element_rank in found.element_ranks.items():
+def describe_pinned(subject: Subject, explanation: Explanation) -> str:
+    """Describe the score and rank of an element in every step that ranked it, one step per line."""
+    code = explanation.pruned_by
+    pinned = tr("Pinned {index}", index=_index_text(explanation.index))
+    parts = [f"{pinned}   {number(explanation.value, '.6g')}   {_full_state(subject, code)}"]
+    for step, element_rank in explanation.element_ranks.items():
         if step != IN_FILE and element_rank.score is not None:
-            title, told = subject.title(step), _standing(element_rank)
-            said.append(tr("{step}: {standing}", step=title, element_rank=told))
-    return "\n".join(said)
+            title, rank_text = subject.title(step), _rank_text(element_rank)
+            parts.append(tr("{step}: {standing}", step=title, standing=rank_text))
+    return "\n".join(parts)
 
 
-def _place(index: tuple[int, ...]) -> str:
+def _index_text(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]"
 
 
@@ -59,23 +64,23 @@ def _step(subject: Subject, number: int | None) -> str:
     return tr("the draft") if number == subject.draft else tr("step {number}", number=number)
 
 
-def _whole_fate(subject: Subject, code: int) -> str:
+def _full_state(subject: Subject, code: int) -> str:
     title = subject.title(code)
     return title if code in (KEPT, IN_FILE) else tr("pruned by {step}", step=title)
 
 
-def _standing(element_rank: ElementRank) -> str:
-    said = [_score(element_rank)]
+def _rank_text(element_rank: ElementRank) -> str:
+    parts = [_score(element_rank)]
     if element_rank.unit != "entry":
-        said.insert(0, element_rank.unit)
+        parts.insert(0, element_rank.unit)
     if element_rank.rank is not None:
         rank, ranked = element_rank.rank + 1, element_rank.ranked
-        said.append(tr("{rank:,} of {ranked:,} in order of score", rank=rank, ranked=ranked))
-    return clauses(said)
+        parts.append(tr("{rank:,} of {ranked:,} in order of score", rank=rank, ranked=ranked))
+    return clauses(parts)
 
 
 def _score(element_rank: ElementRank) -> str:
-    """Say by which score something stood, and how far from the cut."""
+    """Return the score of an element or unit, and its distance from the cut."""
     score, margin = element_rank.score, element_rank.margin
     if margin is None:
         return tr("score {score:.6g}, no cut", score=score)

@@ -1,4 +1,4 @@
-"""The buttons and keys by which one gets around in a picture."""
+"""Buttons and keyboard shortcuts to zoom and pan a picture."""
 
 from __future__ import annotations
 
@@ -16,42 +16,50 @@ if TYPE_CHECKING:
     from prune_gui.gui.views.maps.canvas import MapCanvas
     from prune_gui.gui.views.plot import Plot
 
-ZOOM: Final = 1.3
-ZOOMS: Final = {"+": 1 / ZOOM, "=": 1 / ZOOM, "-": ZOOM}
-PAN: Final = 0.2
-PANS: Final = {"Left": (-PAN, 0.0), "Right": (PAN, 0.0), "Up": (0.0, -PAN), "Down": (0.0, PAN)}
-"""By keys: to how many times as much, and by which shares of what is in sight."""
-ROOM: Final = 24
-"""Pixels beside the text of a button."""
+ZOOM_FACTOR: Final = 1.3
+ZOOMS: Final = {"+": 1 / ZOOM_FACTOR, "=": 1 / ZOOM_FACTOR, "-": ZOOM_FACTOR}
+PAN_SHARE: Final = 0.2
+PANS: Final = {
+    "Left": (-PAN_SHARE, 0.0),
+    "Right": (PAN_SHARE, 0.0),
+    "Up": (0.0, -PAN_SHARE),
+    "Down": (0.0, PAN_SHARE),
+}
+"""By key: the zoom factor, and the pan as shares of the visible region, across and down."""
+BUTTON_PADDING_PX: Final = 24
+"""Space beside the text of a button."""
 
 
 def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
-    """Let plus and minus zoom a picture, and F and 1, which are buttons too, anywhere in a view."""
+    """Add shortcuts to a view: plus and minus zoom, F fits, 1 shows an element per pixel.
+
+    Returns buttons for the last two.
+    """
     for key, factor in ZOOMS.items():
         _shortcut(key, partial(picture.zoom, factor), view)
-    made = []
-    for text, tip, key, act in (
+    buttons = []
+    for text, tip, key, action in (
         (tr("Fit"), tr("Show the whole parameter (F)"), "F", picture.fit),
         ("1:1", tr("Show one entry per pixel (1)"), "1", picture.one_to_one),
     ):
-        made.append(button := QPushButton(text))
+        buttons.append(button := QPushButton(text))
         button.setToolTip(tip)
-        button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + ROOM)
-        button.clicked.connect(act)
-        _shortcut(key, act, view)
-    return made
+        button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + BUTTON_PADDING_PX)
+        button.clicked.connect(action)
+        _shortcut(key, action, view)
+    return buttons
 
 
-def pan_by_arrows(picture: MapCanvas) -> None:
-    """Let the arrows move a picture while it has the focus."""
+def add_pan_shortcuts(picture: MapCanvas) -> None:
+    """Let the arrow keys pan a picture while it has the focus."""
     for key, (across, down) in PANS.items():
         _shortcut(key, partial(picture.pan, across, down), picture)
 
 
-def go_along_by_keys(plot: Plot) -> None:
-    """Let plus and minus zoom a plot along its lower axis while it has the focus, and arrows move.
+def add_axis_shortcuts(plot: Plot) -> None:
+    """Let plus and minus zoom a plot along its horizontal axis, and the arrow keys pan it.
 
-    F shows all of it, as far as its limits reach.
+    F shows the whole range of the axis limits. The plot needs the focus.
     """
 
     def move(share: float) -> None:
@@ -67,7 +75,7 @@ def go_along_by_keys(plot: Plot) -> None:
     _shortcut("F", fit, plot)
 
 
-def _shortcut(key: str, act: Callable[[], None], where: QWidget) -> None:
-    made = QShortcut(QKeySequence(key), where)
-    made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-    made.activated.connect(act)
+def _shortcut(key: str, action: Callable[[], None], widget: QWidget) -> None:
+    buttons = QShortcut(QKeySequence(key), widget)
+    buttons.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+    buttons.activated.connect(action)

@@ -14,16 +14,16 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
-from prune_gui.gui.views.maps.canvas import MapCanvas, Written, extent
+from prune_gui.gui.views.maps.canvas import CellTexts, MapCanvas, extent
 from prune_gui.gui.views.maps.cell_labels import Texts
 from prune_gui.gui.views.maps.element_text import describe, describe_pinned
-from prune_gui.gui.views.maps.map_navigation import pan_by_arrows, zoom_buttons
-from prune_gui.gui.views.maps.slice_chooser import PlaneChooser
-from prune_gui.gui.views.maps.tile_render import Painter, RenderedView, drawn_by
-from prune_gui.gui.views.maps.tiles import Place, Tile, TileGrid, Tiles
+from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts, zoom_buttons
+from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
+from prune_gui.gui.views.maps.tile_render import Painter, RenderedView, render_tiles
+from prune_gui.gui.views.maps.tiles import Tile, TileCache, TileGrid, TileIndex
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject, kind_around
-from prune_gui.gui.views.view import SETTLE, View
+from prune_gui.gui.views.subject import Subject, module_type_of
+from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
 
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.explanation import Explanation
 
-QUIET = 200
-"""Milliseconds without a change after which the whole picture is made beside the part in sight."""
-COARSE = 700
-"""Cells along each side of that, at most."""
-PIECE = 0.1
-"""Seconds after which what there is of a picture is shown, and the rest made afterwards."""
-BRIGHT = 140
-"""Lightness of a colour from which text on it is black."""
+BACKGROUND_DELAY_MS = 200
+"""Delay between the last change and the rendering of the overview, which is the whole picture."""
+MAX_OVERVIEW_CELLS = 700
+"""Maximum number of cells of the overview along each side."""
+RENDER_INTERVAL_S = 0.1
+"""Time after which a partial picture is shown; the rest is rendered in later jobs."""
+DARK_TEXT_MIN_LIGHTNESS = 140
+"""Lightness of a cell, 0 to 255, above which its text is black."""
 
 
 class MapView(View):
-    """Looks at a parameter through a painter.
+    """Shows a parameter as rendered by a painter.
 
-    The wheel zooms at the cursor, dragging moves. F fits, 1 shows an entry per pixel, plus and
-    minus zoom, the arrows move. A click pins an entry, Escape lets go of it.
+    The wheel zooms at the cursor, and dragging pans. F fits, 1 shows an element per pixel, plus and
+    minus zoom, and the arrow keys pan. A click pins an element, and Escape releases it.
 
     Args:
-        workbench: has what there is to look at.
-        controls: above the picture, beside those that all such views have.
-        viewport: shared with other views of a parameter.
+        workbench: provides the parameter and its resolution.
+        controls: widgets above the picture, before those that all map views have.
+        viewport: shared with the other views of a parameter.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class MapView(View):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(workbench, parent)
-        self._whereabouts = viewport
-        self._tiles = Tiles()
+        self._viewport = viewport
+        self._tiles = TileCache()
         self._layout: ParameterLayout | None = None
         self._wanted: tuple[Hashable, TileGrid] | None = None
         self._drawn: RenderedView | None = None
-        self._written: tuple[Hashable, range, range] | None = None
-        self._whole_of: tuple[Hashable, ParameterLayout] | None = None
+        self._texts_key: tuple[Hashable, range, range] | None = None
+        self._overview_key: tuple[Hashable, ParameterLayout] | None = None
         self._cursor: tuple[int, int] | None = None
-        self._chooser = PlaneChooser(viewport)
+        self._chooser = LayoutChooser(viewport)
         self._chooser.changed.connect(self.refresh)
         self._plot = MapCanvas(viewport)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
@@ -80,7 +80,7 @@ class MapView(View):
         self._picture_or_reason = QStackedWidget()
         self._picture_or_reason.addWidget(self._plot)
         self._picture_or_reason.addWidget(self._reason)
-        self._entry, self._pin = (
+        self._element_label, self._pin = (
             ElidedLabel(name, wrapped=wrapped)
             for name, wrapped in ((tr("Entry under the cursor"), False), (tr("Pinned entry"), True))
         )
@@ -93,20 +93,20 @@ class MapView(View):
                 *controls,
                 *zoom_buttons(self._plot, self),
                 self._chooser,
-            ],  # the others stay when it comes and goes
+            ],  # last, so that the others do not move when it is hidden
             self._picture_or_reason,
-            [self._entry, self._share],
+            [self._element_label, self._share],
         )
         below = self._content.layout()
         assert isinstance(below, QVBoxLayout)
-        place = below.indexOf(self._picture_or_reason)
-        below.insertWidget(place + 1, self._pin)
-        below.insertWidget(place, self._chooser.sliders)
-        pan_by_arrows(self._plot)
-        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
-        self._settled.timeout.connect(self.refresh)
-        self._quiet = QTimer(self, singleShot=True, interval=QUIET)
-        self._quiet.timeout.connect(self._complete_picture)
+        index = below.indexOf(self._picture_or_reason)
+        below.insertWidget(index + 1, self._pin)
+        below.insertWidget(index, self._chooser.sliders)
+        add_pan_shortcuts(self._plot)
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
+        self._settle_timer.timeout.connect(self.refresh)
+        self._background_timer = QTimer(self, singleShot=True, interval=BACKGROUND_DELAY_MS)
+        self._background_timer.timeout.connect(self._complete_picture)
         self._plot.view.sigRangeChanged.connect(self._moved)
         self._plot.view.sigResized.connect(self._moved)
         self._plot.pointed.connect(self._set_cursor)
@@ -117,24 +117,24 @@ class MapView(View):
 
     @abstractmethod
     def _painter(self, subject: Subject) -> Painter:
-        """Return what paints the chosen parameter as the controls say."""
+        """Return a painter of the chosen parameter, set up from the controls."""
 
     @abstractmethod
-    def _describe_colours(self, subject: Subject, drawn: RenderedView) -> None:
+    def _describe_colours(self, subject: Subject, rendered: RenderedView) -> None:
         """Show the legend of a picture."""
 
     def picture(self) -> QWidget | None:
-        """Return the widget that shows the picture; None while there is a reason for none."""
+        """Return the widget that shows the picture; None while a message replaces it."""
         shown = self._picture_or_reason.currentWidget() is self._plot
         return self._plot if shown and super().picture() is not None else None
 
     @property
     def held(self) -> int:
-        """How many bytes of the picture are kept, in case they are looked at again."""
+        """Number of bytes of cached tiles."""
         return self._tiles.nbytes
 
     def limit_memory(self, nbytes: int) -> None:
-        """Keep no more bytes of the picture than these."""
+        """Limit the cached tiles to a number of bytes."""
         self._tiles.limit(nbytes)
 
     def fit(self) -> None:
@@ -142,108 +142,120 @@ class MapView(View):
         self._plot.fit()
 
     def one_to_one(self) -> None:
-        """Show one entry per pixel, around the same middle."""
+        """Show one element per pixel, around the same centre."""
         self._plot.one_to_one()
 
     def zoom(self, factor: float) -> None:
-        """Show more entries (a factor above 1) or fewer, around the same middle."""
+        """Show more elements (factor above 1) or fewer (below 1), around the same centre."""
         self._plot.zoom(factor)
 
     def pan(self, across: float, down: float) -> None:
-        """Move by shares of what is in sight."""
+        """Pan by shares of the visible region."""
         self._plot.pan(across, down)
 
-    def _look(self, subject: Subject) -> None:
+    def _request_picture(self, subject: Subject) -> None:
         self._chooser.set_shape(subject.info.shape)
         layout, painter = self._chooser.layout_chosen, self._painter(subject)
-        mosaic = TileGrid.over(self._plot.frame_of(layout))
-        self._wanted = (painter.key, mosaic)
+        tile_grid = TileGrid.over(self._plot.frame_of(layout))
+        self._wanted = (painter.key, tile_grid)
         if self._drawn is not None and self._is_shown():
             self._pictured = subject
             self._write(subject, self._drawn)
             return
-        known = self._tiles.of(painter.key, mosaic)
-        if len(known) == len(mosaic.places):
-            drawn = RenderedView.of(painter.key, mosaic, known)
-            self._arrive(subject, drawn, partial(self._show, subject))
+        cached = self._tiles.of(painter.key, tile_grid)
+        if len(cached) == len(tile_grid.indices):
+            rendered = RenderedView.of(painter.key, tile_grid, cached)
+            self._show_result(subject, rendered, partial(self._show, subject))
         else:
-            self._draw(subject, painter, mosaic, {})
+            self._draw(subject, painter, tile_grid, {})
 
     def _draw(
-        self, subject: Subject, painter: Painter, mosaic: TileGrid, made: dict[Place, Tile]
+        self,
+        subject: Subject,
+        painter: Painter,
+        tile_grid: TileGrid,
+        finished: dict[TileIndex, Tile],
     ) -> None:
-        """Have the engine make the tiles that are missing, and show them.
+        """Render the missing tiles on the engine, and show them.
 
-        Piece by piece, so that there soon is something to see; but all at once if there is a
-        picture of the same parameter, which stays until then: it is not to flicker while a step is
-        changed.
+        Partial pictures are shown as they arrive. If there is already a picture of the same
+        parameter, it stays until the new one is complete, so that it does not flicker while a step
+        is edited.
         """
-        before = self._drawn
-        changed = before is not None and before.key != painter.key
-        stays = changed and mosaic.layout == self._layout and subject.same_parameter(self._pictured)
+        previous = self._drawn
+        changed = previous is not None and previous.key != painter.key
+        keep_old = (
+            changed and tile_grid.layout == self._layout and subject.same_parameter(self._pictured)
+        )
 
-        def arrived(drawn: RenderedView | str) -> None:
+        def handle_result(rendered: RenderedView | str) -> None:
             if self._is_shown():
-                return  # by a way that was shorter
-            wanted = self._wanted == (painter.key, mosaic)
-            if wanted and isinstance(drawn, RenderedView) and not drawn.is_complete:
-                self._draw(subject, painter, mosaic, drawn.tiles)
-            self._arrive(subject, drawn, partial(self._show, subject))
+                return  # from the cache meanwhile
+            wanted = self._wanted == (painter.key, tile_grid)
+            if wanted and isinstance(rendered, RenderedView) and not rendered.is_complete:
+                self._draw(subject, painter, tile_grid, rendered.tiles)
+            self._show_result(subject, rendered, partial(self._show, subject))
 
-        patience = None if stays else PIECE
-        self.ticket = self._ask(
+        time_limit_s = None if keep_old else RENDER_INTERVAL_S
+        self.ticket = self._run_job(
             self.lane,
             subject,
-            lambda monitor: drawn_by(painter, mosaic, self._tiles, made, monitor, patience),
-            arrived,
+            lambda monitor: render_tiles(
+                painter, tile_grid, self._tiles, finished, monitor, time_limit_s
+            ),
+            handle_result,
         )
 
     def _is_shown(self) -> bool:
-        """Tell whether all that is wanted is on the screen."""
+        """Return whether the requested picture is completely on the screen."""
         shown, wanted = self._drawn, self._wanted
-        seen = self._pages.currentWidget() is self._content
-        return seen and shown is not None and wanted is not None and shown.shows(*wanted)
+        in_front = self._pages.currentWidget() is self._content
+        return in_front and shown is not None and wanted is not None and shown.shows(*wanted)
 
-    def _show(self, subject: Subject, drawn: RenderedView | str) -> None:
-        if isinstance(drawn, str):
+    def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
+        if isinstance(rendered, str):
             self._drawn = None
-            self._reason.setText(drawn)
+            self._reason.setText(rendered)
             self._share.clear()
             self._picture_or_reason.setCurrentWidget(self._reason)
             self._legend.clear()
             return
         self._picture_or_reason.setCurrentWidget(self._plot)
-        mosaic, painted = drawn.mosaic, drawn.painted
-        beneath = self._whole_of == (drawn.key, mosaic.layout)
-        self._plot.whole.setVisible(beneath)
-        if mosaic.layout != self._layout or not subject.same_parameter(self._pictured):
-            self._take(subject, mosaic.layout)
-        if mosaic.is_whole and drawn.is_complete:
+        tile_grid, painted = rendered.tile_grid, rendered.painted
+        has_overview = self._overview_key == (rendered.key, tile_grid.layout)
+        self._plot.whole.setVisible(has_overview)
+        if tile_grid.layout != self._layout or not subject.same_parameter(self._pictured):
+            self._show_layout(subject, tile_grid.layout)
+        if tile_grid.is_whole and rendered.is_complete:
             self._plot.show_whole(painted.pixels)
             self._plot.part.hide()
-            self._whole_of = (drawn.key, mosaic.layout)
+            self._overview_key = (rendered.key, tile_grid.layout)
         else:
-            self._plot.show_part(painted.pixels, mosaic.rows, mosaic.columns)
-        self._plot.show_undrawn(on=not (drawn.is_complete or beneath))
+            self._plot.show_part(painted.pixels, tile_grid.rows, tile_grid.columns)
+        self._plot.show_undrawn(on=not (rendered.is_complete or has_overview))
         self._share.setText(
-            "" if drawn.is_complete else tr("{share} % drawn", share=math.floor(100 * drawn.share))
+            ""
+            if rendered.is_complete
+            else tr("{share} % drawn", share=math.floor(100 * rendered.share))
         )
-        self._drawn = drawn
+        self._drawn = rendered
         self._plot.show_marks(painted.marks)
-        self._describe_colours(subject, drawn)
-        self._write(subject, drawn)
-        self._ask_about_entry()
-        self._ask_about_pin()
-        if drawn.is_complete:
-            self._quiet.start()
+        self._describe_colours(subject, rendered)
+        self._write(subject, rendered)
+        self._request_element()
+        self._request_pinned()
+        if rendered.is_complete:
+            self._background_timer.start()
 
-    def _take(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Put another parameter, or another layout of it, on the screen."""
+    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
+        """Show another parameter, or another layout of it."""
         if self._layout is None or extent(layout) != extent(self._layout):
             self._cursor = None
         self._layout = layout
         self._plot.take(layout)
-        names = dim_names(kind_around(self._workbench, subject), subject.name, subject.info.shape)
+        names = dim_names(
+            module_type_of(self._workbench, subject), subject.name, subject.info.shape
+        )
         labels = layout_labels(names, layout, self._chooser.dims)
         for side, text, (scale, end) in zip(
             ("left", "bottom"), labels, axis_scales(layout), strict=True
@@ -255,83 +267,92 @@ class MapView(View):
             self._plot.label(side, text)
 
     def _complete_picture(self) -> None:
-        """Make the whole picture too, so that there is something wherever one moves."""
+        """Render the overview too, so that something is visible after every pan or zoom."""
         subject, layout = self.subject, self._layout
         if subject is None or layout is None or self._drawn is None:
             return
         if not self._is_shown():
-            return  # a newer picture is on its way, and what belongs to it follows it
-        self._look_beside(subject, layout)
-        painter, whole = self._painter(subject), TileGrid.whole(self._drawn.mosaic, COARSE)
-        if self._whole_of != (painter.key, layout):
-            self._draw_beneath(subject, painter, whole, {})
+            return  # a newer picture is being rendered; this is called again after it
+        self._request_profiles(subject, layout)
+        painter, overview = (
+            self._painter(subject),
+            TileGrid.whole(self._drawn.tile_grid, MAX_OVERVIEW_CELLS),
+        )
+        if self._overview_key != (painter.key, layout):
+            self._render_overview(subject, painter, overview, {})
 
-    def _draw_beneath(
-        self, subject: Subject, painter: Painter, whole: TileGrid, made: dict[Place, Tile]
+    def _render_overview(
+        self,
+        subject: Subject,
+        painter: Painter,
+        overview: TileGrid,
+        finished: dict[TileIndex, Tile],
     ) -> None:
-        """Have the engine make the whole picture; other pictures may go between its pieces."""
+        """Render the overview in several engine jobs, so that other pictures can come first."""
 
-        def show(drawn: RenderedView | str) -> None:
+        def show(rendered: RenderedView | str) -> None:
             above = self._drawn
-            if isinstance(drawn, str) or above is None:
+            if isinstance(rendered, str) or above is None:
                 return
-            if (above.key, above.mosaic.layout) != (drawn.key, whole.layout):
-                return  # it would lie under another picture
-            if drawn.is_complete:
-                self._plot.show_whole(drawn.painted.pixels)
-                self._whole_of = (drawn.key, whole.layout)
+            if (above.key, above.tile_grid.layout) != (rendered.key, overview.layout):
+                return  # the picture above has changed
+            if rendered.is_complete:
+                self._plot.show_whole(rendered.painted.pixels)
+                self._overview_key = (rendered.key, overview.layout)
             else:
-                self._draw_beneath(subject, painter, whole, drawn.tiles)
+                self._render_overview(subject, painter, overview, rendered.tiles)
 
-        self._ask(
+        self._run_job(
             f"{self.lane}.whole",
             subject,
-            lambda monitor: drawn_by(painter, whole, self._tiles, made, monitor, PIECE),
+            lambda monitor: render_tiles(
+                painter, overview, self._tiles, finished, monitor, RENDER_INTERVAL_S
+            ),
             show,
         )
 
-    def _look_beside(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Set out to make what goes with the picture, if anything does."""
+    def _request_profiles(self, subject: Subject, layout: ParameterLayout) -> None:
+        """Request data that is shown beside the picture, if there is any."""
 
-    def _write(self, subject: Subject, drawn: RenderedView) -> None:
-        """Write into the entries in sight if they are large enough."""
-        mosaic = drawn.mosaic
-        if not (drawn.is_complete and self._plot.readable and mosaic.cell == (1, 1)):
-            self._written = None
+    def _write(self, subject: Subject, rendered: RenderedView) -> None:
+        """Write texts into the visible elements if they are large enough."""
+        tile_grid = rendered.tile_grid
+        if not (rendered.is_complete and self._plot.readable and tile_grid.cell == (1, 1)):
+            self._texts_key = None
             self._plot.write(None)
             return
-        sight = self._plot.frame_of(mosaic.layout)
+        sight = self._plot.frame_of(tile_grid.layout)
         rows, columns, painter = sight.rows, sight.columns, self._painter(subject)
-        wanted = (drawn.key, rows, columns)
-        if wanted == self._written:
+        wanted = (rendered.key, rows, columns)
+        if wanted == self._texts_key:
             return
-        self._written = wanted
-        top, left = rows.start - mosaic.rows.start, columns.start - mosaic.columns.start
-        pixels = drawn.painted.pixels[top : top + len(rows), left : left + len(columns), :3]
-        bright = pixels @ np.array([0.299, 0.587, 0.114]) > BRIGHT
+        self._texts_key = wanted
+        top, left = rows.start - tile_grid.rows.start, columns.start - tile_grid.columns.start
+        pixels = rendered.painted.pixels[top : top + len(rows), left : left + len(columns), :3]
+        bright = pixels @ np.array([0.299, 0.587, 0.114]) > DARK_TEXT_MIN_LIGHTNESS
 
         def show(texts: Texts) -> None:
-            if self._written == wanted:
-                self._plot.write(Written(rows, columns, texts, bright))
+            if self._texts_key == wanted:
+                self._plot.write(CellTexts(rows, columns, texts, bright))
 
         def read(_: Monitor) -> Texts:
-            return painter.texts(mosaic.layout, rows, columns)
+            return painter.texts(tile_grid.layout, rows, columns)
 
-        self._ask(f"{self.lane}.texts", subject, read, show)
+        self._run_job(f"{self.lane}.texts", subject, read, show)
 
     def _moved(self) -> None:
-        if not self._settled.isActive():
-            self._settled.start()
+        if not self._settle_timer.isActive():
+            self._settle_timer.start()
 
     def _set_cursor(self, cursor: tuple[int, int] | None) -> None:
         if cursor != self._cursor:
             self._cursor = cursor
-            self._ask_about_entry()
+            self._request_element()
 
-    def _ask_about_entry(self) -> None:
+    def _request_element(self) -> None:
         subject, layout, cursor = self.subject, self._layout, self._cursor
-        if subject is None or layout is None or cursor is None or not _about(layout, subject):
-            self._entry.say("")
+        if subject is None or layout is None or cursor is None or not _matches(layout, subject):
+            self._element_label.say("")
             return
 
         def read(_: Monitor) -> Element:
@@ -339,55 +360,55 @@ class MapView(View):
 
             return element_at(subject.resolution, subject.name, layout, *cursor)
 
-        def tell(weight: Element) -> None:
+        def show(weight: Element) -> None:
             if cursor == self._cursor:
-                self._entry.say(describe(subject, weight))
+                self._element_label.say(describe(subject, weight))
 
-        self._ask(f"{self.lane}.entry", subject, read, tell)
+        self._run_job(f"{self.lane}.entry", subject, read, show)
 
-    def _set_pin(self, place: tuple[int, int] | None) -> None:
-        self._whereabouts.pin(None if place == self._pinned else place)
-        self._ask_about_pin()
+    def _set_pin(self, cell: tuple[int, int] | None) -> None:
+        self._viewport.pin(None if cell == self._pinned else cell)
+        self._request_pinned()
 
     @property
     def _pinned(self) -> tuple[int, int] | None:
-        place = self._whereabouts.within(self._layout) if self._layout is not None else None
-        return place.pinned if place is not None else None
+        view_state = self._viewport.within(self._layout) if self._layout is not None else None
+        return view_state.pinned if view_state is not None else None
 
-    def _ask_about_pin(self) -> None:
+    def _request_pinned(self) -> None:
         subject, layout, pinned = self.subject, self._layout, self._pinned
         self._plot.pin(pinned)
         self._pin.setVisible(pinned is not None)
-        if subject is None or layout is None or pinned is None or not _about(layout, subject):
+        if subject is None or layout is None or pinned is None or not _matches(layout, subject):
             return
         index = layout.index(*pinned)
 
-        def tell(found: Explanation) -> None:
+        def show(explanation: Explanation) -> None:
             if pinned == self._pinned:
-                self._pin.say(describe_pinned(subject, found))
+                self._pin.say(describe_pinned(subject, explanation))
 
-        self._ask(
+        self._run_job(
             f"{self.lane}.pin",
             subject,
             lambda _: subject.resolution.explain(subject.name, index),
-            tell,
+            show,
         )
 
     def _recolour(self) -> None:
         self._plot.recolour(self.colours())
-        self._drawn = self._whole_of = self._written = None
+        self._drawn = self._overview_key = self._texts_key = None
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Look where others have looked meanwhile."""
+        """Update the pinned element, which another view may have changed."""
         super().showEvent(event)
-        self._ask_about_pin()
+        self._request_pinned()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timers."""
         super().hideEvent(event)
-        self._settled.stop()
-        self._quiet.stop()
+        self._settle_timer.stop()
+        self._background_timer.stop()
 
 
-def _about(layout: ParameterLayout, subject: Subject) -> bool:
+def _matches(layout: ParameterLayout, subject: Subject) -> bool:
     return layout.shape == subject.info.shape

@@ -1,4 +1,4 @@
-"""Profiles at the margins of a picture: a bar for each row and each column."""
+"""Profiles in the margins of a picture: a bar for each row and each column."""
 
 from __future__ import annotations
 
@@ -19,46 +19,48 @@ if TYPE_CHECKING:
     from prune_gui.audit.raster.profiles import Profiles
     from prune_gui.gui.views.plot import Plot
 
-BREADTH = 52
-"""Pixels that a profile takes across."""
+BREADTH_PX = 52
+"""Breadth of a profile."""
 HEADROOM = 0.45
-"""Room for a title beyond the bars, as a share of what they take."""
-SMALLER = 0.85
-"""The size of a title, of that of other texts."""
-MOST = 1500
-"""Bars of a profile; more lines are taken together."""
+"""Space for a title beyond the bars, as a share of their range."""
+TITLE_SCALE = 0.85
+"""Font size of a title, relative to that of the plot."""
+MAX_BARS = 1500
+"""Maximum number of bars of a profile; if there are more rows, a bar shows the mean of several."""
 
 Numbers = NDArray[np.float64]
 
 
-def bars(means: Numbers, sight: tuple[float, float], most: int = MOST) -> tuple[Numbers, Numbers]:
-    """Return the edges and the heights of bars over the lines in sight.
+def bars(
+    means: Numbers, sight: tuple[float, float], max_bars: int = MAX_BARS
+) -> tuple[Numbers, Numbers]:
+    """Return the edges (bars + 1,) and heights (bars,) of bars over the visible rows or columns.
 
     Args:
-        means: one per line; NaN where a line has no entries.
-        sight: from, to, in lines.
-        most: how many bars; each stands for the mean of its lines.
+        means: one mean per row or column; NaN where it has no elements.
+        sight: start and end of the visible range, in rows or columns.
+        max_bars: maximum number of bars; each shows the mean of its rows or columns.
     """
     first = min(max(0, math.floor(sight[0] + 0.5)), len(means) - 1)
     stop = max(first + 1, min(len(means), math.ceil(sight[1] + 0.5)))
-    count = min(most, stop - first)
+    count = min(max_bars, stop - first)
     edges = first + np.arange(count + 1) * (stop - first) // count
-    there = ~np.isnan(means[first:stop])
-    sums = np.add.reduceat(np.where(there, means[first:stop], 0.0), edges[:-1] - first)
-    lines = np.add.reduceat(there, edges[:-1] - first, dtype=np.int64)
+    finite = ~np.isnan(means[first:stop])
+    sums = np.add.reduceat(np.where(finite, means[first:stop], 0.0), edges[:-1] - first)
+    line_counts = np.add.reduceat(finite, edges[:-1] - first, dtype=np.int64)
     borders: Numbers = (edges - 0.5).astype(np.float64)
-    heights: Numbers = sums / np.maximum(lines, 1)
+    heights: Numbers = sums / np.maximum(line_counts, 1)
     return borders, heights
 
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """What profiles are.
+    """Titles of the profiles.
 
     Attributes:
-        columns: what is said of each column.
-        rows: likewise.
-        shares: whether it is a share, so that the strips reach from 0 to 1.
+        columns: what a bar of a column shows.
+        rows: what a bar of a row shows.
+        shares: whether the values are shares; the strips then range from 0 to 1.
     """
 
     columns: str
@@ -67,7 +69,7 @@ class Titles:
 
 
 class Margins:
-    """A strip above a plot and one on its right, that move with its picture."""
+    """A strip above a plot and one on its right, which zoom and pan with its picture."""
 
     def __init__(self, plot: Plot) -> None:
         self._main = plot.view
@@ -77,32 +79,32 @@ class Margins:
         )
         self._columns, self._rows = (pg.PlotCurveItem() for _ in range(2))
         self._titles = pg.TextItem(anchor=(0, 0)), pg.TextItem(anchor=(0, 0), angle=-90)
-        place = plot.plotItem.layout
-        place.removeItem(plot.plotItem.titleLabel)
-        place.setHorizontalSpacing(0)
-        place.addItem(self._above, 0, 1)
-        place.addItem(self._beside, 2, 3)
+        grid_layout = plot.plotItem.layout
+        grid_layout.removeItem(plot.plotItem.titleLabel)
+        grid_layout.setHorizontalSpacing(0)
+        grid_layout.addItem(self._above, 0, 1)
+        grid_layout.addItem(self._beside, 2, 3)
         self._above.addItem(self._columns)
         self._beside.addItem(self._rows)
         for box, title in zip((self._above, self._beside), self._titles, strict=True):
-            title.setParentItem(box)  # stays where it is in pixels, whatever moves in the box
+            title.setParentItem(box)  # so that its position is in pixels
             title.setFont(_smaller(plot.font()))
         self._beside.sigResized.connect(lambda box: self._titles[1].setPos(box.width(), 0))
         self._above.setXLink(self._main)
         self._beside.setYLink(self._main)
         self._beside.invertY(True)
-        self._layout = place
-        self.set_shown(shown=False)
+        self._layout = grid_layout
+        self.set_visible(visible=False)
 
-    def set_shown(self, *, shown: bool) -> None:
-        """Give the strips room beside the picture, or none."""
-        self._layout.setRowFixedHeight(0, BREADTH if shown else 0)
-        self._layout.setColumnFixedWidth(3, BREADTH if shown else 0)
+    def set_visible(self, *, visible: bool) -> None:
+        """Show or hide the strips."""
+        self._layout.setRowFixedHeight(0, BREADTH_PX if visible else 0)
+        self._layout.setColumnFixedWidth(3, BREADTH_PX if visible else 0)
         for box in (self._above, self._beside):
-            box.setVisible(shown)
+            box.setVisible(visible)
 
     def show_profiles(self, profiles: Profiles, titles: Titles) -> None:
-        """Show profiles along both axes, from zero to the farthest of each, or all shares."""
+        """Show profiles along both axes. Their scale includes zero; for shares it is [0, 1]."""
         self._profiles = profiles
         scales = [
             (0.0, 1.0) if titles.shares else reach(line)
@@ -113,26 +115,26 @@ class Margins:
             self._titles, (titles.columns, titles.rows), scales, strict=True
         ):
             if known:
-                item.setText(_titled(text, scale, shares=titles.shares))
+                item.setText(_title_text(text, scale, shares=titles.shares))
             else:
                 item.setText(tr("{profile}: nothing is finite", profile=text))
         (left, right), (low, high) = with_headroom(scales[1]), with_headroom(scales[0])
         self._above.setYRange(low, high, padding=0)
         self._beside.setXRange(left, right, padding=0)
-        self._show(shown=True)
+        self._show(visible=True)
         self.draw()
 
     def clear(self) -> None:
-        """Leave the strips empty."""
+        """Clear the strips."""
         self._profiles = None
-        self._show(shown=False)
+        self._show(visible=False)
 
-    def _show(self, *, shown: bool) -> None:
+    def _show(self, *, visible: bool) -> None:
         for item in (self._columns, self._rows, *self._titles):
-            item.setVisible(shown)
+            item.setVisible(visible)
 
     def draw(self) -> None:
-        """Draw the bars of what is in sight."""
+        """Draw the bars of the visible region."""
         if self._profiles is None:
             return
         across, down = self._main.viewRange()
@@ -142,7 +144,7 @@ class Margins:
         self._rows.setData(heights, edges)
 
     def recolour(self, colours: Colours) -> None:
-        """Take other colours."""
+        """Use other colours."""
         for item in (self._columns, self._rows):
             item.setPen(pg.mkPen(colours.in_file, width=1))
             item.setBrush(pg.mkBrush(colours.grid))
@@ -152,19 +154,19 @@ class Margins:
 
 
 def reach(means: Numbers) -> tuple[float, float]:
-    """Return from where to where bars from zero reach; to 1 if all are zero."""
+    """Return the range of bars that start at zero; (0.0, 1.0) if all are zero."""
     known = means[~np.isnan(means)]
     low, high = float(known.min(initial=0.0)), float(known.max(initial=0.0))
     return (low, high) if low < high else (0.0, 1.0)
 
 
 def with_headroom(scale: tuple[float, float]) -> tuple[float, float]:
-    """Return what a strip shows, so that a title fits beyond its bars."""
+    """Return the range of a strip, with space for a title beyond its bars."""
     low, high = span(*scale)
     return low, high + (high - low) * HEADROOM
 
 
-def _titled(text: str, scale: tuple[float, float], *, shares: bool) -> str:
+def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
     if shares:
         return tr("{profile}, from 0 to 100 %", profile=text)
     low, high = (number(end, ".3g") for end in scale)
@@ -173,10 +175,10 @@ def _titled(text: str, scale: tuple[float, float], *, shares: bool) -> str:
 
 def _smaller(font: QFont) -> QFont:
     small = QFont(font)
-    small.setPointSizeF(font.pointSizeF() * SMALLER)
+    small.setPointSizeF(font.pointSizeF() * TITLE_SCALE)
     return small
 
 
 def _outline(edges: Numbers, heights: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the outline of bars, from the ground and back to it."""
+    """Return the outline of bars, from the baseline and back to it."""
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])

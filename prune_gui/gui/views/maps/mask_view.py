@@ -1,4 +1,4 @@
-"""The mask of a parameter of any size: a density from afar, single entries up close."""
+"""The mask of a parameter of any size: a density, or single elements if zoomed in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.mask_picture import colour
 from prune_gui.gui.views.maps.profiled_view import ProfiledView
 from prune_gui.gui.views.maps.tile_render import RenderedView
-from prune_gui.gui.views.maps.tiles import Part, RasterBlock
+from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaskPainter:
-    """Paints which entries are pruned.
+    """Paints which elements are pruned.
 
     Attributes:
-        subject: the parameter, and what is pruned of it.
-        colours: of the theme.
-        plain: all steps look alike.
+        subject: the parameter and its resolution.
+        colours: colours of the theme.
+        plain: whether all steps have the same colour.
     """
 
     subject: Subject
@@ -43,22 +43,22 @@ class MaskPainter:
 
     @property
     def key(self) -> Hashable:
-        """What the pictures follow from."""
+        """A key that is equal for equal pictures."""
         return (*self.subject.mask_key, self.subject.draft, self.colours, self.plain)
 
-    def paint(self, layout: ParameterLayout, part: Part, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle; rare are cells with pruned entries, and cells with kept ones."""
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
         from prune_gui.audit.raster.kernel_grid_density import density_of
 
         subject = self.subject
-        found = density_of(
+        density = density_of(
             subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
-        pixels = colour(found, self.colours, subject.draft, plain=self.plain)
-        return RasterBlock(pixels, (found.share > 0, found.share < 1))
+        pixels = colour(density, self.colours, subject.draft, plain=self.plain)
+        return RasterBlock(pixels, (density.share > 0, density.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the weights."""
+        """Return the weights as texts."""
         from prune_gui.audit.statistics.element_values import weights
 
         subject = self.subject
@@ -66,18 +66,18 @@ class MaskPainter:
 
     @property
     def profile_key(self) -> Hashable:
-        """What the profiles follow from."""
+        """A key that is equal for equal profiles."""
         return self.subject.mask_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Count what is pruned of each row and column."""
+        """Return the share pruned of each row and column."""
         from prune_gui.audit.raster.profiles import pruned_shares
 
         return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)
 
 
 class MaskView(ProfiledView):
-    """Which entries are kept, and which step pruned the others."""
+    """Shows which elements are kept, and which step pruned the others."""
 
     lane = "mask"
 
@@ -98,12 +98,12 @@ class MaskView(ProfiledView):
     def _painter(self, subject: Subject) -> MaskPainter:
         return MaskPainter(subject, self.colours(), bool(self._colour_by.currentData()))
 
-    def _describe_colours(self, subject: Subject, drawn: RenderedView) -> None:
+    def _describe_colours(self, subject: Subject, rendered: RenderedView) -> None:
         self._legend.show_subject(
             subject,
             self.colours(),
             plain=bool(self._colour_by.currentData()),
-            marks=len(drawn.painted.marks),
+            marks=len(rendered.painted.marks),
         )
 
     def _titles(self) -> Titles:

@@ -1,4 +1,4 @@
-"""A map with a profile of its rows and one of its columns in its margins."""
+"""A map view with profiles of its rows and columns in the margins."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 
 class Profiler(Painter, Protocol):
-    """Makes pictures of a parameter and profiles of them, on the engine's thread.
+    """A painter that also computes profiles, on the engine's thread.
 
     Attributes:
-        profile_key: equal if all its profiles are.
+        profile_key: equal if all profiles are equal.
     """
 
     @property
     def profile_key(self) -> Hashable:
-        """See above."""
+        """A key that is equal for equal results."""
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the profiles of a whole picture."""
+        """Return the profiles of a whole layout."""
 
 
 class ProfiledView(MapView):
-    """Looks at a parameter, and at profiles of the picture if the user wants them."""
+    """Shows a parameter, and the profiles of its picture if the user wants them."""
 
     def __init__(
         self,
@@ -49,41 +49,41 @@ class ProfiledView(MapView):
     ) -> None:
         self._profiles = QCheckBox(tr("Profiles"))
         self._profiles.setChecked(True)
-        self._profiled: tuple[Hashable, ParameterLayout] | None = None
+        self._profiles_key: tuple[Hashable, ParameterLayout] | None = None
         super().__init__(workbench, [*controls, self._profiles], viewport, parent)
         self._profiles.toggled.connect(self._toggle_profiles)
-        self._plot.margins.set_shown(shown=True)
+        self._plot.margins.set_visible(visible=True)
 
     @abstractmethod
     def _painter(self, subject: Subject) -> Profiler:
-        """Return what paints the chosen parameter as the controls say."""
+        """Return a painter of the chosen parameter, set up from the controls."""
 
     @abstractmethod
     def _titles(self) -> Titles:
-        """Return what the profiles are, as the controls say."""
+        """Return the titles of the profiles, according to the controls."""
 
-    def _look_beside(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Have the profiles made."""
+    def _request_profiles(self, subject: Subject, layout: ParameterLayout) -> None:
+        """Request the profiles."""
         painter, titles = self._painter(subject), self._titles()
-        wanted = (painter.profile_key, layout)
-        if not self._profiles.isChecked() or wanted == self._profiled:
+        key = (painter.profile_key, layout)
+        if not self._profiles.isChecked() or key == self._profiles_key:
             return
 
-        def make(monitor: Monitor) -> Profiles:
+        def compute(monitor: Monitor) -> Profiles:
             return painter.profiles(layout, monitor)
 
-        def show(found: Profiles) -> None:
+        def show(profiles: Profiles) -> None:
             if layout == self._layout:
-                self._profiled = wanted
-                self._plot.show_profiles(found, titles)
+                self._profiles_key = key
+                self._plot.show_profiles(profiles, titles)
 
-        self._ask(f"{self.lane}.profiles", subject, make, show)
+        self._run_job(f"{self.lane}.profiles", subject, compute, show)
 
-    def _take(self, subject: Subject, layout: ParameterLayout) -> None:
-        super()._take(subject, layout)
-        self._profiled = None
+    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
+        super()._show_layout(subject, layout)
+        self._profiles_key = None
         self._plot.clear_profiles()
 
     def _toggle_profiles(self) -> None:
-        self._plot.margins.set_shown(shown=self._profiles.isChecked())
+        self._plot.margins.set_visible(visible=self._profiles.isChecked())
         self._complete_picture()

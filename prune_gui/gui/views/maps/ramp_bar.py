@@ -1,4 +1,4 @@
-"""What the colours of numbers stand for: a bar from the least to the greatest."""
+"""A legend of the colours of numbers: a bar from the minimum to the maximum."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from prune_gui.gui.views.maps.ramps import STEPS, Ramp
+from prune_gui.gui.views.maps.ramps import TABLE_SIZE, Ramp
 from prune_gui.language import number, tr
 
-LENGTH = 180
-THICKNESS = 10
+LENGTH_PX = 180
+THICKNESS_PX = 10
 SWATCHES = 12
 
 
 class RampBar(QWidget):
-    """Shows a ramp, with the numbers at its ends and in its middle."""
+    """Shows a ramp, with the numbers at its ends and in the middle."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,36 +27,36 @@ class RampBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def show_ramp(self, ramp: Ramp, reach: float) -> None:
-        """Show a ramp whose ends are so far from zero."""
+        """Show a ramp whose ends are at distance `reach` from zero."""
         self._ramp, self._reach = ramp, reach
         self.setAccessibleDescription(", ".join(self.numbers))
         self.update()
 
     @property
     def numbers(self) -> tuple[str, str, str]:
-        """What the left end, the middle and the right end stand for."""
+        """The numbers at the left end, the middle and the right end."""
         if self._ramp is None:
             return "", "", ""
-        low = 0.0 - self._reach if self._ramp.signed else 0.0  # of nothing, no "-0"
-        middle = 0.0 if self._ramp.signed else self._reach / 4  # of the root, it is the half
+        low = 0.0 - self._reach if self._ramp.signed else 0.0  # avoids "-0"
+        middle = 0.0 if self._ramp.signed else self._reach / 4  # half of the square root
         return number(low, ".3g"), number(middle, ".3g"), number(self._reach, ".3g")
 
     @property
     def html(self) -> str:
-        """The bar in rich text: swatches from the least to the greatest, the numbers between."""
+        """The bar as rich text: swatches from minimum to maximum, with numbers between them."""
         if self._ramp is None:
             return ""
         table = np.ascontiguousarray(self._ramp.table()).view(np.uint8).reshape(-1, 4)
-        places = np.linspace(0, len(table) - 1, SWATCHES).astype(int)
-        shown = [f'<span style="color: #{bytes(table[i, :3]).hex()}">■</span>' for i in places]
+        indices = np.linspace(0, len(table) - 1, SWATCHES).astype(int)
+        swatches = [f'<span style="color: #{bytes(table[i, :3]).hex()}">■</span>' for i in indices]
         low, middle, high = self.numbers
         half = SWATCHES // 2
-        parts = (low, "".join(shown[:half]), middle, "".join(shown[half:]), high)
+        parts = (low, "".join(swatches[:half]), middle, "".join(swatches[half:]), high)
         return "&nbsp;".join(parts)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return room for the bar and a line of text below it."""
-        return QSize(LENGTH, THICKNESS + self.fontMetrics().height() + 2)
+        """Return the size of the bar and of a line of text below it."""
+        return QSize(LENGTH_PX, THICKNESS_PX + self.fontMetrics().height() + 2)
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
         """Draw the bar."""
@@ -64,13 +64,15 @@ class RampBar(QWidget):
             return
         painter = QPainter(self)
         table = np.ascontiguousarray(self._ramp.table())
-        image = QImage(table.tobytes(), STEPS, 1, 4 * STEPS, QImage.Format.Format_RGBA8888)
-        painter.drawImage(QRect(0, 0, self.width(), THICKNESS), image)
-        below = QRect(0, THICKNESS, self.width(), self.height() - THICKNESS)
+        image = QImage(
+            table.tobytes(), TABLE_SIZE, 1, 4 * TABLE_SIZE, QImage.Format.Format_RGBA8888
+        )
+        painter.drawImage(QRect(0, 0, self.width(), THICKNESS_PX), image)
+        text_rect = QRect(0, THICKNESS_PX, self.width(), self.height() - THICKNESS_PX)
         sides = (
             Qt.AlignmentFlag.AlignLeft,
             Qt.AlignmentFlag.AlignHCenter,
             Qt.AlignmentFlag.AlignRight,
         )
         for side, text in zip(sides, self.numbers, strict=True):
-            painter.drawText(below, side | Qt.AlignmentFlag.AlignBottom, text)
+            painter.drawText(text_rect, side | Qt.AlignmentFlag.AlignBottom, text)

@@ -1,4 +1,4 @@
-"""From numbers to colours: from nothing to much, or to either side of zero. No Qt."""
+"""Colours for numbers: from zero upwards, or to both sides of zero. No Qt."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.widgets.theme import DARK, Colours
 
-STEPS: Final = 255
+TABLE_SIZE: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
     """Colours for numbers between two ends.
 
-    Both kinds can be told apart with any kind of colour vision: one grows in lightness throughout,
-    the other has blue and orange for its sides, which grow alike.
+    Both types can be read with any type of colour vision. The lightness of an unsigned ramp is
+    monotonic. A signed ramp has an orange and a blue side, whose lightness changes alike.
 
     Attributes:
-        stops: "#rrggbb", equally spaced, an odd number.
-        signed: whether the middle stands for zero; else the first does.
+        stops: an odd number of equally spaced colours, "#rrggbb".
+        signed: whether zero is in the middle; else it is at the start.
     """
 
     stops: tuple[str, ...]
     signed: bool
 
     def table(self) -> NDArray[np.uint8]:
-        """Return the colours of `STEPS` equal parts: red, green, blue, opaque."""
+        """Return uint8 (`TABLE_SIZE`, 4): red, green, blue, opaque."""
         return _table(self.stops)
 
-    def places(self, numbers: NDArray[np.float64], reach: float) -> NDArray[np.uint8]:
-        """Return which part of the table each number is in; NaN is as zero.
+    def indices(self, numbers: NDArray[np.float64], reach: float) -> NDArray[np.uint8]:
+        """Return the table index of each number; NaN is treated as zero.
 
-        Colours grow with the square root, so that small numbers show beside a few large ones.
+        Colours change with the square root, so that small numbers are visible beside large ones.
 
         Args:
-            numbers: beyond `reach` they look as at it.
-            reach: the distance from zero at which the ends are.
+            numbers: float64; numbers beyond `reach` are clipped.
+            reach: distance of the ends from zero.
         """
         share = np.nan_to_num(numbers / (reach or 1.0), nan=0.0, posinf=1.0, neginf=-1.0)
-        grown = np.sqrt(np.clip(np.abs(share), 0, 1)) * np.sign(share)
-        place = (grown + 1) / 2 if self.signed else np.maximum(grown, 0)
-        found: NDArray[np.uint8] = np.rint(place * (STEPS - 1)).astype(np.uint8)
-        return found
+        root = np.sqrt(np.clip(np.abs(share), 0, 1)) * np.sign(share)
+        position = (root + 1) / 2 if self.signed else np.maximum(root, 0)
+        indices: NDArray[np.uint8] = np.rint(position * (TABLE_SIZE - 1)).astype(np.uint8)
+        return indices
 
 
 def ramp(colours: Colours, *, signed: bool) -> Ramp:
-    """Return the ramp of a theme. What is near zero is near the background."""
+    """Return the ramp of a theme. Colours of numbers near zero are near the background."""
     if colours == DARK:
         stops = _DARK_SIGNED if signed else _DARK_UP
     else:
@@ -58,18 +58,18 @@ def ramp(colours: Colours, *, signed: bool) -> Ramp:
     return Ramp(stops, signed)
 
 
-def parts(colour: str) -> tuple[int, int, int]:
+def rgb(colour: str) -> tuple[int, int, int]:
     """Return red, green and blue of "#rrggbb"."""
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 @cache
 def _table(stops: tuple[str, ...]) -> NDArray[np.uint8]:
-    at = np.linspace(0, len(stops) - 1, STEPS)
-    shades = np.array([parts(stop) for stop in stops], np.float64)
-    table = np.full((STEPS, 4), 255, np.uint8)
+    positions = np.linspace(0, len(stops) - 1, TABLE_SIZE)
+    shades = np.array([rgb(stop) for stop in stops], np.float64)
+    table = np.full((TABLE_SIZE, 4), 255, np.uint8)
     for channel in range(3):
-        table[:, channel] = np.rint(np.interp(at, range(len(stops)), shades[:, channel]))
+        table[:, channel] = np.rint(np.interp(positions, range(len(stops)), shades[:, channel]))
     table.flags.writeable = False
     return table
 

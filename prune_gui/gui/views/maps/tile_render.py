@@ -1,4 +1,4 @@
-"""A picture of tiles as it comes into being: what paints it, and what there is of it. No Qt."""
+"""Rendering of a picture in tiles, which may be partial. No Qt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.gui.views.maps.cell_labels import Texts
-from prune_gui.gui.views.maps.tiles import Part, Place, RasterBlock, Tile, TileGrid, Tiles
+from prune_gui.gui.views.maps.tiles import (
+    RasterBlock,
+    Tile,
+    TileCache,
+    TileGrid,
+    TileIndex,
+    TileRegion,
+)
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
@@ -18,94 +25,94 @@ if TYPE_CHECKING:
 
 
 class Painter(Protocol):
-    """Makes pictures of a parameter, on the engine's thread.
+    """Paints pictures of a parameter, on the engine's thread.
 
     Attributes:
-        key: equal if all its pictures are.
+        key: equal if all pictures are equal.
     """
 
     @property
     def key(self) -> Hashable:
-        """See above."""
+        """A key that is equal for equal results."""
 
-    def paint(self, layout: ParameterLayout, part: Part, monitor: Monitor) -> RasterBlock:
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle."""
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return what to write into the entries of a rectangle."""
+        """Return texts for the elements of a rectangle."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RenderedView:
-    """A picture, or as much of it as there is yet, and of what it is.
+    """A picture, which may be incomplete, and what it shows.
 
     Attributes:
-        key: of the painter.
-        mosaic: where its tiles lie.
-        tiles: those that are made.
-        painted: all of them together.
+        key: key of the painter.
+        tile_grid: positions of the tiles.
+        tiles: the rendered tiles.
+        painted: the rendered tiles, joined.
     """
 
     key: Hashable
-    mosaic: TileGrid
-    tiles: dict[Place, Tile]
+    tile_grid: TileGrid
+    tiles: dict[TileIndex, Tile]
     painted: Tile
 
     @classmethod
-    def of(cls, key: Hashable, mosaic: TileGrid, tiles: dict[Place, Tile]) -> RenderedView:
-        """Put tiles together."""
-        return cls(key, mosaic, tiles, mosaic.join(tiles))
+    def of(cls, key: Hashable, tile_grid: TileGrid, tiles: dict[TileIndex, Tile]) -> RenderedView:
+        """Join tiles to a picture."""
+        return cls(key, tile_grid, tiles, tile_grid.join(tiles))
 
     @property
     def share(self) -> float:
-        """How much of it there is."""
-        return len(self.tiles) / len(self.mosaic.places)
+        """Share of the tiles that are rendered."""
+        return len(self.tiles) / len(self.tile_grid.indices)
 
     @property
     def is_complete(self) -> bool:
-        """Whether no tile is missing."""
+        """Whether all tiles are rendered."""
         return self.share == 1
 
-    def shows(self, key: Hashable, mosaic: TileGrid) -> bool:
-        """Tell whether it is all that this painter makes of this mosaic."""
-        return self.is_complete and (self.key, self.mosaic) == (key, mosaic)
+    def shows(self, key: Hashable, tile_grid: TileGrid) -> bool:
+        """Return whether it is the complete picture of a painter on a tile grid."""
+        return self.is_complete and (self.key, self.tile_grid) == (key, tile_grid)
 
 
-def drawn_by(
+def render_tiles(
     painter: Painter,
-    mosaic: TileGrid,
-    tiles: Tiles,
-    made: dict[Place, Tile],
+    tile_grid: TileGrid,
+    tiles: TileCache,
+    finished: dict[TileIndex, Tile],
     monitor: Monitor,
-    patience: float | None = None,
+    time_limit_s: float | None = None,
 ) -> RenderedView | str:
-    """Make the tiles of a picture that are missing, or some of them; say why if there are none.
+    """Render the missing tiles of a picture, or some of them; on failure, return the message.
 
     Args:
-        painter: paints them.
-        mosaic: where they lie.
-        tiles: knows those of earlier pictures, and is to know these.
-        made: those of this picture that are there already, whatever has been forgotten since.
-        monitor: told of the work.
-        patience: seconds after which no more are begun, but for the first; None: all are made.
+        painter: paints the tiles.
+        tile_grid: positions of the tiles.
+        tiles: cache that provides earlier tiles and receives the new ones.
+        finished: tiles of this picture that are rendered already, even if the cache evicted them.
+        monitor: receives the progress.
+        time_limit_s: no strip is started after this time, except the first; None: render all.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: if the monitor is cancelled.
     """
-    begun, there = time.monotonic(), tiles.of(painter.key, mosaic) | made
-    keys, entries = mosaic.keys(painter.key), len(mosaic.rows) * len(mosaic.columns)
-    missing = [place for place in keys if place not in there]
-    paint = partial(painter.paint, mosaic.layout, monitor=monitor)
+    started, available = time.monotonic(), tiles.of(painter.key, tile_grid) | finished
+    keys, elements = tile_grid.keys(painter.key), len(tile_grid.rows) * len(tile_grid.columns)
+    missing = [index for index in keys if index not in available]
+    paint = partial(painter.paint, tile_grid.layout, monitor=monitor)
     try:
-        with monitor.plan(entries):
-            monitor.advance(entries * len(there) // len(keys))
-            for strip in mosaic.paint(missing, paint):
-                tiles.put({keys[place]: tile for place, tile in strip.items()})
-                there |= strip
-                if patience is not None and time.monotonic() - begun > patience:
+        with monitor.plan(elements):
+            monitor.advance(elements * len(available) // len(keys))
+            for strip in tile_grid.paint(missing, paint):
+                tiles.put({keys[index]: tile for index, tile in strip.items()})
+                available |= strip
+                if time_limit_s is not None and time.monotonic() - started > time_limit_s:
                     break
     except Cancelled:
         raise
     except PruneGuiError as error:
         return str(error)
-    return RenderedView.of(painter.key, mosaic, there)
+    return RenderedView.of(painter.key, tile_grid, available)

@@ -1,4 +1,4 @@
-"""A picture cut into tiles at levels of detail, and the tiles that were made. No Qt."""
+"""Tile grids of a picture at levels of detail, and a cache of tiles. No Qt."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from numpy.typing import NDArray
 from prune_gui.audit.raster.slice_layout import ParameterLayout
 from prune_gui.gui.views.maps.mask_picture import Frame
 
-SIDE = 128
+TILE_CELLS = 128
 """Cells along each side of a tile."""
-FEW = 200
-"""Cells that stand out are marked as long as there are fewer of them in the picture."""
-RARE = 20
-"""One in so many cells, at most, stands out."""
-ROOM = 64 << 20
-"""Bytes of all tiles together."""
-STRIP = 1 << 26
-"""Entries that are painted at once, unless one row of tiles has more."""
+MARK_LIMIT = 200
+"""Rare cells are marked only if there are fewer than this in the picture."""
+MIN_CELLS_PER_MARK = 20
+"""Cells are rare only if there are at least this many cells for each of them."""
+CACHE_LIMIT_BYTES = 64 << 20
+"""Size limit of all cached tiles."""
+STRIP_LIMIT_ELEMENTS = 1 << 26
+"""Maximum number of elements that are painted at once, unless a single row of tiles has more."""
 
 Pixels = NDArray[np.uint8]
-Places = NDArray[np.float64]
-"""(places, 2): the row and the column of each."""
-Place = tuple[int, int]
+CellCentres = NDArray[np.float64]
+"""float64 (cells, 2): the row and the column of each centre."""
+TileIndex = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RasterBlock:
-    """What a painter makes of a rectangle.
+    """The painted picture of a rectangle.
 
     Attributes:
-        pixels: (cells down, cells across, 4): red, green, blue, opaque.
-        rare: kinds of cells that are worth a mark where they are few: boolean, one per cell.
+        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
+        rare: bool (cells down, cells across) per kind of cells that are marked if they are rare.
     """
 
     pixels: Pixels
@@ -47,38 +47,40 @@ class RasterBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The picture of a tile, or of several.
+    """The picture of one tile, or of several joined ones.
 
     Attributes:
-        pixels: (cells down, cells across, 4): red, green, blue, opaque.
-        rare: where the cells of each kind are that may be marked, or None if there are `FEW` or
-            more of them.
+        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
+        rare: centres of the cells of each kind that may be marked; None if there are
+            `MARK_LIMIT` or more of them.
     """
 
     pixels: Pixels
-    rare: tuple[Places | None, ...] = ()
+    rare: tuple[CellCentres | None, ...] = ()
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
-        return self.pixels.nbytes + sum(found.nbytes for found in self.rare if found is not None)
+        """Size in bytes."""
+        return self.pixels.nbytes + sum(result.nbytes for result in self.rare if result is not None)
 
     @property
-    def marks(self) -> Places:
-        """Where to put marks: at the cells of the first kind that stands out."""
-        most = self.pixels.shape[0] * self.pixels.shape[1] // RARE
-        few = (found for found in self.rare if found is not None and 0 < len(found) <= most)
-        return next(few, np.zeros((0, 2)))
+    def marks(self) -> CellCentres:
+        """Centres of the cells to mark: those of the first kind that is rare."""
+        max_cells = self.pixels.shape[0] * self.pixels.shape[1] // MIN_CELLS_PER_MARK
+        candidates = (
+            result for result in self.rare if result is not None and 0 < len(result) <= max_cells
+        )
+        return next(candidates, np.zeros((0, 2)))
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A rectangle of a picture, and the cells over it.
+class TileRegion:
+    """A rectangle of a picture, and its number of cells.
 
     Attributes:
-        rows: of the picture.
-        columns: likewise.
-        cells: how many down and across.
+        rows: rows of the picture.
+        columns: columns of the picture.
+        cells: number of cells down and across.
     """
 
     rows: range
@@ -88,13 +90,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """The tiles that cover a frame. Tiles of a level lie where they lie, whatever is in sight.
+    """The tiles that cover a frame. Tile boundaries of a level do not depend on the visible region.
 
     Attributes:
-        layout: of the picture.
-        cell: rows and columns of the picture per cell, powers of two.
-        down: numbers of the tiles.
-        across: likewise.
+        layout: layout of the parameter.
+        cell: rows and columns of the layout per cell; powers of two.
+        down: vertical indices of the tiles.
+        across: horizontal indices of the tiles.
     """
 
     layout: ParameterLayout
@@ -104,123 +106,131 @@ class TileGrid:
 
     @classmethod
     def over(cls, frame: Frame) -> TileGrid:
-        """Return the tiles that cover a frame; no cell is smaller than those asked for."""
+        """Return the tiles that cover a frame; no cell is smaller than a cell of the frame."""
         lines = (frame.rows, frame.columns)
         high, wide = (
             1 << max(0, -(-len(part) // cells) - 1).bit_length()
             for part, cells in zip(lines, frame.cells, strict=True)
         )
         down, across = (
-            range(part.start // (cell * SIDE), -(-part.stop // (cell * SIDE)))
+            range(part.start // (cell * TILE_CELLS), -(-part.stop // (cell * TILE_CELLS)))
             for part, cell in zip(lines, (high, wide), strict=True)
         )
-        return cls(frame.plane, (high, wide), down, across)
+        return cls(frame.layout, (high, wide), down, across)
 
     @classmethod
-    def whole(cls, mosaic: TileGrid, most: int) -> TileGrid:
-        """Return the tiles of the whole picture of which another shows a part.
+    def whole(cls, tile_grid: TileGrid, max_cells: int) -> TileGrid:
+        """Return the tiles that cover the whole layout of another tile grid.
 
         Args:
-            mosaic: the other.
-            most: how many cells along each side, at most.
+            tile_grid: the other tile grid.
+            max_cells: maximum number of cells along each side.
         """
-        sides = (mosaic.layout.rows, mosaic.layout.columns)
+        sides = (tile_grid.layout.rows, tile_grid.layout.columns)
         return cls.over(
             Frame(
-                mosaic.layout,
+                tile_grid.layout,
                 range(sides[0]),
                 range(sides[1]),
-                (min(most, sides[0]), min(most, sides[1])),
+                (min(max_cells, sides[0]), min(max_cells, sides[1])),
             )
         )
 
     @property
     def rows(self) -> range:
-        """Of the picture, that are covered."""
-        return _lines(self.down, self.cell[0] * SIDE, self.layout.rows)
+        """The rows of the layout that are covered."""
+        return _lines(self.down, self.cell[0] * TILE_CELLS, self.layout.rows)
 
     @property
     def columns(self) -> range:
-        """Likewise."""
-        return _lines(self.across, self.cell[1] * SIDE, self.layout.columns)
+        """The columns of the layout that are covered."""
+        return _lines(self.across, self.cell[1] * TILE_CELLS, self.layout.columns)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the picture is covered."""
+        """Whether the whole layout is covered."""
         return (len(self.rows), len(self.columns)) == (self.layout.rows, self.layout.columns)
 
     @property
-    def places(self) -> list[Place]:
-        """The tiles, row by row."""
+    def indices(self) -> list[TileIndex]:
+        """The indices of the tiles, row by row."""
         return list(product(self.down, self.across))
 
-    def keys(self, look: Hashable) -> dict[Place, Hashable]:
-        """Return what tells each tile from all others, given what tells the picture."""
-        return {place: (look, self.layout, self.cell, place) for place in self.places}
+    def keys(self, picture_key: Hashable) -> dict[TileIndex, Hashable]:
+        """Return a unique cache key for each tile, given the key of the picture."""
+        return {index: (picture_key, self.layout, self.cell, index) for index in self.indices}
 
     def paint(
-        self, missing: Sequence[Place], paint: Callable[[Part], RasterBlock]
-    ) -> Iterator[dict[Place, Tile]]:
-        """Paint tiles, as many at once as make a rectangle of few entries.
+        self, missing: Sequence[TileIndex], paint: Callable[[TileRegion], RasterBlock]
+    ) -> Iterator[dict[TileIndex, Tile]]:
+        """Paint tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements.
 
         Args:
-            missing: which tiles.
-            paint: makes the picture of a rectangle whose sides are multiples of the cell's.
+            missing: indices of the tiles.
+            paint: paints a rectangle whose sides are multiples of the cell's.
 
         Yields:
-            Some of them, as soon as they are finished.
+            The tiles of each strip, as soon as it is painted.
         """
         for down, across in _rectangles(missing):
-            one = TileGrid(self.layout, self.cell, _only(down.start), across)
-            high = max(1, STRIP // (self.cell[0] * SIDE * len(one.columns)))
+            tile_row = TileGrid(self.layout, self.cell, _single(down.start), across)
+            high = max(
+                1, STRIP_LIMIT_ELEMENTS // (self.cell[0] * TILE_CELLS * len(tile_row.columns))
+            )
             for first in range(down.start, down.stop, high):
                 strip = range(first, min(first + high, down.stop))
-                part = TileGrid(self.layout, self.cell, strip, across)
-                yield part._cut(paint_evenly(part.rows, part.columns, self.cell, paint))
+                grid = TileGrid(self.layout, self.cell, strip, across)
+                yield grid._cut(paint_evenly(grid.rows, grid.columns, self.cell, paint))
 
-    def _cut(self, whole: RasterBlock) -> dict[Place, Tile]:
+    def _cut(self, whole: RasterBlock) -> dict[TileIndex, Tile]:
         tiles = {}
-        for place in self.places:
-            top, left = (place[0] - self.down.start) * SIDE, (place[1] - self.across.start) * SIDE
-            here = slice(top, top + SIDE), slice(left, left + SIDE)
-            one = TileGrid(self.layout, self.cell, _only(place[0]), _only(place[1]))
-            tiles[place] = Tile(
+        for index in self.indices:
+            top, left = (
+                (index[0] - self.down.start) * TILE_CELLS,
+                (index[1] - self.across.start) * TILE_CELLS,
+            )
+            here = slice(top, top + TILE_CELLS), slice(left, left + TILE_CELLS)
+            tile_area = TileGrid(self.layout, self.cell, _single(index[0]), _single(index[1]))
+            tiles[index] = Tile(
                 np.ascontiguousarray(whole.pixels[here]),
-                tuple(one._places_of(cells[here]) for cells in whole.rare),
+                tuple(tile_area._centres_of(cells[here]) for cells in whole.rare),
             )
         return tiles
 
-    def _places_of(self, cells: NDArray[np.bool_]) -> Places | None:
-        """Return the row and the column of the middle of each cell that is set, if they are few."""
-        if np.count_nonzero(cells) >= FEW:
+    def _centres_of(self, cells: NDArray[np.bool_]) -> CellCentres | None:
+        """Return the centres of the cells that are True; None if there are too many."""
+        if np.count_nonzero(cells) >= MARK_LIMIT:
             return None
         first = self.rows.start - 0.5, self.columns.start - 0.5
         last = self.rows.stop - 1, self.columns.stop - 1
-        found: Places = np.minimum(first + (np.argwhere(cells) + 0.5) * self.cell, last)
-        return found
+        result: CellCentres = np.minimum(first + (np.argwhere(cells) + 0.5) * self.cell, last)
+        return result
 
-    def join(self, tiles: dict[Place, Tile]) -> Tile:
-        """Put tiles together; where one is missing, the picture can be seen through."""
+    def join(self, tiles: dict[TileIndex, Tile]) -> Tile:
+        """Join tiles to one picture; missing tiles are transparent."""
         sides = zip((self.rows, self.columns), self.cell, strict=True)
         pixels = np.zeros((*(-(-len(part) // cell) for part, cell in sides), 4), np.uint8)
         for (row, column), tile in tiles.items():
-            top, left = (row - self.down.start) * SIDE, (column - self.across.start) * SIDE
+            top, left = (
+                (row - self.down.start) * TILE_CELLS,
+                (column - self.across.start) * TILE_CELLS,
+            )
             high, wide, _ = tile.pixels.shape
             pixels[top : top + high, left : left + wide] = tile.pixels
         kinds = zip(*(tile.rare for tile in tiles.values()), strict=True)
-        return Tile(pixels, tuple(_joined(kind) for kind in kinds))
+        return Tile(pixels, tuple(_joined_centres(kind) for kind in kinds))
 
 
 def paint_evenly(
-    rows: range, columns: range, cell: tuple[int, int], paint: Callable[[Part], RasterBlock]
+    rows: range, columns: range, cell: tuple[int, int], paint: Callable[[TileRegion], RasterBlock]
 ) -> RasterBlock:
-    """Paint a rectangle in cells of one size; what is left over at its ends makes smaller ones."""
+    """Paint a rectangle in cells of one size; the cells at its ends may be smaller."""
     bands = []
-    for some_rows in _whole_cells(rows, cell[0]):
+    for row_span in _split_at_cells(rows, cell[0]):
         band = []
-        for some_columns in _whole_cells(columns, cell[1]):
-            cells = -(-len(some_rows) // cell[0]), -(-len(some_columns) // cell[1])
-            band.append(paint(Part(some_rows, some_columns, cells)))
+        for column_span in _split_at_cells(columns, cell[1]):
+            cells = -(-len(row_span) // cell[0]), -(-len(column_span) // cell[1])
+            band.append(paint(TileRegion(row_span, column_span, cells)))
         bands.append(band)
     kinds = range(len(bands[0][0].rare))
     return RasterBlock(
@@ -229,57 +239,54 @@ def paint_evenly(
     )
 
 
-class Tiles:
-    """Remembers tiles up to a number of bytes; those used longest ago go first.
+class TileCache:
+    """An LRU cache of tiles with a size limit in bytes. Thread-safe."""
 
-    Any thread may use it.
-    """
-
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self, room: int = CACHE_LIMIT_BYTES) -> None:
         self._room = room
-        self._known: OrderedDict[Hashable, Tile] = OrderedDict()
+        self._tiles_by_key: OrderedDict[Hashable, Tile] = OrderedDict()
         self._lock = threading.Lock()
         self.nbytes = 0
 
     def get(self, keys: Iterable[Hashable]) -> dict[Hashable, Tile]:
-        """Return those tiles that are known."""
+        """Return those tiles that are cached."""
         with self._lock:
-            found = {key: self._known[key] for key in keys if key in self._known}
-            for key in found:
-                self._known.move_to_end(key)
-            return found
+            result = {key: self._tiles_by_key[key] for key in keys if key in self._tiles_by_key}
+            for key in result:
+                self._tiles_by_key.move_to_end(key)
+            return result
 
-    def of(self, look: Hashable, mosaic: TileGrid) -> dict[Place, Tile]:
-        """Return those tiles of a mosaic that are known, given what tells the picture."""
-        keys = mosaic.keys(look)
+    def of(self, picture_key: Hashable, tile_grid: TileGrid) -> dict[TileIndex, Tile]:
+        """Return the cached tiles of a tile grid, given the key of the picture."""
+        keys = tile_grid.keys(picture_key)
         known = self.get(keys.values())
-        return {place: known[key] for place, key in keys.items() if key in known}
+        return {index: known[key] for index, key in keys.items() if key in known}
 
     def put(self, tiles: dict[Hashable, Tile]) -> None:
-        """Remember tiles."""
+        """Cache tiles."""
         with self._lock:
             for key, tile in tiles.items():
-                before = self._known.pop(key, None)
+                before = self._tiles_by_key.pop(key, None)
                 self.nbytes += tile.nbytes - (before.nbytes if before else 0)
-                self._known[key] = tile
-            self._forget()
+                self._tiles_by_key[key] = tile
+            self._evict()
 
     def limit(self, room: int) -> None:
-        """Remember up to another number of bytes."""
+        """Change the size limit, in bytes."""
         with self._lock:
             self._room = room
-            self._forget()
+            self._evict()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all tiles."""
         with self._lock:
-            self._known.clear()
+            self._tiles_by_key.clear()
             self.nbytes = 0
 
-    def _forget(self) -> None:
-        """Forget what there is no room for."""
+    def _evict(self) -> None:
+        """Remove the least recently used tiles until the size limit is met."""
         while self.nbytes > self._room:
-            self.nbytes -= self._known.popitem(last=False)[1].nbytes
+            self.nbytes -= self._tiles_by_key.popitem(last=False)[1].nbytes
 
 
 def _block(bands: Sequence[Sequence[NDArray[Any]]]) -> NDArray[Any]:
@@ -290,48 +297,48 @@ def _lines(tiles: range, size: int, end: int) -> range:
     return range(tiles.start * size, min(tiles.stop * size, end))
 
 
-def _only(number: int) -> range:
+def _single(number: int) -> range:
     return range(number, number + 1)
 
 
-def _rectangles(places: Sequence[Place]) -> list[tuple[range, range]]:
-    """Return rectangles of tiles that make up exactly those places."""
+def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
+    """Return rectangles that together contain exactly the given tiles."""
     by_row: dict[int, list[int]] = {}
-    for row, column in places:
+    for row, column in indices:
         by_row.setdefault(row, []).append(column)
-    found: list[tuple[range, range]] = []
+    result: list[tuple[range, range]] = []
     for row in sorted(by_row):
         for across in _runs(sorted(by_row[row])):
             above = next(
-                (i for i, (down, wide) in enumerate(found) if (down.stop, wide) == (row, across)),
+                (i for i, (down, wide) in enumerate(result) if (down.stop, wide) == (row, across)),
                 None,
             )
             if above is None:
-                found.append((_only(row), across))
+                result.append((_single(row), across))
             else:
-                found[above] = (range(found[above][0].start, row + 1), across)
-    return found
+                result[above] = (range(result[above][0].start, row + 1), across)
+    return result
 
 
 def _runs(numbers: Sequence[int]) -> list[range]:
-    """Return the stretches of consecutive numbers."""
+    """Return the ranges of consecutive numbers."""
     breaks = [i for i, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
     starts = [0, *breaks, len(numbers)]
     return [range(numbers[a], numbers[b - 1] + 1) for a, b in pairwise(starts)]
 
 
-def _whole_cells(lines: range, cell: int) -> list[range]:
-    """Cut lines into those of whole cells, and the rest."""
+def _split_at_cells(lines: range, cell: int) -> list[range]:
+    """Split rows or columns into those of complete cells, and the rest."""
     middle = lines.start + len(lines) // cell * cell
     parts = (range(lines.start, middle), range(middle, lines.stop))
     return [part for part in parts if part]
 
 
-def _joined(parts: Iterable[Places | None]) -> Places | None:
-    """Return all places together, or None if they are many."""
-    found: list[Places] = []
+def _joined_centres(parts: Iterable[CellCentres | None]) -> CellCentres | None:
+    """Return all centres joined; None if there are too many."""
+    result: list[CellCentres] = []
     for part in parts:
-        if part is None or sum(map(len, found)) + len(part) >= FEW:
+        if part is None or sum(map(len, result)) + len(part) >= MARK_LIMIT:
             return None
-        found.append(part)
-    return np.concatenate(found)
+        result.append(part)
+    return np.concatenate(result)

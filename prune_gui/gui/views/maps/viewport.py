@@ -1,4 +1,4 @@
-"""Where one looks in a parameter, shared by all views of it."""
+"""The visible region of a parameter, shared by all views of it."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from prune_gui.audit.raster.slice_layout import SliceLayout
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
 
-LaidOut = SliceLayout | KernelGrid | tuple[int, int] | None
-"""A layout that has no choice in it, the dimensions of a section, or None: flattened."""
+LayoutKey = SliceLayout | KernelGrid | tuple[int, int] | None
+"""A layout without further choices, the dimensions of a section, or None for the flattened layout.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """How a user wants parameters of a shape laid flat.
+class LayoutChoice:
+    """The layout that the user chose for parameters of a shape.
 
     Attributes:
-        shape: of the parameters.
-        laid_out: what was chosen for them.
-        at: where a section lies, an index along every dimension.
+        shape: shape of the parameters.
+        layout_key: the chosen layout.
+        at: index along every dimension, which selects a section.
     """
 
     shape: tuple[int, ...]
-    laid_out: LaidOut
+    layout_key: LayoutKey
     at: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A place in pictures of so many rows and columns.
+class ViewState:
+    """The visible region and the pinned element, for layouts of one size.
 
     Attributes:
-        size: the rows and the columns.
-        sight: what is in sight, x in columns and y in rows.
-        pinned: the row and the column of the entry that is pinned; None if none is.
+        size: number of rows and columns of the layouts.
+        sight: visible region, x in columns and y in rows.
+        pinned: row and column of the pinned element; None if there is none.
     """
 
     size: tuple[int, int]
@@ -48,29 +49,33 @@ class Place:
 
 
 class Viewport:
-    """Where the views look; the one in front says so, and the others follow when they are shown.
+    """The visible region of all views. The view in front sets it; others read it when shown.
 
     Attributes:
-        choice: the last that a user made; None before.
-        place: the last that was looked at; None before.
+        choice: the last layout that the user chose; None before the first.
+        view_state: the last visible region and pin; None before the first.
     """
 
     def __init__(self) -> None:
-        self.choice: Choice | None = None
-        self.place: Place | None = None
+        self.choice: LayoutChoice | None = None
+        self.view_state: ViewState | None = None
 
-    def within(self, layout: ParameterLayout) -> Place | None:
-        """Return the place if it is one in pictures like this."""
-        place = self.place
-        return place if place is not None and place.size == (layout.rows, layout.columns) else None
+    def within(self, layout: ParameterLayout) -> ViewState | None:
+        """Return the view state if it belongs to layouts of this size."""
+        view_state = self.view_state
+        return (
+            view_state
+            if view_state is not None and view_state.size == (layout.rows, layout.columns)
+            else None
+        )
 
     def look(self, layout: ParameterLayout, sight: QRectF) -> None:
-        """Look at a part of a picture; what is pinned stays so in pictures of one size."""
-        before = self.within(layout)
-        pinned = before.pinned if before is not None else None
-        self.place = Place((layout.rows, layout.columns), sight, pinned)
+        """Set the visible region; the pinned element stays if the layout has the same size."""
+        previous = self.within(layout)
+        pinned = previous.pinned if previous is not None else None
+        self.view_state = ViewState((layout.rows, layout.columns), sight, pinned)
 
-    def pin(self, entry: tuple[int, int] | None) -> None:
-        """Pin an entry of the picture that is looked at, or none."""
-        if self.place is not None:
-            self.place = replace(self.place, pinned=entry)
+    def pin(self, element: tuple[int, int] | None) -> None:
+        """Pin an element of the current layout; None releases it."""
+        if self.view_state is not None:
+            self.view_state = replace(self.view_state, pinned=element)

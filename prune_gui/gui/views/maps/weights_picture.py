@@ -1,4 +1,4 @@
-"""From the numbers of a parameter to the pixels of a picture. No Qt: it is done on the engine."""
+"""Pixels of the numbers of a parameter. No Qt: they are computed on the engine's thread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.views.maps.cell_labels import Texts, texts
-from prune_gui.gui.views.maps.ramps import Ramp, parts, ramp
-from prune_gui.gui.views.maps.tiles import Part, RasterBlock
+from prune_gui.gui.views.maps.ramps import Ramp, ramp, rgb
+from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import later, tr
@@ -28,16 +28,16 @@ Quantity = Literal["value", "size", "score", "margin", "difference"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class QuantityStyle:
     """How a quantity is shown.
 
     Attributes:
-        title: what to call it.
-        signed: whether it lies on both sides of zero.
-        averaged: whether a cell of many entries shows their mean; else the number that lies
-            farthest from zero, which a mean would hide.
+        title: name.
+        signed: whether it can be negative.
+        averaged: whether a cell of several elements shows their mean; else it shows the number that
+            is farthest from zero, which a mean would hide.
         profile: what is averaged along each row and column.
-        of_step: whether it is about a step.
+        of_step: whether it depends on a step.
     """
 
     title: str
@@ -48,27 +48,29 @@ class Kind:
 
     @property
     def reduced(self) -> str:
-        """Say what a cell of many entries shows."""
+        """Describe what a cell of several elements shows."""
         what = tr(self.title)
         if self.averaged:
             return tr("{quantity}: a cell shows the mean of its entries", quantity=what)
         return tr("{quantity}: a cell shows its entry farthest from zero", quantity=what)
 
 
-KINDS: Final[dict[Quantity, Kind]] = {
-    "value": Kind(later("Value"), signed=True, averaged=False, profile=later("Mean |w|")),
-    "size": Kind(later("Size |w|"), signed=False, averaged=True, profile=later("Mean |w|")),
-    "score": Kind(
+QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
+    "value": QuantityStyle(later("Value"), signed=True, averaged=False, profile=later("Mean |w|")),
+    "size": QuantityStyle(
+        later("Size |w|"), signed=False, averaged=True, profile=later("Mean |w|")
+    ),
+    "score": QuantityStyle(
         later("Score"), signed=False, averaged=True, profile=later("Mean score"), of_step=True
     ),
-    "margin": Kind(
+    "margin": QuantityStyle(
         later("Margin to the cut"),
         signed=True,
         averaged=True,
         profile=later("Mean margin"),
         of_step=True,
     ),
-    "difference": Kind(
+    "difference": QuantityStyle(
         later("Difference to a file"),
         signed=True,
         averaged=False,
@@ -77,14 +79,15 @@ KINDS: Final[dict[Quantity, Kind]] = {
 }
 
 
-MOST_KNOWN: Final = 64
-"""Pictures of which it is kept how far their numbers reach."""
+MAX_CACHED_REACHES: Final = 64
+"""Maximum number of pictures in the cache."""
 
 
-class Ends:
-    """How far the numbers of some pictures reach from zero, found by going through all of them.
+class ReachCache:
+    """A cache of the reach of pictures: the largest finite distance of their numbers from zero.
 
-    The engine finds it; the window reads it, and forgets all of it when another file is opened.
+    Computing a reach reads all numbers. The engine's thread writes the cache; the GUI thread reads
+    it, and clears it when another file is opened.
     """
 
     def __init__(self) -> None:
@@ -92,34 +95,34 @@ class Ends:
         self._lock = Lock()
 
     def get(self, key: Hashable) -> float | None:
-        """Return how far the numbers of a picture reach; None if nobody has kept it."""
+        """Return the reach of a picture; None if it is not cached."""
         return self._known.get(key)
 
     def keep(self, key: Hashable, reach: float) -> None:
-        """Keep how far the numbers of a picture reach; the oldest is forgotten for it."""
+        """Cache the reach of a picture; the oldest entry is removed if the cache is full."""
         with self._lock:
-            while len(self._known) >= MOST_KNOWN:
+            while len(self._known) >= MAX_CACHED_REACHES:
                 del self._known[next(iter(self._known))]
             self._known[key] = reach
 
     def forget(self) -> None:
-        """Forget everything."""
+        """Clear the cache."""
         with self._lock:
             self._known.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightsPainter:
-    """Paints a number per entry.
+    """Paints one number per element.
 
     Attributes:
-        subject: the parameter, and what is pruned of it.
-        colours: of the theme.
+        subject: the parameter and its resolution.
+        colours: colours of the theme.
         quantity: which number.
-        step: of which it is the score or the margin; 0 for other quantities.
-        path: of the other file, if it is a difference.
-        files: opens that.
-        ends: of the numbers of this painter and others.
+        step: the step of the score or margin; 0 for other quantities.
+        path: path of the other file for a difference; else "".
+        files: opens the other file.
+        reach_cache: cache of reaches, shared with other painters.
     """
 
     subject: Subject
@@ -128,64 +131,64 @@ class WeightsPainter:
     step: int
     path: str
     files: AuxiliaryFiles
-    ends: Ends
+    reach_cache: ReachCache
 
     @property
-    def kind(self) -> Kind:
+    def style(self) -> QuantityStyle:
         """How the quantity is shown."""
-        return KINDS[self.quantity]
+        return QUANTITIES[self.quantity]
 
     @property
     def ramp(self) -> Ramp:
-        """Its colours."""
-        return ramp(self.colours, signed=self.kind.signed)
+        """The colour ramp of the quantity."""
+        return ramp(self.colours, signed=self.style.signed)
 
     @property
     def numbers_key(self) -> Hashable:
-        """What the numbers follow from."""
-        checkpoint, name, layers = self.subject.mask_key
-        of_step = (layers, self.step) if self.kind.of_step else ()
+        """A key that is equal for equal numbers."""
+        checkpoint, name, steps = self.subject.mask_key
+        of_step = (steps, self.step) if self.style.of_step else ()
         return checkpoint, name, self.quantity, of_step, self.path
 
     @property
     def key(self) -> Hashable:
-        """What the pictures follow from."""
+        """A key that is equal for equal pictures."""
         return self.numbers_key, self.colours
 
-    def paint(self, layout: ParameterLayout, part: Part, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle; rare are cells in which a number is NaN or infinite."""
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle. Rare cells are those with a non-finite number."""
         from prune_gui.audit.raster.cell_statistics import cell_statistics
 
         measure, reach = self._measure(), self._reach(monitor)
-        found = cell_statistics(measure, layout, part.rows, part.columns, part.cells, monitor)
-        numbers = found.mean if self.kind.averaged else found.farthest
-        pixels = self.ramp.table()[self.ramp.places(numbers, reach)]
-        pixels[np.isnan(numbers), :3] = parts(self.colours.grid)
-        pixels[found.odd, :3] = parts(self.colours.warning)
-        return RasterBlock(pixels, (found.odd,))
+        statistics = cell_statistics(measure, layout, part.rows, part.columns, part.cells, monitor)
+        numbers = statistics.mean if self.style.averaged else statistics.farthest
+        pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
+        pixels[np.isnan(numbers), :3] = rgb(self.colours.grid)
+        pixels[statistics.odd, :3] = rgb(self.colours.warning)
+        return RasterBlock(pixels, (statistics.odd,))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the numbers."""
+        """Return the numbers as texts."""
         return texts(self._measure(), layout, rows, columns)
 
     @property
     def profile_key(self) -> Hashable:
-        """What the profiles follow from."""
+        """A key that is equal for equal profiles."""
         return self.numbers_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Average each row and column: distances from zero, where both sides of it are alike."""
+        """Average each row and column; of absolute values, unless cells show means too."""
         from prune_gui.audit.raster.profiles import means
         from prune_gui.audit.statistics.element_values import absolute
 
         measure = self._measure()
-        return means(measure if self.kind.averaged else absolute(measure), layout, monitor)
+        return means(measure if self.style.averaged else absolute(measure), layout, monitor)
 
     def _measure(self) -> Measure:
         from prune_gui.audit.statistics import element_values
 
         resolution, name = self.subject.resolution, self.subject.name
-        if self.kind.of_step and not self.step:
+        if self.style.of_step and not self.step:
             raise PruneGuiError(
                 tr("No step ranks {name} by a score.\nAdd or preview one that does.", name=name)
             )
@@ -204,14 +207,14 @@ class WeightsPainter:
         )
 
     def _reach(self, monitor: Monitor) -> float:
-        """Return how far the numbers of the whole parameter reach from zero."""
+        """Return the largest finite distance from zero of the whole parameter's numbers."""
         from prune_gui.audit.raster.cell_statistics import reach_of, reach_of_weights
 
-        reach, subject = self.ends.get(self.numbers_key), self.subject
+        reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
             if self.quantity in ("value", "size"):
                 reach = reach_of_weights(subject.resolution.checkpoint, subject.name, monitor)
             else:
                 reach = reach_of(self._measure(), subject.info.numel, monitor)
-            self.ends.keep(self.numbers_key, reach)
+            self.reach_cache.keep(self.numbers_key, reach)
         return reach

@@ -1,4 +1,4 @@
-"""The numbers of a parameter of any size: its values, scores, or what lies between two files."""
+"""The numbers of a parameter of any size: its values, its scores, or a difference of two files."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import literal
-from prune_gui.gui.views.legend import SPACE, unbroken
+from prune_gui.gui.views.legend import SEPARATOR, unbroken
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.profiled_view import ProfiledView
 from prune_gui.gui.views.maps.ramp_bar import RampBar
 from prune_gui.gui.views.maps.tile_render import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.maps.weights_picture import KINDS, Ends, Quantity, WeightsPainter
+from prune_gui.gui.views.maps.weights_picture import (
+    QUANTITIES,
+    Quantity,
+    ReachCache,
+    WeightsPainter,
+)
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import later, tr
@@ -27,12 +32,12 @@ if TYPE_CHECKING:
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
 CHOOSE: Final = later("Choose the checkpoint to compare with")
-WIDE: Final = 80
-"""Pixels that the name of a file may take on its button."""
+FILE_NAME_WIDTH_PX: Final = 80
+"""Maximum width of a file name on its button."""
 
 
 class WeightsView(ProfiledView):
-    """A number per entry as a colour: the value, its size, a score, a margin, or a difference."""
+    """Shows a number per element as a colour: value, size, score, margin, or difference."""
 
     lane = "weights"
 
@@ -44,14 +49,14 @@ class WeightsView(ProfiledView):
         self._quantity.setToolTip(tr("What the colours stand for"))
         self._step.setAccessibleName(tr("Step"))
         self._step.setToolTip(tr("Whose score it is"))
-        for quantity, kind in KINDS.items():
-            title = tr(kind.title)
+        for quantity, style in QUANTITIES.items():
+            title = tr(style.title)
             self._quantity.addItem(f"{title}…" if quantity == "difference" else title, quantity)
         self._choose_file = QPushButton(tr("File…"))
         self._choose_file.setToolTip(tr(CHOOSE))
         self._other = ""
         self._files: AuxiliaryFiles | None = None
-        self._ends = Ends()
+        self._reach_cache = ReachCache()
         self._bar = RampBar()
         controls = [self._quantity, self._step, self._choose_file]
         super().__init__(workbench, controls, viewport, parent)
@@ -70,13 +75,15 @@ class WeightsView(ProfiledView):
         self._quantity.activated.connect(self._choose)
         self._step.currentIndexChanged.connect(self.refresh)
         self._choose_file.clicked.connect(self._ask_for_file)
-        workbench.opened.connect(self._forget)
+        workbench.opened.connect(self._clear_caches)
 
     def compare_with(self, path: Path) -> None:
         """Show the difference to another checkpoint."""
         self._other = str(path.absolute())
         metrics = self._choose_file.fontMetrics()
-        name = metrics.elidedText(literal(path.name), Qt.TextElideMode.ElideMiddle, WIDE)
+        name = metrics.elidedText(
+            literal(path.name), Qt.TextElideMode.ElideMiddle, FILE_NAME_WIDTH_PX
+        )
         self._choose_file.setText(name.replace("&", "&&"))
         self._choose_file.setToolTip("\n".join((one_line(path.name), tr(CHOOSE))))
         self._quantity.setCurrentIndex(self._quantity.findData("difference"))
@@ -101,14 +108,14 @@ class WeightsView(ProfiledView):
             subject,
             self.colours(),
             quantity,
-            self._step.currentData() or 0 if KINDS[quantity].of_step else 0,
+            self._step.currentData() or 0 if QUANTITIES[quantity].of_step else 0,
             self._other if quantity == "difference" else "",
-            self._companions(),
-            self._ends,
+            self._auxiliary_files(),
+            self._reach_cache,
         )
 
-    def _companions(self) -> AuxiliaryFiles:
-        """Return what keeps the other file open, for as long as this file is."""
+    def _auxiliary_files(self) -> AuxiliaryFiles:
+        """Return the object that keeps the other file open as long as the current file is."""
         from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
         if self._files is None:
@@ -116,15 +123,17 @@ class WeightsView(ProfiledView):
         return self._files
 
     def _offer_steps(self, subject: Subject) -> None:
-        """Offer the steps that rank the parameter; the last one, unless another was chosen."""
+        """Offer the steps that rank the parameter; select the last unless another was chosen."""
         from prune_gui.audit.statistics.element_values import ranking_steps
 
         quantity: Quantity = self._quantity.currentData()
         self._choose_file.setVisible(quantity == "difference")
-        steps = ranking_steps(subject.resolution, subject.name) if KINDS[quantity].of_step else ()
+        steps = (
+            ranking_steps(subject.resolution, subject.name) if QUANTITIES[quantity].of_step else ()
+        )
         self._step.setVisible(bool(steps))
         offered = [(subject.title(step), step) for step in steps]
-        before = self._step.currentData()
+        chosen = self._step.currentData()
         if offered != [
             (self._step.itemText(i), self._step.itemData(i)) for i in range(self._step.count())
         ]:
@@ -132,37 +141,37 @@ class WeightsView(ProfiledView):
             self._step.clear()
             for title, step in offered:
                 self._step.addItem(title, step)
-            place = self._step.findData(before)
-            self._step.setCurrentIndex(place if place >= 0 else len(offered) - 1)
+            index = self._step.findData(chosen)
+            self._step.setCurrentIndex(index if index >= 0 else len(offered) - 1)
             self._step.blockSignals(False)
 
-    def _describe_colours(self, subject: Subject, drawn: RenderedView) -> None:
+    def _describe_colours(self, subject: Subject, rendered: RenderedView) -> None:
         painter = self._painter(subject)
-        kind, colours = painter.kind, painter.colours
-        single = drawn.mosaic.cell == (1, 1)
-        each = tr("{quantity} of each entry", quantity=tr(kind.title))
-        said = [each if single else kind.reduced]
-        [odd] = drawn.painted.rare
-        if odd is None or len(odd):
+        style, colours = painter.style, painter.colours
+        single = rendered.tile_grid.cell == (1, 1)
+        title_text = tr("{quantity} of each entry", quantity=tr(style.title))
+        parts = [title_text if single else style.reduced]
+        [non_finite] = rendered.painted.rare
+        if non_finite is None or len(non_finite):
             text = unbroken(tr("NaN or infinite"))
-            said.append(f'<span style="color: {colours.warning}">■</span>&nbsp;{text}')
-        if len(drawn.painted.marks):
-            said.append(unbroken(tr("○ marks lone cells of these")))
-        if kind.of_step:
+            parts.append(f'<span style="color: {colours.warning}">■</span>&nbsp;{text}')
+        if len(rendered.painted.marks):
+            parts.append(unbroken(tr("○ marks lone cells of these")))
+        if style.of_step:
             text = unbroken(tr("not ranked"))
-            said.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
-        self._legend.setText(SPACE.join(said))
-        self._bar.show_ramp(painter.ramp, self._ends.get(painter.numbers_key) or 0.0)
+            parts.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
+        self._legend.setText(SEPARATOR.join(parts))
+        self._bar.show_ramp(painter.ramp, self._reach_cache.get(painter.numbers_key) or 0.0)
 
     def _titles(self) -> Titles:
         quantity: Quantity = self._quantity.currentData()
-        mean = tr(KINDS[quantity].profile)
+        mean = tr(QUANTITIES[quantity].profile)
         return Titles(tr("{mean} of each column", mean=mean), tr("{mean} of each row", mean=mean))
 
     def legend(self) -> str:
-        """Return the bar of colours in words, and what they are of."""
-        return f"{self._bar.html}{SPACE}{super().legend()}"
+        """Return the colour bar and the legend as rich text."""
+        return f"{self._bar.html}{SEPARATOR}{super().legend()}"
 
-    def _forget(self) -> None:
-        self._ends.forget()
+    def _clear_caches(self) -> None:
+        self._reach_cache.forget()
         self._files = None

@@ -1,4 +1,4 @@
-"""What is found out about the channels of a parameter, and how to say it. No Qt."""
+"""The channels of a parameter, and texts about them. No Qt."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class ChannelData:
     """The channels of a parameter along one dimension.
 
     Attributes:
-        subject: the parameter, and what is pruned of it.
-        dim: the channels lie along it.
-        n: the order of the norm; None: what the draft ranks channels by.
-        norms: of each channel as it is in the file, or its rank in the draft.
-        channels: what is pruned of each.
-        cut: up to which rank the draft prunes, 0.0 if nothing; None unless the ranks are its own.
+        subject: the parameter and its resolution.
+        dim: dimension of the channels.
+        n: order of the norm; None for the scores by which the draft ranks channels.
+        norms: float64 (channels,), the norms in the file, or the draft's scores.
+        channels: what is pruned of each channel.
+        cut: score up to which the draft prunes, 0.0 if it prunes nothing; None unless the norms
+            are the draft's scores.
     """
 
     subject: Subject
@@ -44,39 +45,43 @@ class ChannelData:
 
     @property
     def highest(self) -> float:
-        """How high the axis reaches: the largest finite norm; 1.0 if there is none above zero."""
+        """Upper end of the axis: the largest finite norm; 1.0 if none is above zero."""
         highest = float(np.max(self.norms, where=np.isfinite(self.norms), initial=0.0))
         return span(0.0, highest or 1.0)[1]
 
     def is_about(self, subject: Subject, dim: int) -> bool:
-        """Tell whether it is about these channels, whatever is pruned of them."""
+        """Return whether it is about these channels, regardless of what is pruned of them."""
         return self.dim == dim and self.subject.same_parameter(subject)
 
 
 def drafted_cut(subject: Subject) -> ChannelCut | None:
-    """Return the draft's cut through the ranks of the channels, if it is such a step."""
+    """Return the draft's cut through the channels; None if the draft is no channel method."""
     if subject.draft is None:
         return None
     outcome = subject.resolution.outcomes[subject.draft - 1]
     method = subject.resolution.recipe.steps[subject.draft - 1].method
-    found = outcome.predicates.get(subject.name)
-    return cast("ChannelCut", found) if found and isinstance(method, ChannelMethod) else None
+    norms_or_ranks = outcome.predicates.get(subject.name)
+    return (
+        cast("ChannelCut", norms_or_ranks)
+        if norms_or_ranks and isinstance(method, ChannelMethod)
+        else None
+    )
 
 
 def measure(
     subject: Subject, dim: int, n: float | None, before: ChannelData | None, monitor: Monitor
 ) -> ChannelData:
-    """Measure the channels of a parameter; what is known from `before` is not measured again.
+    """Compute the norms and the pruned counts of the channels; results in `before` are reused.
 
     Args:
-        subject: the parameter, and what is pruned of it.
-        dim: the channels lie along it.
-        n: the order of the norm; None: what the draft ranks by, along `dim`.
-        before: about the same channels, or None.
-        monitor: told of the work.
+        subject: the parameter and its resolution.
+        dim: dimension of the channels.
+        n: order of the norm; None for the scores by which the draft ranks along `dim`.
+        before: a result for the same channels, or None.
+        monitor: receives the progress.
 
     Raises:
-        Cancelled: the monitor said so.
+        Cancelled: if the monitor is cancelled.
     """
     from prune_gui.audit.statistics.norms import channels, norms, ranks
 
@@ -85,20 +90,20 @@ def measure(
     if n is None:
         drafted = drafted_cut(subject)
         assert drafted is not None
-        found, cut = ranks(drafted.chosen())
+        norms_or_ranks, cut = ranks(drafted.chosen())
     elif before is not None and before.n == n:
-        found = before.norms
+        norms_or_ranks = before.norms
     else:
-        found = norms(resolution.checkpoint, name, dim, n, monitor)
+        norms_or_ranks = norms(resolution.checkpoint, name, dim, n, monitor)
     if before is not None and before.subject.resolution is resolution:
         pruned = before.channels
     else:
         pruned = channels(resolution, name, dim, monitor)
-    return ChannelData(subject, dim, n, found, pruned, cut)
+    return ChannelData(subject, dim, n, norms_or_ranks, pruned, cut)
 
 
 def describe_channel(measured: ChannelData, channel: int) -> str:
-    """Say what there is to know of a channel."""
+    """Describe a channel in one line."""
     channels, subject = measured.channels, measured.subject
     counts = dict(zip(channels.codes, channels.counts[:, channel].tolist(), strict=True))
     pruned = channels.size - counts[KEPT]
@@ -125,7 +130,7 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
 
 
 def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
-    """Return the channels, in an order, for other programs."""
+    """Return the channels in a given order, for export."""
     from prune_gui.audit.table import Table
 
     channels, subject = measured.channels, measured.subject

@@ -1,4 +1,4 @@
-"""The picture of channels side by side: bars, what is chosen of them, and the draft's cut."""
+"""A plot of channels: a bar each, the selection, and the draft's cut."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr
 
-MARGIN: Final = 0.04
-"""How high the strip is that marks dead channels under the bars, as a share of the tallest."""
+DEAD_STRIP_SHARE: Final = 0.04
+"""Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
 HEADROOM: Final = 1.05
-"""How high the picture is, likewise."""
-FEW: Final = 200
-"""So many bars stand apart; more stand side by side."""
-FAINT: Final = 110
-"""How solid the line along the least norms is, of 255."""
-SHADE: Final = 130
-"""Likewise, of what is chosen."""
-STEPS: Final = {
+"""Height of the plot, as a multiple of the tallest bar."""
+MAX_BARS_WITH_GAPS: Final = 200
+"""Maximum number of bars that have gaps between them."""
+MINIMUM_LINE_ALPHA: Final = 110
+"""Opacity of the line along the minimum norms, of 255."""
+SELECTION_ALPHA: Final = 130
+"""Opacity of the selection, of 255."""
+KEY_STEPS: Final = {
     Qt.Key.Key_Left: -1,
     Qt.Key.Key_Right: 1,
     Qt.Key.Key_PageUp: -10,
@@ -41,8 +41,8 @@ STEPS: Final = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
-    """The channels in the order in which they are shown, and the bars of those in sight."""
+class ChannelRow:
+    """The channels in the order on the screen, and the bars of the visible ones."""
 
     measured: ChannelData
     order: NDArray[np.intp]
@@ -50,16 +50,16 @@ class Row:
 
 
 class ChannelPlot(Plot):
-    """Shows a row of channels, and tells what the user does to it.
+    """Shows a row of channels, and emits what the user does with them.
 
     Signals:
-        picked: (place, beside others) a channel was clicked.
-        banded: (first place, last place, at its end) a rubber band covers these.
-        stepped: (places, choosing on the way) a key moves the current channel.
-        toggled: a key chooses the current channel, or no longer.
-        prune_wanted: a key asks to prune what is chosen.
-        dropped: a key asks to choose nothing.
-        cut_dragged: (norm) the user wants the draft to prune what is at most this.
+        picked: (position, whether to add to the selection) a channel was clicked.
+        banded: (first position, last position, whether finished) a rubber band covers these.
+        stepped: (positions, whether to select) a key moves the current channel.
+        toggled: a key selects or deselects the current channel.
+        prune_wanted: a key was pressed to prune the selection.
+        dropped: a key was pressed to clear the selection.
+        cut_dragged: (norm) the user wants the draft to prune channels up to this norm.
     """
 
     picked = Signal(int, bool)
@@ -76,7 +76,7 @@ class ChannelPlot(Plot):
         self.setAccessibleName(tr("Norm of each channel"))
         self.setMouseEnabled(x=True, y=False)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self._row: Row | None = None
+        self._row: ChannelRow | None = None
         self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
         self._chosen: list[pg.BarGraphItem] = []
         self._band = pg.LinearRegionItem(movable=False)
@@ -95,15 +95,15 @@ class ChannelPlot(Plot):
 
     @property
     def banding(self) -> bool:
-        """Whether a drag chooses channels without Shift too."""
+        """Whether a drag selects channels without Shift too."""
         return self._box.banding
 
     @banding.setter
     def banding(self, banding: bool) -> None:
         self._box.banding = banding
 
-    def show_row(self, row: Row, colours: Colours) -> None:
-        """Show bars."""
+    def show_row(self, row: ChannelRow, colours: Colours) -> None:
+        """Show the bars of channels."""
         self._row = row
         for item in self._items:
             self.removeItem(item)
@@ -111,16 +111,16 @@ class ChannelPlot(Plot):
         for item in self._items:
             self.addItem(item, ignoreBounds=True)
         top = row.measured.highest
-        self.setYRange(-MARGIN * top, HEADROOM * top, padding=0)
+        self.setYRange(-DEAD_STRIP_SHARE * top, HEADROOM * top, padding=0)
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
-        """Show what is chosen by hand.
+        """Show the selection.
 
         Args:
-            chosen: of each place along the axis.
-            current: the place of the keyboard; None if it is nowhere.
-            colours: of the theme.
+            chosen: bool, one per position along the axis.
+            current: position of the keyboard cursor; None if there is none.
+            colours: colours of the theme.
         """
         for item in self._chosen:
             self.removeItem(item)
@@ -131,10 +131,15 @@ class ChannelPlot(Plot):
         marked = bars.any_of(chosen)
         if marked.any():
             shade = QColor(self.palette().color(QPalette.ColorRole.Accent))
-            shade.setAlpha(SHADE)
+            shade.setAlpha(SELECTION_ALPHA)
             left, right = bars.edges[:-1][marked] - 0.5, bars.edges[1:][marked] - 0.5
             item = pg.BarGraphItem(
-                x0=left, x1=right, y0=-MARGIN * top, y1=HEADROOM * top, pen=None, brush=shade
+                x0=left,
+                x1=right,
+                y0=-DEAD_STRIP_SHARE * top,
+                y1=HEADROOM * top,
+                pen=None,
+                brush=shade,
             )
             item.setZValue(5)
             self._chosen.append(item)
@@ -144,18 +149,18 @@ class ChannelPlot(Plot):
         if current is not None:
             self._current.setValue(current)
 
-    def keep_in_sight(self, place: int) -> None:
-        """Pan as far as it takes to see a place."""
+    def keep_in_sight(self, position: int) -> None:
+        """Pan just enough to make a position visible."""
         low, high = self.view.viewRange()[0]
-        shift = min(0.0, place - 0.5 - low) or max(0.0, place + 0.5 - high)
+        shift = min(0.0, position - 0.5 - low) or max(0.0, position + 0.5 - high)
         if shift:
             self.setXRange(low + shift, high + shift, padding=0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Walk along the channels, choose them, prune them."""
+        """Move along the channels, select them, or prune them."""
         key = Qt.Key(event.key())
-        if key in STEPS:
-            self.stepped.emit(STEPS[key], bool(event.modifiers() & SHIFT))
+        if key in KEY_STEPS:
+            self.stepped.emit(KEY_STEPS[key], bool(event.modifiers() & SHIFT))
         elif key == Qt.Key.Key_Space:
             self.toggled.emit()
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Delete):
@@ -165,9 +170,9 @@ class ChannelPlot(Plot):
         else:
             super().keyPressEvent(event)
 
-    def _bars(self, row: Row, colours: Colours) -> list[pg.BarGraphItem | pg.PlotCurveItem]:
+    def _bars(self, row: ChannelRow, colours: Colours) -> list[pg.BarGraphItem | pg.PlotCurveItem]:
         bars, top = row.bars, row.measured.highest
-        gap = 0.1 if len(bars.dead) <= FEW else 0.0
+        gap = 0.1 if len(bars.dead) <= MAX_BARS_WITH_GAPS else 0.0
         left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
         items = [
             pg.BarGraphItem(
@@ -182,30 +187,30 @@ class ChannelPlot(Plot):
         ]
         if bars.dead.any():
             dead = bars.dead
-            y0, y1 = -MARGIN * top, -MARGIN * top / 4
+            y0, y1 = -DEAD_STRIP_SHARE * top, -DEAD_STRIP_SHARE * top / 4
             items.append(
                 pg.BarGraphItem(
                     x0=left[dead], x1=right[dead], y0=y0, y1=y1, pen=None, brush=colours.warning
                 )
             )
-        if bars.odd.any():  # it ranks as largest: the bar has no end
-            odd = bars.odd
+        if bars.non_finite.any():  # it ranks as the largest norm, so its bar fills the height
+            non_finite = bars.non_finite
             items.append(
                 pg.BarGraphItem(
-                    x0=left[odd],
-                    x1=right[odd],
-                    y0=bars.tops[-1][odd],
+                    x0=left[non_finite],
+                    x1=right[non_finite],
+                    y0=bars.tops[-1][non_finite],
                     y1=HEADROOM * top,
                     pen=None,
                     brush=colours.warning,
                 )
             )
-        if bars.most > 1:
+        if bars.max_channels > 1:
             faint = QColor(colours.foreground)
-            faint.setAlpha(FAINT)
+            faint.setAlpha(MINIMUM_LINE_ALPHA)
             items.append(
                 pg.PlotCurveItem(
-                    bars.edges - 0.5, bars.least, stepMode="center", pen=pg.mkPen(faint)
+                    bars.edges - 0.5, bars.minimum, stepMode="center", pen=pg.mkPen(faint)
                 )
             )
         return items
@@ -224,13 +229,13 @@ class ChannelPlot(Plot):
             self._cut.setValue(cut)
         self._cut.label.setFormat(tr("draft: up to {value:.4g}", value=float(self._cut.value())))
 
-    def _place(self, x: float) -> int:
+    def _position(self, x: float) -> int:
         end = 0 if self._row is None else len(self._row.order) - 1
         return min(max(0, round(x)), end)
 
-    def _click(self, x: float, beside: bool) -> None:
+    def _click(self, x: float, add: bool) -> None:
         if self._row is not None:
-            self.picked.emit(self._place(x), beside)
+            self.picked.emit(self._position(x), add)
 
     def _draw_band(self, start: float, stop: float, at_its_end: bool) -> None:
         if self._row is None:
@@ -238,17 +243,17 @@ class ChannelPlot(Plot):
         low, high = sorted((start, stop))
         self._band.setRegion((low, high))
         self._band.setVisible(not at_its_end)
-        self.banded.emit(self._place(low), self._place(high), at_its_end)
+        self.banded.emit(self._position(low), self._position(high), at_its_end)
 
 
-def where(chosen: frozenset[int], order: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return of each place along the axis whether its channel is chosen."""
+def selected_positions(chosen: frozenset[int], order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Return a bool per position along the axis: whether its channel is selected."""
     by_channel = np.zeros(len(order), np.bool_)
     by_channel[np.fromiter(chosen, np.intp, len(chosen))] = True
-    found: NDArray[np.bool_] = by_channel[order]
-    return found
+    selected: NDArray[np.bool_] = by_channel[order]
+    return selected
 
 
-def channels_at(order: NDArray[np.intp], places: Sequence[int]) -> frozenset[int]:
-    """Return the channels at some places along the axis."""
-    return frozenset(order[list(places)].tolist())
+def channels_at(order: NDArray[np.intp], positions: Sequence[int]) -> frozenset[int]:
+    """Return the channels at given positions along the axis."""
+    return frozenset(order[list(positions)].tolist())

@@ -1,4 +1,4 @@
-"""Choosing channels by hand: with the mouse on a plot, and with the keyboard."""
+"""Selecting channels with the mouse and the keyboard."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ CONTROL: Final = Qt.KeyboardModifier.ControlModifier
 
 @dataclass(frozen=True, slots=True)
 class ChannelSelection:
-    """The channels that are chosen by hand, and the one that the keyboard is at. No Qt.
+    """The selected channels, and the current channel of the keyboard. No Qt.
 
     Attributes:
-        channels: that are chosen.
-        current: None before the keyboard or a click has been anywhere.
+        channels: the selected channels.
+        current: the current channel; None before the first key or click.
     """
 
     channels: frozenset[int] = frozenset()
     current: int | None = None
 
     def only(self, channel: int) -> ChannelSelection:
-        """Choose one channel; a second time, none."""
+        """Select one channel; select none if it is the only one already."""
         alone = self.channels == {channel}
         return ChannelSelection(frozenset() if alone else frozenset([channel]), channel)
 
     def toggled(self, channel: int) -> ChannelSelection:
-        """Choose a channel beside the others, or no longer."""
+        """Select a channel beside the others, or deselect it."""
         return ChannelSelection(self.channels ^ {channel}, channel)
 
     def widened(self, channels: frozenset[int]) -> ChannelSelection:
-        """Choose some channels beside the others."""
+        """Select more channels."""
         return replace(self, channels=self.channels | channels)
 
     def moved_to(self, channel: int) -> ChannelSelection:
-        """Go to a channel, and choose what was chosen."""
+        """Move to a channel; the selection stays."""
         return replace(self, current=channel)
 
 
 class ChannelBox(pg.ViewBox):  # type: ignore[misc]
-    """Where the bars are. A drag pans; with Shift, or while `banding`, it chooses a range.
+    """The view box of the bars. A drag pans; with Shift or while `banding`, it selects a range.
 
     Attributes:
-        banding: whether a drag chooses without Shift too.
+        banding: whether a drag selects without Shift too.
 
     Signals:
-        clicked: (x, with Control) the user clicked there.
-        banded: (x, x, at its end) the user draws a rubber band from there to there.
+        clicked: (x, whether Control or Shift is held) the user clicked.
+        banded: (start x, end x, whether finished) the user draws a rubber band.
     """
 
     clicked = Signal(float, bool)
@@ -61,7 +61,7 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
         self.banding = False
 
     def mouseClickEvent(self, event: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:  # noqa: N802
-        """Tell of a click with the left button."""
+        """Emit a click with the left button."""
         if event.button() == Qt.MouseButton.LeftButton:
             event.accept()
             self.clicked.emit(

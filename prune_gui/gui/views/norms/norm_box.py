@@ -1,4 +1,4 @@
-"""The order of a norm: one of a few, or any number that is typed."""
+"""A box for the order of a norm: a common one, or any typed number."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ NORMS: Final = (
     (-math.inf, later("-inf: smallest |w|")),
 )
 RANKS: Final = later("draft: what it ranks by")
-USUAL: Final = 2.0
+DEFAULT_ORDER: Final = 2.0
 
 
 class NormBox(QComboBox):
-    """Offers the usual norms, takes any other, and what a draft ranks by if there is one.
+    """Offers common norms, accepts any other, and offers the draft's scores if there are any.
 
     Attributes:
-        order: of the norm; None: what the draft ranks by.
+        order: order of the norm; None for the scores by which the draft ranks.
 
     Signals:
-        changed: the user wants another.
+        changed: the user chose another order.
     """
 
     changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.order: float | None = USUAL
-        self._before = USUAL
+        self.order: float | None = DEFAULT_ORDER
+        self._before = DEFAULT_ORDER
         self._ranks = False
         self.setEditable(True)
         self.setMinimumWidth(NARROW)
@@ -50,23 +50,23 @@ class NormBox(QComboBox):
         for order, text in NORMS:
             self.addItem(tr(text) if text else number(order, "g"), order)
         self._write()
-        self.currentIndexChanged.connect(self._take)
-        line = self.lineEdit()
-        assert line is not None
-        line.setAcceptDrops(False)  # a file is for the window, which opens it
-        line.editingFinished.connect(self._typed)
+        self.currentIndexChanged.connect(self._index_changed)
+        line_edit = self.lineEdit()
+        assert line_edit is not None
+        line_edit.setAcceptDrops(False)  # the window handles dropped files
+        line_edit.editingFinished.connect(self._typed)
 
-    def offer_ranks(self, there: bool) -> bool:
-        """Offer what a draft ranks by, and turn to it when it first is there; tell if that is now.
+    def offer_ranks(self, available: bool) -> bool:
+        """Offer the draft's scores, and select them when they become available; return whether so.
 
         Args:
-            there: whether there is such a draft.
+            available: whether there is a draft that ranks channels.
         """
-        if there == self._ranks:
+        if available == self._ranks:
             return False
-        self._ranks = there
+        self._ranks = available
         with QSignalBlocker(self):
-            if there:
+            if available:
                 self.insertItem(0, tr(RANKS), None)
                 self._before = self.order if self.order is not None else self._before
                 self.order = None
@@ -74,24 +74,24 @@ class NormBox(QComboBox):
                 self.removeItem(0)
                 self.order = self._before if self.order is None else self.order
         self._write()
-        return there
+        return available
 
     def leave_ranks(self) -> None:
-        """Go back to the norm from before the draft."""
+        """Select the norm that was selected before the draft's scores."""
         self.order = self._before
         self._write()
 
-    def _take(self, place: int) -> None:
-        if place >= 0:
-            self._set(self.itemData(place))
+    def _index_changed(self, index: int) -> None:
+        if index >= 0:
+            self._set(self.itemData(index))
 
     def _typed(self) -> None:
         text = self.currentText().strip()
-        if (place := self.findText(text, Qt.MatchFlag.MatchFixedString)) >= 0:
-            self._set(self.itemData(place))
+        if (index := self.findText(text, Qt.MatchFlag.MatchFixedString)) >= 0:
+            self._set(self.itemData(index))
             return
-        order, understood = self.locale().toDouble(text)
-        if understood and not math.isnan(order):
+        order, valid = self.locale().toDouble(text)
+        if valid and not math.isnan(order):
             self._set(order)
         else:
             self._write()
@@ -103,12 +103,12 @@ class NormBox(QComboBox):
             self.changed.emit()
 
     def _write(self) -> None:
-        """Show the order as it is."""
-        texts = {self.itemData(place): place for place in range(self.count())}
+        """Show the current order."""
+        texts = {self.itemData(index): index for index in range(self.count())}
         with QSignalBlocker(self):
-            place = texts.get(self.order, -1)
-            self.setCurrentIndex(place)
-            self.setEditText(self.itemText(place) if place >= 0 else number(self.order or 0.0, "g"))
-            line = self.lineEdit()
-            assert line is not None
-            line.setCursorPosition(0)
+            index = texts.get(self.order, -1)
+            self.setCurrentIndex(index)
+            self.setEditText(self.itemText(index) if index >= 0 else number(self.order or 0.0, "g"))
+            line_edit = self.lineEdit()
+            assert line_edit is not None
+            line_edit.setCursorPosition(0)

@@ -1,4 +1,4 @@
-"""The norm of every channel of a parameter, and how much of it is pruned."""
+"""The norm of every channel of a parameter, and how much of the channel is pruned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from superqt import QFlowLayout
 
 from prune_gui.gui.panels.draft.manual_channels import drafted_channels
 from prune_gui.gui.views.axes import dim_labels, dim_names
-from prune_gui.gui.views.legend import SPACE, unbroken
+from prune_gui.gui.views.legend import SEPARATOR, unbroken
 from prune_gui.gui.views.norms.channel_data import (
     ChannelData,
     describe_channel,
@@ -28,13 +28,18 @@ from prune_gui.gui.views.norms.channel_data import (
     measure,
     table_of,
 )
-from prune_gui.gui.views.norms.channel_plot import ChannelPlot, Row, channels_at, where
+from prune_gui.gui.views.norms.channel_plot import (
+    ChannelPlot,
+    ChannelRow,
+    channels_at,
+    selected_positions,
+)
 from prune_gui.gui.views.norms.channel_selection import ChannelSelection
 from prune_gui.gui.views.norms.norm_box import NormBox
 from prune_gui.gui.views.norms.selection_bar import SelectionBar
 from prune_gui.gui.views.norms.stacked_bars import channel_bars, in_order
-from prune_gui.gui.views.subject import Subject, kind_around
-from prune_gui.gui.views.view import SETTLE, View
+from prune_gui.gui.views.subject import Subject, module_type_of
+from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import later, tr, trn
@@ -45,8 +50,8 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
-MOST_BARS = 2000
-"""Bars at once; there is never more than one in a column of pixels, so that none hides another."""
+MAX_BARS = 2000
+"""Maximum number of bars. There is also at most one per pixel column, so that all are visible."""
 HINT: Final = later("Click a channel, or drag with Shift, to choose")
 
 
@@ -54,9 +59,9 @@ class NormsView(View):
     """A bar per channel, as high as its norm, coloured by what is pruned of it.
 
     Signals:
-        cut_dragged: (rank) the user wants the draft to prune the channels up to this rank.
+        cut_dragged: (score) the user wants the draft to prune channels up to this score.
         prune_wanted: (dim, channels) the user wants these channels pruned.
-        protect_wanted: (dim, channels) the user wants the draft to leave these alone.
+        protect_wanted: (dim, channels) the user wants the draft to keep these channels.
     """
 
     lane = "norms"
@@ -68,30 +73,30 @@ class NormsView(View):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(workbench, parent)
         self.setAccessibleName(tr("Norms"))
-        self._row: Row | None = None
+        self._row: ChannelRow | None = None
         self._chosen = ChannelSelection()
         self._protectable = False
         self._plot = ChannelPlot()
-        self._dim, self._n = ElidedComboBox(), NormBox()
-        self._dim.setAccessibleName(tr("Dimension of the channels"))
+        self._dim_box, self._norm_box = ElidedComboBox(), NormBox()
+        self._dim_box.setAccessibleName(tr("Dimension of the channels"))
         self._sorted = QCheckBox(tr("&Sorted"))
         self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
-        self._strip = SelectionBar()
+        self._selection_bar = SelectionBar()
         self._channel = ElidedLabel(tr("Channel under the cursor"))
         self._warnings = QLabel(textFormat=Qt.TextFormat.RichText)
         self._channel.say(tr(HINT))
         self._warnings.setAccessibleName(tr("Dead channels, and norms that are no numbers"))
         self._warnings.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
-        controls = _side_by_side([self._dim, self._n, self._sorted], self._strip)
+        controls = _side_by_side([self._dim_box, self._norm_box, self._sorted], self._selection_bar)
         self._lay_out([controls], self._plot, [self._channel, self._warnings])
-        self._settled = QTimer(self, singleShot=True, interval=SETTLE)
-        self._settled.timeout.connect(self.refresh)
-        self._dim.currentIndexChanged.connect(self.refresh)
-        self._n.changed.connect(self.refresh)
+        self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
+        self._settle_timer.timeout.connect(self.refresh)
+        self._dim_box.currentIndexChanged.connect(self.refresh)
+        self._norm_box.changed.connect(self.refresh)
         self._sorted.toggled.connect(self.refresh)
-        self._strip.banding_changed.connect(self._band_with_every_drag)
-        self._strip.prune_wanted.connect(self._prune)
-        self._strip.protect_wanted.connect(self._protect)
+        self._selection_bar.banding_changed.connect(self._set_banding)
+        self._selection_bar.prune_wanted.connect(self._prune)
+        self._selection_bar.protect_wanted.connect(self._protect)
         self._connect_plot()
         self._recolour()
 
@@ -100,7 +105,7 @@ class NormsView(View):
         plot.view.sigXRangeChanged.connect(self._moved)
         plot.view.sigResized.connect(self._moved)
         plot.scene().sigMouseMoved.connect(self._point_at)
-        plot.left.connect(self._say_current)
+        plot.left.connect(self._describe_current)
         plot.picked.connect(self._pick)
         plot.banded.connect(self._band)
         plot.stepped.connect(self._step)
@@ -109,46 +114,54 @@ class NormsView(View):
         plot.dropped.connect(lambda: self._choose(ChannelSelection(current=self._chosen.current)))
         plot.cut_dragged.connect(self.cut_dragged)
 
-    def _look(self, subject: Subject) -> None:
+    def _request_picture(self, subject: Subject) -> None:
         self._offer_dims(subject)
         drafted = drafted_cut(subject)
-        if self._n.offer_ranks(drafted is not None) and drafted is not None:
-            with QSignalBlocker(self._dim):
-                self._dim.setCurrentIndex(drafted.dim)
-        if drafted is not None and self._n.order is None and self._dim.currentData() != drafted.dim:
-            self._n.leave_ranks()  # the draft ranks along another dimension
-        dim, n, ascending = self._dim.currentData(), self._n.order, self._sorted.isChecked()
+        if self._norm_box.offer_ranks(drafted is not None) and drafted is not None:
+            with QSignalBlocker(self._dim_box):
+                self._dim_box.setCurrentIndex(drafted.dim)
+        if (
+            drafted is not None
+            and self._norm_box.order is None
+            and self._dim_box.currentData() != drafted.dim
+        ):
+            self._norm_box.leave_ranks()  # the draft ranks along another dimension
+        dim, n, ascending = (
+            self._dim_box.currentData(),
+            self._norm_box.order,
+            self._sorted.isChecked(),
+        )
         shape = subject.info.shape or (1,)
         before = self._row.measured if self._row else None
         if before is not None and not before.is_about(subject, dim):
             before = None
-        places = range(shape[dim]) if before is None else self._in_sight(shape[dim])
-        most = max(1, min(MOST_BARS, round(self._plot.view.width())))
+        positions = range(shape[dim]) if before is None else self._in_sight(shape[dim])
+        max_bars = max(1, min(MAX_BARS, round(self._plot.view.width())))
 
-        def work(monitor: Monitor) -> Row:
+        def work(monitor: Monitor) -> ChannelRow:
             measured = measure(subject, dim, n, before, monitor)
             order = in_order(measured.norms, ascending=ascending)
-            bars = channel_bars(measured.norms, measured.channels, order, places, most)
-            return Row(measured, order, bars)
+            bars = channel_bars(measured.norms, measured.channels, order, positions, max_bars)
+            return ChannelRow(measured, order, bars)
 
-        self._picture(subject, work, self._show)
+        self._run_picture_job(subject, work, self._show)
 
     def _offer_dims(self, subject: Subject) -> None:
         shape = subject.info.shape
         labels = [
-            tr("{dim} ({size:,})", dim=along, size=size)
-            for along, size in zip(self._dims(subject), shape, strict=False)
+            tr("{dim} ({size:,})", dim=axis_label, size=size)
+            for axis_label, size in zip(self._dims(subject), shape, strict=False)
         ] or self._dims(subject)
-        if labels != [self._dim.itemText(i) for i in range(self._dim.count())]:
-            with QSignalBlocker(self._dim):
-                self._dim.clear()
+        if labels != [self._dim_box.itemText(i) for i in range(self._dim_box.count())]:
+            with QSignalBlocker(self._dim_box):
+                self._dim_box.clear()
                 for dim, label in enumerate(labels):
-                    self._dim.addItem(label, dim)
+                    self._dim_box.addItem(label, dim)
 
     def _dims(self, subject: Subject) -> list[str]:
-        """Return what the channels along each dimension are."""
-        kind = kind_around(self._workbench, subject)
-        names = dim_names(kind, subject.name, subject.info.shape)
+        """Return a label of the channels along each dimension."""
+        module_type = module_type_of(self._workbench, subject)
+        names = dim_names(module_type, subject.name, subject.info.shape)
         return dim_labels(names) or [tr("the only entry")]
 
     def _in_sight(self, channels: int) -> range:
@@ -156,7 +169,7 @@ class NormsView(View):
         first = min(max(0, math.floor(low + 0.5)), channels - 1)
         return range(first, max(first + 1, min(channels, math.ceil(high + 0.5))))
 
-    def _show(self, row: Row) -> None:
+    def _show(self, row: ChannelRow) -> None:
         before, self._row = self._row, row
         subject, dim = row.measured.subject, row.measured.dim
         channels, colours = len(row.order), self.colours()
@@ -167,25 +180,25 @@ class NormsView(View):
         self._plot.show_row(row, colours)
         self._protectable = drafted_channels(self._workbench, dim) is not None
         self._show_chosen()
-        along = self._dims(subject)[dim]
+        axis_label = self._dims(subject)[dim]
         if self._sorted.isChecked():
-            along = tr("place by norm, least first; {channels}", channels=along)
-        self._plot.label("bottom", along)
+            axis_label = tr("place by norm, least first; {channels}", channels=axis_label)
+        self._plot.label("bottom", axis_label)
         self._plot.plotItem.getAxis("bottom").end = channels
         self._plot.label("left", _height(row.measured))
         self._legend.show_subject(subject, colours)
-        if (most := row.bars.most) > 1:
+        if (channels_per_bar := row.bars.max_channels) > 1:
             shared = tr(
                 "a bar is as high as the largest of {count:,} channels, the line the least",
-                count=most,
+                count=channels_per_bar,
             )
-            self._legend.setText(SPACE.join((self._legend.text(), shared)))
+            self._legend.setText(SEPARATOR.join((self._legend.text(), shared)))
         self._warnings.setText(_warnings(row.measured, colours))
 
     def _choose(self, chosen: ChannelSelection) -> None:
         self._chosen = chosen
         self._show_chosen()
-        self._say_current()
+        self._describe_current()
 
     def _show_chosen(self) -> None:
         row, chosen = self._row, self._chosen
@@ -195,24 +208,24 @@ class NormsView(View):
         current = None
         if chosen.current is not None:
             current = int(np.flatnonzero(order == chosen.current)[0])
-        self._plot.show_chosen(where(chosen.channels, order), current, self.colours())
-        self._strip.show_number(len(chosen.channels), protectable=self._protectable)
+        self._plot.show_chosen(selected_positions(chosen.channels, order), current, self.colours())
+        self._selection_bar.show_number(len(chosen.channels), protectable=self._protectable)
 
-    def _pick(self, place: int, beside: bool) -> None:
+    def _pick(self, position: int, add: bool) -> None:
         assert self._row is not None
-        channel = int(self._row.order[place])
-        self._choose(self._chosen.toggled(channel) if beside else self._chosen.only(channel))
+        channel = int(self._row.order[position])
+        self._choose(self._chosen.toggled(channel) if add else self._chosen.only(channel))
 
     def _band(self, first: int, last: int, at_its_end: bool) -> None:
         assert self._row is not None
         if at_its_end:
-            some = channels_at(self._row.order, range(first, last + 1))
-            self._choose(self._chosen.widened(some))
+            added = channels_at(self._row.order, range(first, last + 1))
+            self._choose(self._chosen.widened(added))
         else:
             banded = last - first + 1
             self._channel.say(trn("{count:,} channel", "{count:,} channels", banded))
 
-    def _step(self, places: int, choosing: bool) -> None:
+    def _step(self, positions: int, choosing: bool) -> None:
         if self._row is None:
             return
         order = self._row.order
@@ -220,7 +233,7 @@ class NormsView(View):
             to = self._in_sight(len(order)).start
         else:
             at = int(np.flatnonzero(order == self._chosen.current)[0])
-            to = min(max(0, at + places), len(order) - 1)
+            to = min(max(0, at + positions), len(order) - 1)
         chosen = self._chosen.moved_to(int(order[to]))
         self._choose(chosen.widened(frozenset([int(order[to])])) if choosing else chosen)
         self._plot.keep_in_sight(to)
@@ -230,39 +243,39 @@ class NormsView(View):
             self._choose(self._chosen.toggled(self._chosen.current))
 
     def _prune(self) -> None:
-        row, channels = self._row, self._hand_over()
+        row, channels = self._row, self._take_selection()
         if row is not None and channels:
             self.prune_wanted.emit(row.measured.dim, channels)
 
     def _protect(self) -> None:
-        row, channels = self._row, self._hand_over()
+        row, channels = self._row, self._take_selection()
         if row is not None and channels:
             self.protect_wanted.emit(row.measured.dim, channels)
 
-    def _hand_over(self) -> frozenset[int]:
-        """Return the channels that are chosen, and choose them no longer."""
+    def _take_selection(self) -> frozenset[int]:
+        """Return the selected channels, and clear the selection."""
         channels = self._chosen.channels
         self._choose(ChannelSelection(current=self._chosen.current))
         return channels
 
-    def _band_with_every_drag(self, banding: bool) -> None:
+    def _set_banding(self, banding: bool) -> None:
         self._plot.banding = banding
 
     def _moved(self) -> None:
-        if not self._settled.isActive():
-            self._settled.start()
+        if not self._settle_timer.isActive():
+            self._settle_timer.start()
 
     def _point_at(self, scene: QPointF) -> None:
         row = self._row
-        place = round(self._plot.view.mapSceneToView(scene).x())
+        position = round(self._plot.view.mapSceneToView(scene).x())
         inside = self._plot.view.sceneBoundingRect().contains(scene)
-        if row is not None and inside and 0 <= place < len(row.order):
-            self._channel.say(describe_channel(row.measured, int(row.order[place])))
+        if row is not None and inside and 0 <= position < len(row.order):
+            self._channel.say(describe_channel(row.measured, int(row.order[position])))
         else:
-            self._say_current()
+            self._describe_current()
 
-    def _say_current(self) -> None:
-        """Say what the keyboard is at, or what can be done."""
+    def _describe_current(self) -> None:
+        """Describe the current channel; show a hint if there is none."""
         row, current = self._row, self._chosen.current
         if row is None or current is None:
             self._channel.say(tr(HINT))
@@ -270,11 +283,11 @@ class NormsView(View):
             self._channel.say(describe_channel(row.measured, current))
 
     def legend(self) -> str:
-        """Return what the colours and the marks stand for."""
-        return SPACE.join(filter(None, (super().legend(), self._warnings.text())))
+        """Return the meaning of the colours and marks as rich text."""
+        return SEPARATOR.join(filter(None, (super().legend(), self._warnings.text())))
 
     def table(self) -> Table | None:
-        """Return the channels in the order in which they are shown."""
+        """Return the channels in the order on the screen."""
         row = self._row
         return table_of(row.measured, row.order) if row and self.picture() else None
 
@@ -282,35 +295,35 @@ class NormsView(View):
         self._plot.recolour(self.colours())
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop waiting."""
+        """Stop the timer."""
         super().hideEvent(event)
-        self._settled.stop()
+        self._settle_timer.stop()
 
 
 def _warnings(measured: ChannelData, colours: Colours) -> str:
-    """Say as rich text how many channels are dead, and how many have no bar of their own."""
+    """Return as rich text how many channels are dead, and how many norms are non-finite."""
     dead = int(np.count_nonzero(~measured.channels.remaining_mask))
-    odd = int(np.count_nonzero(~np.isfinite(measured.norms)))
-    marked = (
+    non_finite = int(np.count_nonzero(~np.isfinite(measured.norms)))
+    notes = (
         ("▬", tr("{count:,} dead", count=dead), dead),
-        ("■", tr("{count:,} NaN or infinite", count=odd), odd),
+        ("■", tr("{count:,} NaN or infinite", count=non_finite), non_finite),
     )
-    return SPACE.join(
+    return SEPARATOR.join(
         f'<span style="color: {colours.warning}">{mark}</span>&nbsp;{unbroken(text)}'
-        for mark, text, count in marked
+        for mark, text, count in notes
         if count
     )
 
 
 def _height(measured: ChannelData) -> str:
-    """Say what the height of a bar is."""
+    """Return the label of the axis of heights."""
     if measured.n is None:
         return tr("what the draft ranks by, coloured by share of entries")
     return tr("{order:g}-norm in the file, coloured by share of entries", order=measured.n)
 
 
-def _side_by_side(boxes: Sequence[QWidget], strip: QWidget) -> QWidget:
-    """Return boxes and a strip of buttons beside each other, or one below where it is narrow."""
+def _side_by_side(boxes: Sequence[QWidget], button_bar: QWidget) -> QWidget:
+    """Return a widget with boxes and a button bar side by side, wrapped if the space is narrow."""
     both, left = QWidget(), QWidget()
     row = QHBoxLayout(left)
     row.setContentsMargins(0, 0, 0, 0)
@@ -318,10 +331,10 @@ def _side_by_side(boxes: Sequence[QWidget], strip: QWidget) -> QWidget:
         row.addWidget(box)
     flow = QFlowLayout(both)
     flow.setContentsMargins(0, 0, 0, 0)
-    for part in (left, strip):
+    for part in (left, button_bar):
         flow.addWidget(part)
     policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
     policy.setHeightForWidth(True)
-    policy.setHorizontalStretch(1)  # all of the row, to know what fits into it
+    policy.setHorizontalStretch(1)  # take the whole row, so that the flow layout knows its width
     both.setSizePolicy(policy)
     return both

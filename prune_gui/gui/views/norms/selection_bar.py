@@ -1,4 +1,4 @@
-"""What can be done with channels that are chosen by hand."""
+"""Buttons for the selected channels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NOTHING: Final = later("Choose channels first: click them, or drag over them wit
 
 
 class SelectionBar(QWidget):
-    """A switch for what a drag does, and a button for each thing to do.
+    """A switch for what a drag does, and a button per action.
 
     Signals:
-        banding_changed: (choosing) a drag is to choose channels, not to pan.
-        prune_wanted: of what is chosen.
-        protect_wanted: likewise.
+        banding_changed: (selecting) whether a drag selects channels instead of panning.
+        prune_wanted: the user wants the selected channels pruned.
+        protect_wanted: the user wants the draft to keep the selected channels.
     """
 
     banding_changed = Signal(bool)
@@ -54,7 +54,7 @@ class SelectionBar(QWidget):
         self.show_number(0, protectable=False)
 
     def show_number(self, chosen: int, *, protectable: bool) -> None:
-        """Show how many channels are chosen, and what can be done with them."""
+        """Show how many channels are selected, and enable the possible actions."""
         self._prune.setText(tr("Prune {count:,}", count=chosen) if chosen else tr("Prune"))
         self._protect.setText(tr("Protect {count:,}", count=chosen) if chosen else tr("Protect"))
         self._prune.setEnabled(chosen > 0)

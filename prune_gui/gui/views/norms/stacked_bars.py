@@ -1,4 +1,4 @@
-"""Bars made of coloured parts: from counts and norms to where each part begins and ends. No Qt."""
+"""Bars of coloured segments: heights from counts and norms. No Qt."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from prune_gui.audit.statistics.norms import Channels
 
 FLOOR = float(np.log10(0.5))
-"""Where bars stand on a logarithmic axis, so that a single entry still has a height."""
+"""Baseline of bars on a logarithmic axis, so that the bar of a single element has a height."""
 
 
 def stacked(counts: NDArray[np.int64], *, log: bool) -> NDArray[np.float64]:
-    """Return where the parts of each bar begin and end, one above the other.
+    """Return the ends of the segments of each bar.
 
     Args:
-        counts: (parts, bars).
+        counts: int64 (segments, bars).
         log: whether heights are decimal logarithms of the sums.
 
     Returns:
-        (parts + 1, bars): part i reaches from row i to row i + 1.
+        float64 (segments + 1, bars): segment i extends from row i to row i + 1.
     """
     sums = np.zeros((len(counts) + 1, counts.shape[1]))
     np.cumsum(counts, axis=0, out=sums[1:])
@@ -34,72 +34,74 @@ def stacked(counts: NDArray[np.int64], *, log: bool) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class ChannelBars:
-    """A bar per channel, or per few neighbours where there are more of them than pixels.
+    """A bar per channel, or per few adjacent channels if there are more channels than pixels.
 
     Attributes:
-        edges: (bars + 1), in places along the axis: a bar covers the channels at the places from
-            ``edges[i]`` up to ``edges[i + 1]``.
-        tops: (codes + 1, bars): part i of a bar reaches from row i to row i + 1; the whole bar is
-            as high as the largest finite norm in it.
-        least: the least finite norm in each bar; equal to its height if it is of one channel.
-        dead: boolean, whether a channel in it is dead.
-        odd: boolean, whether a norm in it is NaN or infinite.
+        edges: int64 (bars + 1,): bar i covers the channels at the positions from ``edges[i]`` up to
+            ``edges[i + 1]``.
+        tops: (codes + 1, bars): segment i of a bar extends from row i to row i + 1; the whole bar
+            is as high as its largest finite norm.
+        minimum: the smallest finite norm in each bar; equal to the height of a bar of one channel.
+        dead: bool, whether a channel in the bar is dead.
+        non_finite: bool, whether a norm in the bar is non-finite.
     """
 
     edges: NDArray[np.int64]
     tops: NDArray[np.float64]
-    least: NDArray[np.float64]
+    minimum: NDArray[np.float64]
     dead: NDArray[np.bool_]
-    odd: NDArray[np.bool_]
+    non_finite: NDArray[np.bool_]
 
     @property
-    def most(self) -> int:
-        """How many channels share a bar, at most."""
+    def max_channels(self) -> int:
+        """Maximum number of channels in one bar."""
         return int(np.diff(self.edges).max())
 
     def any_of(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Tell of each bar whether one of its channels is marked.
+        """Return a bool per bar: whether one of its channels is marked.
 
         Args:
-            marked: one per place along the axis.
+            marked: bool, one per position along the axis.
         """
         within = marked[self.edges[0] : self.edges[-1]]
-        found: NDArray[np.bool_] = np.logical_or.reduceat(within, self.edges[:-1] - self.edges[0])
-        return found
+        result: NDArray[np.bool_] = np.logical_or.reduceat(within, self.edges[:-1] - self.edges[0])
+        return result
 
 
 def channel_bars(
     norms: NDArray[np.float64],
     channels: Channels,
     order: NDArray[np.intp],
-    places: range,
-    most: int,
+    positions: range,
+    max_bars: int,
 ) -> ChannelBars:
     """Return the bars of some channels.
 
     Args:
-        norms: of each channel; one that is not finite has no height.
-        channels: what is pruned of each.
-        order: the channel at each place along the axis.
-        places: that are in sight; not empty.
-        most: how many bars, at most.
+        norms: norm of each channel; a non-finite norm has no height.
+        channels: what is pruned of each channel.
+        order: the channel at each position along the axis.
+        positions: the visible positions; not empty.
+        max_bars: maximum number of bars.
     """
-    bars = min(most, len(places))
-    starts = np.arange(bars + 1, dtype=np.int64) * len(places) // bars
-    shown = order[places.start : places.stop]
-    finite, drawn = np.isfinite(norms[shown]), drawable(norms[shown])
-    heights = np.maximum.reduceat(np.where(finite, drawn, 0.0), starts[:-1])
-    least = np.minimum.reduceat(np.where(finite, drawn, np.inf), starts[:-1])
-    counts = np.add.reduceat(channels.counts[:, shown], starts[:-1], axis=1)
+    bars = min(max_bars, len(positions))
+    starts = np.arange(bars + 1, dtype=np.int64) * len(positions) // bars
+    visible = order[positions.start : positions.stop]
+    finite, clipped = np.isfinite(norms[visible]), drawable(norms[visible])
+    heights = np.maximum.reduceat(np.where(finite, clipped, 0.0), starts[:-1])
+    minimum = np.minimum.reduceat(np.where(finite, clipped, np.inf), starts[:-1])
+    counts = np.add.reduceat(channels.counts[:, visible], starts[:-1], axis=1)
     parts = stacked(counts, log=False)
-    dead, odd = (
+    dead, non_finite = (
         np.logical_or.reduceat(marked, starts[:-1])
-        for marked in (~channels.remaining_mask[shown], ~finite)
+        for marked in (~channels.remaining_mask[visible], ~finite)
     )
     tops = heights * (parts / parts[-1])
-    return ChannelBars(starts + places.start, tops, np.minimum(least, heights), dead, odd)
+    return ChannelBars(
+        starts + positions.start, tops, np.minimum(minimum, heights), dead, non_finite
+    )
 
 
 def in_order(norms: NDArray[np.floating[Any]], *, ascending: bool) -> NDArray[np.intp]:
-    """Return the channel at each place along the axis: by index, or by norm with NaN last."""
+    """Return the channel at each position along the axis: by index, or by norm with NaN last."""
     return np.argsort(norms, stable=True) if ascending else np.arange(len(norms))

@@ -1,4 +1,4 @@
-"""The form of a method's parameters."""
+"""The form for the fields of a method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
 
 from prune_gui.gui.formatting import ranges
 from prune_gui.gui.panels.draft.amount_field import AmountField
-from prune_gui.gui.panels.draft.form import MethodForm, _place, summary
+from prune_gui.gui.panels.draft.form import MethodForm, _field_of, summary
 from prune_gui.gui.runtime.locale import plain
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, ScoredMethod
@@ -87,7 +87,7 @@ def message(form, field):
 @pytest.mark.parametrize("name", METHODS)
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_method_goes_through_the_form_unharmed(form, name, data):
+def test_the_form_returns_the_method_that_it_shows(form, name, data):
     parameters = data.draw(st.fixed_dictionaries(PARAMETERS[name]))
     method = METHODS[name].model_validate(parameters)
     form.show_method(method)
@@ -96,14 +96,14 @@ def test_a_method_goes_through_the_form_unharmed(form, name, data):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_a_sentence_and_a_row_for_each_parameter(form, name):
+def test_every_method_has_a_summary_and_a_row_for_each_field(form, name):
     assert summary(METHODS[name]).endswith(".")
     form.use(METHODS[name])
     own_first = sorted(METHODS[name].model_fields, key=ScoredMethod.model_fields.__contains__)
     assert list(form._fields) == own_first
 
 
-def test_what_two_methods_have_in_common_is_kept(form):
+def test_values_of_fields_that_two_methods_share_are_kept(form):
     form.show_method(METHODS["l1_unstructured"](amount=0.3, amount_of="total", scope="global"))
     form.use(METHODS["random_structured"])
     assert form.method() == METHODS["random_structured"](
@@ -111,13 +111,13 @@ def test_what_two_methods_have_in_common_is_kept(form):
     )
 
 
-def test_what_nobody_changed_is_as_the_method_has_it_by_default(form):
+def test_unchanged_fields_get_the_defaults_of_the_new_method(form):
     form.use(METHODS["ln_structured"])
     form.use(METHODS["n_m"])
     assert form.method() == METHODS["n_m"]()
 
 
-def test_what_means_something_else_to_another_method_is_not_kept(form):
+def test_values_of_fields_with_another_type_are_not_kept(form):
     form.show_method(METHODS["l1_unstructured"](scope="row", amount=0.25))
     form.use(METHODS["ln_structured"])
     form._fields["n"].set_value("inf")
@@ -126,7 +126,7 @@ def test_what_means_something_else_to_another_method_is_not_kept(form):
     assert form.method() == METHODS["n_m"]()
 
 
-def test_a_threshold_is_typed(form):
+def test_a_threshold_can_be_typed(form):
     form.use(METHODS["threshold"])
     assert form.method() is None
     assert message(form, "value") == "Still needed."
@@ -140,7 +140,7 @@ def test_a_threshold_is_typed(form):
 
 
 @pytest.mark.usefixtures("decimal_comma")
-def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_person(form):
+def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_locale(form):
     form.show_method(METHODS["threshold"](value=0.125))
     line = form._fields["value"]._line
     assert line.text() == "0,125"
@@ -149,7 +149,7 @@ def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_person(form
         assert form.method() == METHODS["threshold"](value=value)
 
 
-def test_another_persons_decimal_sign_is_refused_rather_than_taken_for_thousands(form):
+def test_the_decimal_sign_of_another_locale_is_rejected(form):
     form.use(METHODS["threshold"])
     form._fields["value"]._line.setText("0,5")
     assert form.method() is None
@@ -158,7 +158,7 @@ def test_another_persons_decimal_sign_is_refused_rather_than_taken_for_thousands
 
 @pytest.mark.usefixtures("decimal_comma")
 @given(norms)
-def test_a_norm_is_typed_as_it_is_shown_with_a_decimal_comma(norm):
+def test_the_shown_text_of_a_norm_parses_to_it_with_a_decimal_comma(norm):
     method = METHODS["ln_structured"](n=norm)
     form = MethodForm()
     form.show_method(method)
@@ -174,23 +174,23 @@ def test_a_norm_is_typed_as_it_is_shown_with_a_decimal_comma(norm):
     "text",
     ["m is at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
 )
-def test_a_problem_is_told_below_its_field_in_any_language(text):
-    assert _place(METHODS["n_m"], (), text) == "m"
+def test_the_field_of_a_problem_is_found_in_any_language(text):
+    assert _field_of(METHODS["n_m"], (), text) == "m"
 
 
 @pytest.mark.parametrize(
     ("label", "name"), [("Amo&unt", "Amount"), ("剪枝量(&U)", "剪枝量"), ("Width", "Width")]
 )
-def test_a_field_is_called_by_its_label_without_the_key(label, name):
+def test_the_plain_text_of_a_label_has_no_mnemonic(label, name):
     assert plain(label) == name
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, unique=True))
-def test_channels_are_typed_as_they_are_shown(channels):
+def test_the_shown_text_of_channels_parses_to_them(channels):
     assert METHODS["channels"](channels=ranges(tuple(channels))).channels == tuple(channels)
 
 
-def test_channels_are_shown_as_ranges_and_typed_as_such(form):
+def test_channels_are_shown_and_typed_as_ranges(form):
     form.show_method(METHODS["channels"](channels=(3, 7, 12, 13, 14, 20, 21)))
     line = form._fields["channels"]._line
     assert line.text() == "3, 7, 12-14, 20, 21"
@@ -201,7 +201,7 @@ def test_channels_are_shown_as_ranges_and_typed_as_such(form):
     assert message(form, "channels").startswith("'x' names no channels")
 
 
-def test_a_problem_of_two_fields_is_told_below_the_second(form):
+def test_a_problem_of_two_fields_is_shown_below_the_second(form):
     form.use(METHODS["l1_unstructured"])
     form._fields["importance"]._line.setText("scores.pt")
     form._fields["moved_from"]._line.setText("before.pt")
@@ -210,14 +210,14 @@ def test_a_problem_of_two_fields_is_told_below_the_second(form):
     assert message(form, "importance") == ""
 
 
-def test_a_group_smaller_than_what_stays_of_it_is_told_below_its_size(form):
+def test_m_smaller_than_n_is_shown_below_m(form):
     form.use(METHODS["n_m"])
     form._fields["n"]._box.setValue(5)
     assert form.method() is None
     assert "m is at least n" in message(form, "m")
 
 
-def test_a_file_still_needed_is_asked_for_below_its_field(form):
+def test_a_missing_file_is_shown_below_its_field(form):
     form.use(METHODS["custom_from_mask"])
     assert form.method() is None
     assert message(form, "mask") == "Still needed."
@@ -226,14 +226,14 @@ def test_a_file_still_needed_is_asked_for_below_its_field(form):
     assert message(form, "mask") == ""
 
 
-def test_a_norm_that_is_none_is_refused_in_the_words_of_its_description(form):
+def test_an_invalid_norm_shows_the_description_of_the_field(form):
     form.use(METHODS["ln_structured"])
     form._fields["n"].findChild(QComboBox).setEditText("two")
     assert form.method() is None
     assert message(form, "n") == "The norm's order p: a number, inf, -inf, fro or nuc."
 
 
-def test_every_change_of_a_field_is_told(form, qtbot):
+def test_every_change_of_a_field_emits_changed(form, qtbot):
     form.use(METHODS["ln_structured"])
     for field, change in {
         "amount": lambda f: f.findChild(QSlider).setValue(200),
@@ -264,7 +264,7 @@ class TestAmount:
         box.setValue(37.5)
         assert (field.value(), slider.value()) == (0.375, 375)
 
-    def test_typing_is_not_disturbed(self, field, qtbot):
+    def test_the_text_is_not_reformatted_while_typing(self, field, qtbot):
         box = field.findChild(QDoubleSpinBox)
         box.setFocus()
         box.selectAll()
@@ -273,7 +273,7 @@ class TestAmount:
         assert field.value() == pytest.approx(0.1205)
 
     @pytest.mark.parametrize("typed", ["0,5", "0.5", "00.50"])
-    def test_a_comma_and_a_point_are_both_the_decimal_sign_of_a_share(self, field, qtbot, typed):
+    def test_comma_and_point_are_both_decimal_signs_of_a_share(self, field, qtbot, typed):
         box = field.findChild(QDoubleSpinBox)
         box.selectAll()
         qtbot.keyClicks(box, typed)
@@ -281,7 +281,7 @@ class TestAmount:
 
     @pytest.mark.usefixtures("decimal_comma")
     @pytest.mark.parametrize("typed", ["12,05", "12.05"])
-    def test_a_share_has_the_decimal_sign_of_the_person(self, qtbot, typed):
+    def test_a_share_has_the_decimal_sign_of_the_locale(self, qtbot, typed):
         field = AmountField("entry")
         qtbot.addWidget(field)
         box = field.findChild(QDoubleSpinBox)
@@ -292,7 +292,7 @@ class TestAmount:
         assert box.text() == "12,05"
         assert field.value() == pytest.approx(0.1205)
 
-    def test_a_number_of_units_is_no_share(self, field):
+    def test_a_number_of_units_is_an_integer_without_a_slider(self, field):
         kind = field.findChild(QComboBox)
         assert [kind.itemText(i) for i in range(2)] == ["%", "entries"]
         kind.setCurrentIndex(1)
@@ -306,7 +306,7 @@ class TestAmount:
         assert field.value() == 0.5
 
 
-def test_digits_of_any_script_are_read_as_the_numbers_that_they_are(form):
+def test_digits_of_any_script_are_accepted(form):
     form.use(METHODS["l1_unstructured"])
     amount, most = form._fields["amount"], form._fields["max_sparsity"]
     amount._box.selectAll()

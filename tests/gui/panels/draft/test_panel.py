@@ -1,4 +1,4 @@
-"""The form of the draft, and the stack that it adds to."""
+"""The panel of the draft, and the stack."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def slide(draft, percent):
     draft.form._fields["amount"].findChild(QSlider).setValue(percent * 10)
 
 
-def test_nothing_is_drafted_until_something_is_changed(draft, workbench, settle):
+def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
     assert workbench.draft is None
     assert not draft.commit.isEnabled()
     slide(draft, 25)
@@ -39,7 +39,7 @@ def test_nothing_is_drafted_until_something_is_changed(draft, workbench, settle)
     assert outcome(draft) == "Zeroes 22,340 of 89,360 (25.0 %)."
 
 
-def test_adding_a_step_ends_the_draft_so_that_it_does_not_count_twice(draft, workbench, settle):
+def test_adding_a_step_ends_the_draft(draft, workbench, settle):
     slide(draft, 40)
     settle()
     draft.add()
@@ -59,7 +59,7 @@ def test_a_step_is_added_only_once_its_outcome_is_known(draft, workbench, settle
     assert len(workbench.session.steps) == 1
 
 
-def test_what_is_said_of_a_draft_stays_until_it_is_known_what_to_say(draft, settle):
+def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(draft, settle):
     draft.form.set_value("amount_of", "reach")
     draft.form.set_value("max_sparsity", 0.3)
     settle()
@@ -74,21 +74,21 @@ def test_what_is_said_of_a_draft_stays_until_it_is_known_what_to_say(draft, sett
     assert not any(message._fading.isActive() for message in messages)
 
 
-def test_the_form_stays_where_it_is_when_the_selection_moves(demo_window, draft, qtbot):
+def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window, draft, qtbot):
     tree, targets = demo_window.tree, draft.targets
-    places, texts = set(), set()
+    positions, texts = set(), set()
     for name in ("classifier.output", "features", "classifier.hidden.bias"):
         before = targets.count.text()
         tree.tree.setCurrentIndex(tree._model.find(name))
         qtbot.waitUntil(lambda before=before: targets.count.text() != before)
-        draft.grab()  # has the form laid out
+        draft.grab()  # updates the layout
         texts.add(targets.count.text().count(";"))
-        places.add((targets.height(), draft._outcome.y(), draft.preview.y()))
+        positions.add((targets.height(), draft._outcome.y(), draft.preview.y()))
     assert texts == {0, 1}
-    assert len(places) == 1
+    assert len(positions) == 1
 
 
-def test_a_step_that_cannot_be_carried_out_says_why_and_is_not_added(draft, workbench, settle):
+def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench, settle):
     draft.targets.line.clear()
     draft.targets.line.insert("features.bn1.weight")
     draft.targets.line.textEdited.emit("")
@@ -99,7 +99,7 @@ def test_a_step_that_cannot_be_carried_out_says_why_and_is_not_added(draft, work
     assert not draft.commit.isEnabled()
 
 
-def test_what_other_steps_pruned_is_said_too(draft, workbench, settle):
+def test_the_outcome_includes_the_sparsity_with_other_steps(draft, workbench, settle):
     slide(draft, 40)
     settle()
     draft.add()
@@ -123,7 +123,7 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
 
 
-def test_looking_at_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
+def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
     tree = demo_window.tree
     tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
@@ -139,12 +139,12 @@ def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench)
     assert workbench.chosen == "features.conv2.weight"
 
 
-def test_an_outcome_that_was_cancelled_says_how_to_get_it(draft, workbench, qtbot, settle):
+def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench, qtbot, settle):
     gate = threading.Event()
     workbench.look("gate", lambda monitor: gate.wait(20), lambda _: None)
     slide(draft, 30)
     with qtbot.waitSignal(workbench.resolving_stopped):
-        workbench.bridge.cancel(workbench._resolving)
+        workbench.bridge.cancel(workbench._resolve_ticket)
     assert "F5" in outcome(draft)
     gate.set()
     workbench.resolve()
@@ -152,7 +152,7 @@ def test_an_outcome_that_was_cancelled_says_how_to_get_it(draft, workbench, qtbo
     assert outcome(draft).startswith("Zeroes")
 
 
-def test_no_targets_are_no_draft(draft, workbench):
+def test_there_is_no_draft_without_targets(draft, workbench):
     slide(draft, 10)
     draft.targets.line.clear()
     draft.targets.line.textEdited.emit("")
@@ -176,7 +176,7 @@ def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench,
     assert not draft.editing
 
 
-def test_the_form_shows_that_it_has_the_focus_when_a_step_is_edited(
+def test_editing_a_step_makes_the_focus_in_the_form_visible(
     demo_window, draft, workbench, make_step, qtbot
 ):
     workbench.edit(lambda session: session.add(make_step()))
@@ -189,7 +189,7 @@ def test_the_form_shows_that_it_has_the_focus_when_a_step_is_edited(
     assert demo_window.testAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange)
 
 
-def test_escape_leaves_an_edited_step_as_it_is(draft, workbench, make_step, qtbot):
+def test_escape_ends_editing_without_a_change(draft, workbench, make_step, qtbot):
     workbench.edit(lambda session: session.add(make_step()))
     before = workbench.session.steps
     draft.edit(0)
@@ -200,7 +200,7 @@ def test_escape_leaves_an_edited_step_as_it_is(draft, workbench, make_step, qtbo
     assert workbench.session.steps == before
 
 
-def test_editing_ends_when_the_step_is_changed_otherwise(draft, workbench, make_step):
+def test_editing_ends_when_the_step_is_changed_elsewhere(draft, workbench, make_step):
     workbench.edit(lambda session: session.add(make_step()))
     draft.edit(0)
     workbench.edit(lambda session: session.remove(0))
@@ -208,7 +208,7 @@ def test_editing_ends_when_the_step_is_changed_otherwise(draft, workbench, make_
     assert workbench.draft is None
 
 
-def test_the_first_of_several_broken_steps_can_be_mended(draft, workbench, settle, make_step):
+def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle, make_step):
     for _ in range(2):
         workbench.edit(lambda s: s.add(make_step("ln_structured", "*.conv1.weight", dim=9)))
     draft.edit(0)
@@ -231,7 +231,7 @@ def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_che
     qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
 
 
-def test_a_dragged_cut_is_the_threshold_of_a_step_that_has_one(draft, workbench, settle, qtbot):
+def test_a_dragged_cut_sets_the_threshold(draft, workbench, settle, qtbot):
     workbench.choose("features.conv2.weight")
     draft.method.setCurrentIndex(draft.method.findData("threshold"))
     draft.method.activated.emit(draft.method.currentIndex())
@@ -244,12 +244,14 @@ def test_a_dragged_cut_is_the_threshold_of_a_step_that_has_one(draft, workbench,
     assert torch.equal(~workbench.shown.mask("features.conv2.weight"), below)
 
 
-def test_a_cut_in_the_picture_of_the_parameter_before_is_let_go(draft, workbench, settle, qtbot):
+def test_a_cut_dragged_in_the_picture_of_the_previous_parameter_is_ignored(
+    draft, workbench, settle, qtbot
+):
     slide(draft, 10)
     settle()
     before, failed = draft.form.method(), []
     workbench.failed.connect(lambda *what: failed.append(what))
-    workbench.choose("features.bn1.num_batches_tracked")  # no target of the draft
+    workbench.choose("features.bn1.num_batches_tracked")  # not a target of the draft
     draft.cut_at(0.02)
     qtbot.waitUntil(lambda: not workbench.bridge._waiting)
     assert not failed
@@ -268,7 +270,7 @@ def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
-def test_the_tab_key_goes_from_top_to_bottom(draft, method, qtbot):
+def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     draft.method.setCurrentIndex(draft.method.findData(method))
     draft.method.activated.emit(draft.method.currentIndex())
     qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
@@ -283,7 +285,7 @@ def test_the_tab_key_goes_from_top_to_bottom(draft, method, qtbot):
     assert len(heights) > len(draft.form._fields)
 
 
-def test_commas_in_brackets_do_not_part_globs():
+def test_commas_in_brackets_do_not_separate_globs():
     assert patterns_in(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
     assert patterns_in("a.*  !*.bias !x[ !]y") == ("a.*", "!*.bias", "!x[ !]y")
 
@@ -313,7 +315,9 @@ class TestStack:
             ("clear_stack", [], "Remove all steps", None),
         ],
     )
-    def test_each_act_is_one_undo(self, stack, demo_window, workbench, name, left, label, current):
+    def test_each_action_is_one_undo_entry(
+        self, stack, demo_window, workbench, name, left, label, current
+    ):
         stack.list.setCurrentIndex(stack._model.index(1))
         demo_window.acts[name].trigger()
         assert self.amounts(workbench) == left
@@ -323,13 +327,13 @@ class TestStack:
         assert self.amounts(workbench) == [0.1, 0.2, 0.3]
         assert demo_window.acts["redo"].text() == f"&Redo: {label}"
 
-    def test_the_ends_cannot_be_moved_over(self, stack, demo_window):
+    def test_the_first_step_cannot_move_up_nor_the_last_down(self, stack, demo_window):
         stack.list.setCurrentIndex(stack._model.index(0))
         assert not demo_window.acts["move_up"].isEnabled()
         stack.list.setCurrentIndex(stack._model.index(2))
         assert not demo_window.acts["move_down"].isEnabled()
 
-    def test_space_switches_a_step_off_and_on(self, stack, workbench, qtbot):
+    def test_space_disables_and_enables_a_step(self, stack, workbench, qtbot):
         stack.list.setFocus()
         stack.list.setCurrentIndex(stack._model.index(1))
         qtbot.keyClick(stack.list, Qt.Key.Key_Space)
@@ -347,30 +351,30 @@ class TestStack:
         shown = [stack._model.index(i).data() for i in range(3)]
         assert shown == [f"L1 unstructured, local, {amount * 100:.0f} %" for amount in left]
 
-    def test_each_step_tells_what_it_did(self, stack, settle):
+    def test_each_step_shows_its_outcome(self, stack, settle):
         settle()
-        told = [line.rpartition("\n")[2] for line in self.spoken(stack)]
-        assert told[0] == "zeroes 2,318 of 23,184 (10.0 %)"
-        assert told[2].startswith("zeroes 5,0")
+        outcomes = [line.rpartition("\n")[2] for line in self.accessible_texts(stack)]
+        assert outcomes[0] == "zeroes 2,318 of 23,184 (10.0 %)"
+        assert outcomes[2].startswith("zeroes 5,0")
 
-    def test_a_step_that_fails_says_so_itself_and_later_ones_wait(
+    def test_a_failed_step_shows_the_reason_and_later_steps_wait(
         self, stack, workbench, settle, make_step
     ):
         workbench.edit(lambda session: session.replace(1, make_step("identity", "nothing")))
         settle()
-        told = [line.rpartition("\n")[2] for line in self.spoken(stack)]
-        assert told[1] == "no parameter matches nothing. Change the targets of the step."
-        assert told[2] == "waits for step 2"
+        outcomes = [line.rpartition("\n")[2] for line in self.accessible_texts(stack)]
+        assert outcomes[1] == "no parameter matches nothing. Change the targets of the step."
+        assert outcomes[2] == "waits for step 2"
         workbench.edit(lambda session: session.switch(2, enabled=False))
         settle()
-        assert self.spoken(stack)[2].rpartition("\n")[2] == "switched off"
+        assert self.accessible_texts(stack)[2].rpartition("\n")[2] == "switched off"
 
     @staticmethod
-    def spoken(stack):
+    def accessible_texts(stack):
         role = Qt.ItemDataRole.AccessibleTextRole
         return [stack._model.index(i).data(role) for i in range(3)]
 
-    def test_rows_come_and_go_one_by_one(self, stack, workbench, qtmodeltester):
+    def test_removing_a_step_removes_only_its_row(self, stack, workbench, qtmodeltester):
         qtmodeltester.check(stack._model)
         removed = []
         stack._model.rowsRemoved.connect(lambda _, first, last: removed.append((first, last)))
@@ -384,7 +388,7 @@ class TestStack:
         assert kind.currentText() == "%"
         assert demo_window.draft.form.method().amount == 0.2
 
-    def test_a_card_says_what_a_step_could_not_do_and_has_room_for_it(
+    def test_notes_of_a_step_are_shown_in_additional_lines(
         self, stack, workbench, make_step, settle
     ):
         step = make_step(amount=0.8, scope="global", max_sparsity=0.6, amount_of="reach")
@@ -398,9 +402,7 @@ class TestStack:
         assert noted == plain + stack.list.fontMetrics().height()
 
 
-def test_targets_may_say_what_a_parameter_is_and_half_a_condition_says_what_is_missing(
-    draft, qtbot
-):
+def test_targets_accept_conditions_and_incomplete_ones_show_what_is_missing(draft, qtbot):
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
     assert "after size comes a number" in draft.targets.count.text()

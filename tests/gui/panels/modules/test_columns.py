@@ -1,10 +1,10 @@
-"""How the columns of the tree share its width."""
+"""The widths of the columns of the module tree."""
 
 from __future__ import annotations
 
 import pytest
 
-from prune_gui.gui.panels.modules.columns import MOST_FOR_NAMES
+from prune_gui.gui.panels.modules.columns import MAX_NAME_SHARE
 from prune_gui.gui.panels.modules.model import Column
 from prune_gui.gui.panels.modules.panel import TreePanel
 
@@ -19,7 +19,7 @@ def panel(workbench, open_file, demo_checkpoint, qtbot):
 
 
 @pytest.mark.parametrize("width", [240, 300, 360, 432, 500, 700, 1200])
-def test_the_tree_never_scrolls_sideways_and_names_come_first(panel, qtbot, width):
+def test_the_columns_fit_the_width_and_names_have_priority(panel, qtbot, width):
     view = panel.tree
     panel.resize(width, 400)
 
@@ -28,13 +28,13 @@ def test_the_tree_never_scrolls_sideways_and_names_come_first(panel, qtbot, widt
         room, names = view.viewport().width(), view.columnWidth(Column.NAME)
         assert shown == list(Column)[: len(shown)]
         assert sum(map(view.columnWidth, shown)) <= room
-        assert names >= min(view.sizeHintForColumn(Column.NAME), int(MOST_FOR_NAMES * room))
+        assert names >= min(view.sizeHintForColumn(Column.NAME), int(MAX_NAME_SHARE * room))
 
     qtbot.waitUntil(fits)
     assert width < 700 or not view.isColumnHidden(Column.PARAMETERS)
 
 
-def test_a_column_comes_back_as_wide_as_the_user_made_it(panel, qtbot):
+def test_a_column_is_shown_again_with_the_width_set_by_the_user(panel, qtbot):
     view = panel.tree
     panel.resize(1000, 400)
     view.header().resizeSection(Column.SHAPE, 170)
@@ -44,7 +44,7 @@ def test_a_column_comes_back_as_wide_as_the_user_made_it(panel, qtbot):
     qtbot.waitUntil(lambda: view.columnWidth(Column.SHAPE) == 170)
 
 
-def test_names_that_are_opened_get_the_room_that_they_need(panel, qtbot):
+def test_expanding_modules_widens_the_name_column(panel, qtbot):
     view = panel.tree
     panel.resize(330, 400)
     view.collapseAll()
@@ -53,7 +53,7 @@ def test_names_that_are_opened_get_the_room_that_they_need(panel, qtbot):
     qtbot.waitUntil(lambda: view.isColumnHidden(Column.SHAPE))
 
 
-def test_shapes_are_whole_where_there_is_room(panel, qtbot):
+def test_the_shape_column_widens_for_long_shapes_if_there_is_space(panel, qtbot):
     view = panel.tree
     panel.resize(700, 400)
     needed = view.sizeHintForColumn(Column.SHAPE)

@@ -1,4 +1,4 @@
-"""What a cell of the tree looks like."""
+"""The painting of the cells of the tree."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_cell_shows_its_text_and_the_name_its_icon(tree):
     assert numbers.displayAlignment & Qt.AlignmentFlag.AlignRight
 
 
-def test_what_cannot_be_pruned_is_grey(tree):
+def test_parameters_that_cannot_be_pruned_are_grey(tree):
     palette = tree.palette()
     palette.setColor(QPalette.ColorRole.PlaceholderText, "gray")
     tree.setPalette(palette)
@@ -69,7 +69,7 @@ def test_what_cannot_be_pruned_is_grey(tree):
         assert option.palette.color(QPalette.ColorRole.Text) == palette.color(role)
 
 
-def test_the_parameter_in_the_views_stands_out(tree):
+def test_the_chosen_parameter_is_bold(tree):
     tree.model().emphasize("dense.weight")
     assert style_of(tree, "dense.weight", Column.NAME).font.bold()
     assert not style_of(tree, "dense.weight", Column.SHAPE).font.bold()

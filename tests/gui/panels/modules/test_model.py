@@ -1,4 +1,4 @@
-"""The tree of modules as a model."""
+"""The Qt model of the module tree."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def share(model, path):
     return model.row(model.find(path)).share
 
 
-WHOLE = {
+FULL_TREE = {
     "embed": {"weight": {}, "ids": {}},
     "layer": {number: {"query": {"weight": {}, "bias": {}}} for number in ("0", "2", "10")},
 }
 
 
-def test_modules_stand_in_the_order_of_the_file_and_numbers_in_their_own(model):
-    assert names(model) == WHOLE
+def test_modules_are_in_file_order_and_numbered_ones_in_numeric_order(model):
+    assert names(model) == FULL_TREE
     assert list(names(model)["layer"]) == ["0", "2", "10"]
 
 
@@ -69,7 +69,7 @@ def test_modules_stand_in_the_order_of_the_file_and_numbers_in_their_own(model):
         ("*.bias", 3, {"layer": {n: {"query": {"bias": {}}} for n in ("0", "2", "10")}}),
         ("bed.w", 1, {"embed": {"weight": {}}}),
         ("nothing like it", 0, {}),
-        ("", 9, WHOLE),
+        ("", 9, FULL_TREE),
     ],
 )
 def test_a_filter_shows_matches_and_the_modules_above_them(model, text, number, found):
@@ -78,7 +78,7 @@ def test_a_filter_shows_matches_and_the_modules_above_them(model, text, number, 
     assert names(model) == found
 
 
-def test_a_module_adds_up_the_parameters_below_that_can_be_pruned(model):
+def test_a_module_shows_the_sums_of_its_prunable_parameters(model):
     counts = {t.name: (0, t.numel) for t in TENSORS if not t.not_prunable}
     counts |= {"layer.0.query.weight": (8, 16), "layer.2.query.bias": (4, 4)}
     model.count(counts)
@@ -90,7 +90,7 @@ def test_a_module_adds_up_the_parameters_below_that_can_be_pruned(model):
     assert share(model, "embed") == 0.0
 
 
-def test_new_counts_are_told_of_where_rows_were_made(model, qtbot):
+def test_new_counts_emit_data_changed_for_existing_rows(model, qtbot):
     names(model)
     model.count({"embed.weight": (1, 40)})
     changed = []
@@ -102,14 +102,14 @@ def test_new_counts_are_told_of_where_rows_were_made(model, qtbot):
     assert cell(model, "embed.weight", Column.SPARSITY) == "100.0 %"
 
 
-def test_a_tooltip_says_what_is_tied_and_what_cannot_be_pruned(model):
+def test_a_tool_tip_names_tied_and_unprunable_parameters(model):
     tied = cell(model, "embed.weight", Column.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tied == "embed.weight\n10 × 4, float32, 40 entries\ntied with head.weight"  # noqa: RUF001
     whole = cell(model, "embed.ids", Column.NAME, Qt.ItemDataRole.ToolTipRole)
     assert whole == "embed.ids\n1 × 10, int64, 10 entries\ncannot be pruned: integer"  # noqa: RUF001
 
 
-def test_the_kind_of_a_module_is_shown_as_inferred(model):
+def test_the_module_type_is_marked_as_inferred(model):
     assert cell(model, "layer.0.query", Column.TYPE) == "Linear?"
     assert cell(model, "layer.0", Column.TYPE) == ""
     assert cell(model, "layer.0.query.bias", Column.TYPE) == "float32"
@@ -117,14 +117,14 @@ def test_the_kind_of_a_module_is_shown_as_inferred(model):
     assert tip.splitlines()[-1] == "Linear: inferred from names and shapes"
 
 
-def test_a_tooltip_says_what_a_part_of_a_weight_is_for(qtbot):
+def test_a_tool_tip_contains_the_role_of_a_tensor(qtbot):
     model = TreeModel()
     model.show(ModuleIndex([TensorInfo("w_v", (4, 4), "float32", role="direction of w")]))
     tip = cell(model, "w_v", Column.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tip.splitlines()[-1] == "direction of w"
 
 
-def test_rows_are_made_when_their_module_is_opened(qtbot):
+def test_rows_are_made_when_their_module_is_expanded(qtbot):
     model = TreeModel()
     model.show(ModuleIndex(TensorInfo(f"block.{i}.weight", (1,), "float32") for i in range(1000)))
     assert model.hasChildren(model.index(0, 0))
@@ -134,7 +134,7 @@ def test_rows_are_made_when_their_module_is_opened(qtbot):
     assert len(model._rows) == made + 1000
 
 
-def test_what_is_pruned_looks_so_at_once(model):
+def test_the_icon_changes_when_a_parameter_becomes_pruned(model):
     changed = []
     model.dataChanged.connect(lambda first, _: changed.append(Column(first.column())))
     names(model)

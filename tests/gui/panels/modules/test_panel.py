@@ -1,4 +1,4 @@
-"""The tree as the user filters it, and protects what is in it."""
+"""The panel of the module tree: filter, selection and protection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prune_gui.gui.panels.modules.model import LOCK
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step, select
 from prune_gui.session import ModuleIndex
-from prune_gui.session import module_index as outline_module
+from prune_gui.session import module_index as module_index
 
 
 def icon_of(tree, path: str) -> str:
@@ -20,7 +20,7 @@ def icon_of(tree, path: str) -> str:
     return model.row(model.find(path)).icon
 
 
-def test_a_filter_may_say_what_a_parameter_is(demo_window, qtbot):
+def test_a_filter_accepts_conditions(demo_window, qtbot):
     tree = demo_window.tree
     qtbot.keyClicks(tree.filter, "weight type:Linear")
     assert tree._found.text() == "2 of 22 parameters"
@@ -28,31 +28,31 @@ def test_a_filter_may_say_what_a_parameter_is(demo_window, qtbot):
     assert not tree._model.find("features.conv1.weight").isValid()
 
 
-def test_in_a_large_file_the_engine_looks_at_what_a_filter_is_about(
+def test_conditions_on_a_large_file_are_prepared_on_the_engines_thread(
     demo_window, workbench, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(outline_module, "LARGE", 0)
-    asked = []
+    monkeypatch.setattr(module_index, "LARGE", 0)
+    threads = []
     monkeypatch.setattr(
         type(workbench.session.outline),
         "look",
         lambda self, text, look=ModuleIndex.look: (
-            asked.append(threading.current_thread()),
+            threads.append(threading.current_thread()),
             look(self, text),
         ),
     )
     tree = demo_window.tree
     tree.filter.setText("weight type:Linear")
     qtbot.waitUntil(lambda: tree._found.text() == "2 of 22 parameters")
-    assert asked
-    assert threading.main_thread() not in asked
+    assert threads
+    assert threading.main_thread() not in threads
     assert not tree._model.find("features.conv1.weight").isValid()
-    tree.filter.setText("bias type:Linear")  # known by now
+    tree.filter.setText("bias type:Linear")  # cached
     assert tree._found.text() == "2 of 22 parameters"
-    assert len(asked) == 1
+    assert len(threads) == 1
 
 
-def test_half_a_condition_leaves_the_tree_as_it_is_and_says_what_is_missing(demo_window, qtbot):
+def test_an_incomplete_condition_keeps_the_tree_and_shows_what_is_missing(demo_window, qtbot):
     tree = demo_window.tree
     tree.filter.setText("conv1 weight")
     qtbot.keyClicks(tree.filter, " ")
@@ -62,9 +62,7 @@ def test_half_a_condition_leaves_the_tree_as_it_is_and_says_what_is_missing(demo
     assert not tree._model.find("features.conv2.weight").isValid()
 
 
-def test_what_is_protected_has_a_lock_and_keeps_its_weights_until_that_is_undone(
-    demo_window, workbench, qtbot
-):
+def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workbench, qtbot):
     tree, name = demo_window.tree, "features.conv2.weight"
     step = Step(method=METHODS["l1_unstructured"](), targets=("*conv*.weight",))
     with qtbot.waitSignal(workbench.resolved_changed):
@@ -82,7 +80,7 @@ def test_what_is_protected_has_a_lock_and_keeps_its_weights_until_that_is_undone
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
 
 
-def test_enter_in_the_filter_selects_what_is_found_as_the_targets(demo_window, qtbot):
+def test_enter_in_the_filter_selects_the_matches_as_targets(demo_window, qtbot):
     tree, draft = demo_window.tree, demo_window.draft
     qtbot.keyClicks(tree.filter, "weight type:Linear")
     qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
@@ -97,7 +95,7 @@ def test_enter_in_an_empty_filter_selects_nothing(demo_window, qtbot):
     assert not demo_window.tree.prunable_selection
 
 
-def test_what_is_found_leaves_out_biases_norms_and_embeddings_if_there_is_anything_else(
+def test_selected_matches_exclude_biases_norms_and_embeddings_unless_alone(
     window, open_file, tmp_path, qtbot
 ):
     names = ("embeddings.weight", "encoder.norm.bias", "encoder.dense.weight", "encoder.dense.bias")
@@ -105,15 +103,15 @@ def test_what_is_found_leaves_out_biases_norms_and_embeddings_if_there_is_anythi
     tensors = {name: torch.ones(shape) for name, shape in zip(names, shapes, strict=True)}
     save_file(tensors, tmp_path / "model.safetensors")
     open_file(tmp_path / "model.safetensors")
-    tree, meant = window.tree, []
-    tree.selected.connect(meant.append)
+    tree, selections = window.tree, []
+    tree.selected.connect(selections.append)
     for text in ("e", "embeddings", "bias"):
         tree.filter.setText(text)
         qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
-    assert [set(some) for some in meant[-3:]] == [{names[2]}, {names[0]}, {names[1], names[3]}]
+    assert [set(some) for some in selections[-3:]] == [{names[2]}, {names[0]}, {names[1], names[3]}]
 
 
-def test_protecting_a_module_protects_what_the_filter_shows_of_it(demo_window, qtbot):
+def test_selecting_filtered_modules_covers_only_the_shown_parameters(demo_window, qtbot):
     tree = demo_window.tree
     tree.filter.setText("classifier bias")
     qtbot.keyClick(tree.filter, Qt.Key.Key_Return)

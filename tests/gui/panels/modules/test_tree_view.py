@@ -1,4 +1,4 @@
-"""What is selected in the tree, by mouse and keyboard, and at what price."""
+"""Selection in the tree by mouse and keyboard, and its cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def panel(workbench, open_file, tmp_path, qtbot):
 
 
 @pytest.mark.parametrize("modifier", [Modifier.ShiftModifier, Modifier.ControlModifier])
-def test_rows_are_selected_as_in_any_tree(panel, qtbot, modifier):
+def test_rows_are_selected_as_in_a_plain_tree_view(panel, qtbot, modifier):
     plain = QTreeView()
     qtbot.addWidget(plain)
     plain.setModel(panel._model)
@@ -53,35 +53,35 @@ def test_rows_are_selected_as_in_any_tree(panel, qtbot, modifier):
     assert {panel._model.node(row).path for row in rows} == names[plain][-1]
 
 
-def test_all_that_is_selected_leaves_out_biases_and_norms_opened_or_not(panel, qtbot):
-    meant = []
-    panel.selected.connect(meant.append)
+def test_select_all_excludes_biases_and_norms_also_if_expanded(panel, qtbot):
+    selections = []
+    panel.selected.connect(selections.append)
     qtbot.keyClick(panel.tree, Key.Key_A, Modifier.ControlModifier)
-    assert meant == [frozenset(f"block.{number}.query.weight" for number in range(BLOCKS))]
+    assert selections == [frozenset(f"block.{number}.query.weight" for number in range(BLOCKS))]
 
 
-def test_a_selection_asks_no_row_more_often_when_there_are_more(panel, qtbot, monkeypatch):
-    asked = 0
-    branch = TreeModel._branch
+def test_the_cost_of_a_selection_is_linear_in_its_rows(panel, qtbot, monkeypatch):
+    calls = 0
+    branch = TreeModel._node
 
     def counted(self, index):
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return branch(self, index)
 
-    monkeypatch.setattr(TreeModel, "_branch", counted)  # of which each parent is found
+    monkeypatch.setattr(TreeModel, "_node", counted)  # `parent` calls it for each row
     model, tree = panel._model, panel.tree
-    tree.hide()  # painting asks as well
+    tree.hide()  # painting calls it too
     flag = QItemSelectionModel.SelectionFlag
     costs = []
     for last in ("block.9.norm.bias", f"block.{BLOCKS - 1}.norm.bias"):
         tree.setCurrentIndex(model.find("block.0.query.weight"))
-        asked = 0
+        calls = 0
         tree.setSelection(
             tree.visualRect(model.find("block.0.query.weight")).united(
                 tree.visualRect(model.find(last))
             ),
             flag.ClearAndSelect | flag.Rows,
         )
-        costs.append(asked / len(tree.selection.rows()))
+        costs.append(calls / len(tree.selection.rows()))
     assert max(costs) < 1.5 * min(costs), costs

@@ -1,4 +1,4 @@
-"""Going back in what was done, and to states with names."""
+"""The history of the stack, and named states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def texts(some):
     return [some.item(row).text() for row in range(some.count())]
 
 
-def test_a_click_goes_to_any_moment_and_nothing_is_forgotten(history, workbench):
+def test_a_click_goes_to_any_entry_and_keeps_the_later_ones(history, workbench):
     assert len(texts(history.moments)) == 4
     history.moments.itemClicked.emit(history.moments.item(1))
     assert len(workbench.session.steps) == 1
@@ -27,7 +27,7 @@ def test_a_click_goes_to_any_moment_and_nothing_is_forgotten(history, workbench)
     assert len(workbench.session.steps) == 3
 
 
-def test_a_named_state_outlives_what_is_undone_and_returning_is_an_act_of_its_own(
+def test_a_named_state_survives_undo_and_returning_is_an_undo_entry(
     history, workbench, monkeypatch, make_step
 ):
     monkeypatch.setattr(QInputDialog, "getText", lambda *_: ("three steps ", True))
@@ -46,15 +46,13 @@ def test_a_named_state_outlives_what_is_undone_and_returning_is_an_act_of_its_ow
     assert texts(history.named) == []
 
 
-def test_no_name_keeps_nothing(history, workbench, monkeypatch):
+def test_an_empty_name_saves_nothing(history, workbench, monkeypatch):
     monkeypatch.setattr(QInputDialog, "getText", lambda *_: (" ", True))
     history.name.click()
     assert not workbench.session.named_states
 
 
-def test_a_state_does_not_take_the_name_of_another_unasked(
-    history, workbench, monkeypatch, answer_box
-):
+def test_replacing_a_named_state_is_confirmed(history, workbench, monkeypatch, answer_box):
     monkeypatch.setattr(QInputDialog, "getText", lambda *_: ("mine", True))
     history.name.click()
     workbench.edit(lambda session: session.undo())
@@ -67,7 +65,7 @@ def test_a_state_does_not_take_the_name_of_another_unasked(
     assert texts(history.named) == ["mine  (2 steps, as now)"]
 
 
-def test_the_chosen_state_stays_chosen_when_the_stack_changes(history, workbench, monkeypatch):
+def test_the_selected_state_stays_selected_when_the_stack_changes(history, workbench, monkeypatch):
     for name in ("a", "b"):
         monkeypatch.setattr(QInputDialog, "getText", lambda *_, name=name: (name, True))
         history.name.click()

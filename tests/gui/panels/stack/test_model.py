@@ -8,8 +8,8 @@ from prune_gui.gui.panels.stack.step_delegate import StepDelegate
 from prune_gui.gui.widgets.theme import LIGHT, Theme
 from prune_gui.recipe.selector import patterns_in
 
-HELD = {"amount": 0.8, "max_sparsity": 0.6, "scope": "global", "amount_of": "reach"}
-"""What a step cannot do as it is asked to."""
+CAPPED = {"amount": 0.8, "max_sparsity": 0.6, "scope": "global", "amount_of": "reach"}
+"""Parameters of a step that cannot reach its amount."""
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def model(workbench, open_file, demo_checkpoint):
 
 @pytest.fixture
 def noted(model, workbench, make_step, settle):
-    """Return a stack of three steps, of which the second has a note."""
-    for parameters in ({"amount": 0.1}, HELD, {"amount": 0.2}):
+    """Return the model of three steps, of which the second has a note."""
+    for parameters in ({"amount": 0.1}, CAPPED, {"amount": 0.2}):
         step = make_step(**parameters)
         workbench.edit(lambda session, step=step: session.add(step))
     settle()
@@ -32,11 +32,11 @@ def noted(model, workbench, make_step, settle):
 
 
 def notes(model):
-    """Tell of each step whether it has notes."""
+    """Return for each step whether it has notes."""
     return [bool(model.index(row).data(StepRole.NOTES)) for row in range(model.rowCount())]
 
 
-def test_a_note_stays_until_it_is_known_what_the_edited_step_comes_to(
+def test_a_note_stays_until_the_outcome_of_the_edited_step_is_known(
     noted, workbench, make_step, settle
 ):
     workbench.edit(lambda session: session.replace(1, make_step(amount=0.3)))
@@ -56,17 +56,17 @@ def test_a_note_stays_until_it_is_known_what_the_edited_step_comes_to(
         (lambda session: session.undo(), [False, True]),
     ],
 )
-def test_a_note_goes_along_with_its_step(noted, workbench, act, there):
+def test_a_note_moves_with_its_step(noted, workbench, act, there):
     workbench.edit(act)
     assert notes(noted) == there
 
 
-def test_a_dragged_step_takes_its_note_along(noted):
+def test_a_note_moves_with_a_dragged_step(noted):
     assert noted.moveRow(QModelIndex(), 1, QModelIndex(), 0)
     assert notes(noted) == [True, False, False]
 
 
-def test_the_notes_of_another_file_are_gone_at_once(noted, open_file, demo_checkpoint, tmp_path):
+def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_checkpoint, tmp_path):
     seen = []
     noted.dataChanged.connect(lambda: seen.append(any(notes(noted))))
     recipe = noted._workbench.session.recipe
@@ -76,7 +76,7 @@ def test_the_notes_of_another_file_are_gone_at_once(noted, open_file, demo_check
     assert seen == [False, True]
 
 
-def test_a_note_that_may_not_hold_any_more_is_faint(noted, workbench, make_step, qtbot, qapp):
+def test_an_outdated_note_is_faint(noted, workbench, make_step, qtbot, qapp):
     theme = Theme(qapp, "light")
     view = QListView()
     qtbot.addWidget(view)
@@ -96,9 +96,7 @@ def test_a_note_that_may_not_hold_any_more_is_faint(noted, workbench, make_step,
     theme.deleteLater()
 
 
-def test_a_tool_tip_has_all_targets_in_lines_that_a_screen_has_room_for(
-    model, workbench, make_step
-):
+def test_a_tool_tip_wraps_all_targets_into_short_lines(model, workbench, make_step):
     globs = [f"features.conv{number}.weight" for number in range(40)]
     workbench.edit(lambda session: session.add(make_step("identity", *globs)))
     tip = model.index(0).data(Qt.ItemDataRole.ToolTipRole).splitlines()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.diff.comparison import Overlap
-from prune_gui.gui.views.compare.compare_picture import Shades, in_total, legend, paint
+from prune_gui.gui.views.compare.compare_picture import Shades, legend, paint, total_text
 from prune_gui.gui.widgets.theme import DARK, LIGHT
 
 SHADES = ("#000000", "#646464", "#ff0000")
@@ -17,14 +17,14 @@ def _pixel(both, alone, shades=SHADES):
     return paint(*one, shades)[0, 0].tolist()
 
 
-def test_cells_of_one_kind_have_its_very_colour():
+def test_uniform_cells_have_the_exact_colour():
     assert _pixel(0, 0) == [0, 0, 0, 255]
     assert _pixel(1, 0) == [100, 100, 100, 255]
     assert _pixel(0, 1) == [255, 0, 0, 255]
 
 
 @given(share, share)
-def test_a_lone_entry_shows_and_so_does_a_lone_one_among_others(both, alone):
+def test_a_lone_pruned_element_is_always_visible(both, alone):
     both *= 1 - alone
     red, green, _, _ = _pixel(both, alone)
     assert (red - green > 20) == (alone > 0)
@@ -34,13 +34,13 @@ def test_a_lone_entry_shows_and_so_does_a_lone_one_among_others(both, alone):
         assert 20 < green <= 100
 
 
-def test_the_shades_of_a_theme_are_four():
+def test_each_theme_has_four_distinct_shades():
     for colours in (LIGHT, DARK):
         shades = Shades.of(colours)
         assert len({shades.kept, shades.both, shades.left, shades.right}) == 4
 
 
-def test_the_legend_counts_what_occurs():
+def test_the_legend_shows_only_colours_that_occur():
     text = legend(Overlap("w", 10, 0, 30, 100), LIGHT).replace("&nbsp;", " ")
     assert "pruned in both 10 (10.0 %)" in text
     assert "only right 30 (30.0 %)" in text
@@ -49,8 +49,8 @@ def test_the_legend_counts_what_occurs():
     assert "IoU 0.250" in text
 
 
-def test_the_total_says_when_nothing_differs():
+def test_the_total_text_says_when_nothing_differs():
     none = Counter()
-    assert "both prune the same 1,200 entries" in in_total(Overlap("", 1200, 0, 0, 5000), none)
-    assert in_total(Overlap("", 0, 0, 0, 0), none).startswith("No parameter")
-    assert "5 only left" in in_total(Overlap("", 1200, 5, 0, 5000), none)
+    assert "both prune the same 1,200 entries" in total_text(Overlap("", 1200, 0, 0, 5000), none)
+    assert total_text(Overlap("", 0, 0, 0, 0), none).startswith("No parameter")
+    assert "5 only left" in total_text(Overlap("", 1200, 5, 0, 5000), none)

@@ -15,15 +15,15 @@ SHADES = Shades.of(LIGHT)
 
 @pytest.fixture
 def compare(bench, checkpoint, shown):
-    made = shown(CompareView(bench, Viewport()))
-    made.resize(900, 700)
+    view = shown(CompareView(bench, Viewport()))
+    view.resize(900, 700)
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return view
 
 
 @pytest.fixture
 def other(checkpoint):
-    """Return another checkpoint: fc.weight with half of it zero, and conv.weight another shape."""
+    """Return another checkpoint: half of fc.weight is zero, and conv.weight has another shape."""
     tensors = load_file(checkpoint)
     tensors["fc.weight"][:4] = 0
     tensors["conv.weight"] = torch.ones(3, 3)
@@ -77,7 +77,7 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
     assert "24 only right" in _text(compare, "All parameters that can be compared")
 
 
-def test_moments_are_offered_by_the_steps_there_are(compare, bench):
+def test_a_state_per_step_is_offered(compare, bench):
     texts = [_box(compare).itemText(i) for i in range(_box(compare).count())]
     assert texts == ["The file as it is", "Another checkpoint…"]
     bench.add(bench.step(amount=6), bench.step(amount=6), bench.step(amount=6))
@@ -91,14 +91,14 @@ def test_moments_are_offered_by_the_steps_there_are(compare, bench):
     ]
 
 
-def test_a_moment_of_the_stack_is_what_its_steps_pruned(compare, bench):
+def test_a_state_of_the_stack_has_what_its_steps_pruned(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=18))
     _choose(compare, bench, "The stack up to step 1: L1 unstructured")
     assert _row(compare, "fc.weight") == ["6", "0", "18", "0.250"]
     assert "IoU 0.250" in _text(compare, "Legend")
 
 
-def test_the_draft_alone_is_what_the_stack_without_it_lacks(compare, bench, share_of):
+def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compare, bench, share_of):
     bench.add(bench.step(amount=6))
     _choose(compare, bench, "The stack without the draft")
     assert share_of(compare, SHADES.right) < 0.001
@@ -111,7 +111,7 @@ def test_the_draft_alone_is_what_the_stack_without_it_lacks(compare, bench, shar
     assert share_of(compare._left, SHADES.left) > 0.05
 
 
-def test_a_step_that_is_gone_leaves_the_whole_stack_to_compare_with(compare, bench):
+def test_removing_the_chosen_step_selects_the_whole_stack(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=6))
     _choose(compare, bench, "The stack up to step 1: L1 unstructured")
     bench.edit(lambda session: session.remove(1))
@@ -119,7 +119,7 @@ def test_a_step_that_is_gone_leaves_the_whole_stack_to_compare_with(compare, ben
     assert _box(compare).currentText() == "The stack without the draft"
 
 
-def test_two_named_states_are_compared(compare, bench):
+def test_a_named_state_can_be_compared(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
     bench.add(bench.step(amount=18))
@@ -136,7 +136,7 @@ def test_two_named_states_are_compared(compare, bench):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("another", [False, True])
-def test_a_named_state_that_is_gone_leaves_the_stack_to_compare_with(compare, bench, another):
+def test_removing_the_chosen_named_state_selects_the_stack(compare, bench, another):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
     _choose(compare, bench, "Named state: gentle")
@@ -150,7 +150,7 @@ def test_a_named_state_that_is_gone_leaves_the_stack_to_compare_with(compare, be
     assert (_box(compare).findText("Named state: gentle") >= 0) is another
 
 
-def test_a_state_that_cannot_be_carried_out_says_why(compare, bench):
+def test_an_unresolvable_state_reports_an_error(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.add(bench.step(amount=1000)))
     bench.edit(lambda session: session.name_state("too much"))
@@ -165,10 +165,10 @@ def test_a_state_that_cannot_be_carried_out_says_why(compare, bench):
 
 def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monkeypatch, share_of):
     bench.add(bench.step(method="channels", channels=[2, 3, 4, 5], dim=0))
-    asked = []
-    monkeypatch.setattr(compare._moments, "_ask", lambda *given: asked.append(given) or other)
+    calls = []
+    monkeypatch.setattr(compare._picker, "_ask", lambda *given: calls.append(given) or other)
     _choose(compare, bench, "Another checkpoint…")
-    assert asked[0][1] == other.parent
+    assert calls[0][1] == other.parent
     assert _box(compare).currentText() == "other.safetensors"
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
     for plot, shade in ((compare._left, SHADES.left), (compare._right, SHADES.right)):
@@ -176,16 +176,14 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     assert bench.other.checkpoint.path == other
 
 
-def test_to_ask_and_get_no_answer_changes_nothing(compare, bench, monkeypatch):
-    monkeypatch.setattr(compare._moments, "_ask", lambda *_: None)
+def test_cancelling_the_file_dialog_changes_nothing(compare, bench, monkeypatch):
+    monkeypatch.setattr(compare._picker, "_ask", lambda *_: None)
     _choose(compare, bench, "Another checkpoint…")
     assert _box(compare).currentText() == "The file as it is"
     assert bench.other is None
 
 
-def test_a_parameter_the_other_has_not_is_said_and_another_moment_can_be_chosen(
-    compare, bench, other
-):
+def test_a_missing_parameter_is_reported_and_another_state_can_be_chosen(compare, bench, other):
     bench.compare_with(other)
     bench.until_idle()
     bench.choose("other.weight")
@@ -209,9 +207,7 @@ def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench,
     assert "left out" not in _text(compare, "All parameters that can be compared")
 
 
-def test_a_third_checkpoint_takes_the_place_of_the_other_which_is_closed(
-    compare, bench, other, checkpoint
-):
+def test_a_third_checkpoint_replaces_the_other_and_closes_it(compare, bench, other, checkpoint):
     bench.compare_with(other)
     bench.until_idle()
     before = bench.other.checkpoint
@@ -221,7 +217,7 @@ def test_a_third_checkpoint_takes_the_place_of_the_other_which_is_closed(
     assert _box(compare).currentText() == checkpoint.name
 
 
-def test_both_pictures_zoom_and_move_together(compare, bench, qtbot, hand):
+def test_both_pictures_zoom_and_pan_together(compare, bench, qtbot, hand):
     whole = _sight(compare._left)
     compare._right.setFocus()
     qtbot.keyClick(compare._right, Qt.Key.Key_Plus)
@@ -238,7 +234,7 @@ def test_both_pictures_zoom_and_move_together(compare, bench, qtbot, hand):
     bench.until_idle()
 
 
-def test_the_cursor_over_one_tells_the_fate_in_both(compare, bench, hand):
+def test_the_element_under_the_cursor_is_described_in_both_states(compare, bench, hand):
     bench.add(bench.step(amount=1.0))
     hand.hover(compare._right, hand.point(compare._right, 3, 2))
     bench.until_idle()
@@ -249,7 +245,7 @@ def test_the_cursor_over_one_tells_the_fate_in_both(compare, bench, hand):
     assert compare._left._pinned == (2, 3)
 
 
-def test_a_row_of_the_table_chooses_its_parameter(compare, bench):
+def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
     table = compare.findChild(OverlapTable)
     rows = [table.model().index(i, 0).data() for i in range(table.model().rowCount())]
     assert "steps" not in rows
@@ -262,7 +258,7 @@ def test_a_row_of_the_table_chooses_its_parameter(compare, bench):
     assert table.currentIndex().data() == "fc.bias"
 
 
-def test_both_pictures_are_taken_away_and_what_they_are_of(compare, bench):
+def test_the_export_contains_both_pictures_and_their_captions(compare, bench):
     bench.add(bench.step(amount=0.5))
     _choose(compare, bench, "The file as it is")
     name, what = compare.caption()
@@ -276,7 +272,7 @@ def test_both_pictures_are_taken_away_and_what_they_are_of(compare, bench):
     assert "only right" in compare.legend().replace("&nbsp;", " ")
 
 
-def test_the_table_is_taken_away_with_the_patterns_of_both(compare, bench, tmp_path):
+def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, tmp_path):
     path = tmp_path / "wide.safetensors"
     save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
     bench.open_and_choose(path, "w")
@@ -287,13 +283,13 @@ def test_the_table_is_taken_away_with_the_patterns_of_both(compare, bench, tmp_p
     assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]
 
 
-def test_an_unchanged_view_is_not_drawn_again(compare, bench, monkeypatch):
-    looks = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+def test_an_unchanged_view_is_not_rendered_again(compare, bench, monkeypatch):
+    requests = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
     compare.refresh()
-    assert looks == []
+    assert requests == []
 
 
-def test_without_a_parameter_it_says_what_to_do(bench, shown):
-    made = shown(CompareView(bench, Viewport()))
-    assert "Open a checkpoint" in made._message.text()
+def test_without_a_parameter_the_view_says_what_to_do(bench, shown):
+    view = shown(CompareView(bench, Viewport()))
+    assert "Open a checkpoint" in view._message.text()

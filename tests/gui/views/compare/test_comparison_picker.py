@@ -5,11 +5,11 @@ from prune_gui.gui.views.compare.comparison_picker import ComparisonPicker
 
 @pytest.fixture
 def chooser(bench, checkpoint, shown):
-    made = shown(ComparisonPicker(bench, lambda *_: None))
+    picker = shown(ComparisonPicker(bench, lambda *_: None))
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step(amount=6), bench.step(amount=6))
-    made.offer()
-    return made
+    picker.offer()
+    return picker
 
 
 def test_the_choice_stays_while_steps_are_added(chooser, bench):
@@ -21,14 +21,14 @@ def test_the_choice_stays_while_steps_are_added(chooser, bench):
     assert chooser.chosen.resolution().counts["fc.weight"] == (6, 48)
 
 
-def test_a_moment_is_the_same_until_the_stack_is_another(chooser, bench):
+def test_a_comparison_is_the_same_until_the_stack_changes(chooser, bench):
     before = chooser.chosen
     assert before.same_as(chooser.chosen)
     bench.add(bench.step(amount=6))
     assert not before.same_as(chooser.chosen)
 
 
-def test_there_is_no_moment_before_anything_is_open(bench, shown):
-    made = shown(ComparisonPicker(bench, lambda *_: None))
-    made.offer()
-    assert made.chosen is None
+def test_nothing_is_chosen_before_a_checkpoint_is_open(bench, shown):
+    picker = shown(ComparisonPicker(bench, lambda *_: None))
+    picker.offer()
+    assert picker.chosen is None

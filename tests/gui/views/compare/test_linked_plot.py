@@ -3,7 +3,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.gui.views.compare.linked_plot import PlanePlot
+from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.theme import LIGHT
 
@@ -12,19 +12,19 @@ PLANE = SliceLayout.flattened((8, 6))
 
 @pytest.fixture
 def plot(shown, qtbot):
-    made = shown(PlanePlot(Viewport()))
-    made.recolour(LIGHT)
-    made.show_plane(PLANE, ("down", "across"))
-    _pixels(made)
-    return made
+    widget = shown(LinkedPlot(Viewport()))
+    widget.recolour(LIGHT)
+    widget.show_layout(PLANE, ("down", "across"))
+    _pixels(widget)
+    return widget
 
 
 def _pixels(plot, *, same=False, level=200):
-    drawn = plot.frame_of(PLANE)
-    pixels = np.full((*drawn.cells, 4), 255, np.uint8)
+    frame = plot.frame_of(PLANE)
+    pixels = np.full((*frame.cells, 4), 255, np.uint8)
     pixels[..., :3] = level
-    plot.show_pixels(drawn, pixels, same=same)
-    return drawn
+    plot.show_pixels(frame, pixels, same=same)
+    return frame
 
 
 def _sight(plot):
@@ -32,7 +32,7 @@ def _sight(plot):
     return left, right, top, bottom
 
 
-def test_a_new_plane_is_shown_whole_with_its_labels(plot):
+def test_a_new_layout_is_shown_whole_with_its_labels(plot):
     left, right, top, bottom = _sight(plot)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
@@ -40,8 +40,8 @@ def test_a_new_plane_is_shown_whole_with_its_labels(plot):
     assert plot.frame_of(PLANE).cells == (8, 6)
 
 
-def test_a_label_gives_way_where_there_is_no_room(plot, qtbot):
-    plot.show_plane(PLANE, ("down", "what runs across " * 5))
+def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
+    plot.show_layout(PLANE, ("down", "what runs across " * 5))
     whole = plot.plotItem.getAxis("bottom").labelText
     plot.resize(250, 300)
     qtbot.waitUntil(lambda: plot.plotItem.getAxis("bottom").labelText != whole)
@@ -50,31 +50,31 @@ def test_a_label_gives_way_where_there_is_no_room(plot, qtbot):
     assert whole.startswith(text[:-1])
 
 
-def test_only_what_is_in_sight_is_to_be_drawn(plot):
+def test_the_frame_covers_only_the_visible_region(plot):
     for _ in range(6):
         plot.zoom(0.7)
-    drawn = plot.frame_of(PLANE)
-    assert len(drawn.rows) < 8
-    assert len(drawn.columns) < 6
+    frame = plot.frame_of(PLANE)
+    assert len(frame.rows) < 8
+    assert len(frame.columns) < 6
     plot.fit()
     assert plot.frame_of(PLANE).cells == (8, 6)
 
 
-def test_what_is_in_sight_stays_for_a_plane_of_the_same_size(plot):
+def test_the_visible_region_stays_for_a_layout_of_the_same_size(plot):
     plot.zoom(0.5)
     sight = _sight(plot)
-    plot.show_plane(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
+    plot.show_layout(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
     assert _sight(plot) == pytest.approx(sight)
-    plot.show_plane(SliceLayout.flattened((80, 6)), ("", ""))
+    plot.show_layout(SliceLayout.flattened((80, 6)), ("", ""))
     assert _sight(plot)[3] > 79
 
 
-def test_a_part_lies_over_the_whole_while_both_show_the_same(plot, share_of):
+def test_the_whole_picture_is_hidden_if_it_is_outdated(plot, share_of):
     for _ in range(6):
         plot.zoom(0.7)
     _pixels(plot, level=100)
     plot.fit()
-    assert share_of(plot, "#c8c8c8") < 0.02  # it was of something else
+    assert share_of(plot, "#c8c8c8") < 0.02  # the whole picture is outdated
     _pixels(plot, level=200)
     for _ in range(6):
         plot.zoom(0.7)
@@ -84,7 +84,7 @@ def test_a_part_lies_over_the_whole_while_both_show_the_same(plot, share_of):
     assert share_of(plot, "#646464") > 0.02
 
 
-def test_arrows_move(plot, qtbot):
+def test_arrow_keys_pan(plot, qtbot):
     plot.setFocus()
     left, _, top, _ = _sight(plot)
     qtbot.keyClick(plot, Qt.Key.Key_Right)
@@ -93,12 +93,12 @@ def test_arrows_move(plot, qtbot):
     assert _sight(plot)[2] > top
 
 
-def test_moves_are_told_once_they_settle(plot, qtbot):
+def test_settled_is_emitted_after_a_zoom(plot, qtbot):
     with qtbot.waitSignal(plot.settled):
         plot.zoom(0.5)
 
 
-def test_the_entry_under_the_cursor_is_told_and_none_outside(plot, hand, qtbot):
+def test_the_element_under_the_cursor_is_emitted_or_none_outside(plot, hand, qtbot):
     with qtbot.waitSignal(plot.pointed) as pointed:
         hand.hover(plot, hand.point(plot, 3, 2))
     assert pointed.args == [(2, 3)]
@@ -108,7 +108,7 @@ def test_the_entry_under_the_cursor_is_told_and_none_outside(plot, hand, qtbot):
     assert pointed.args == [None]
 
 
-def test_a_marked_entry_has_a_frame(plot, share_of):
+def test_a_pinned_element_has_a_frame(plot, share_of):
     before = share_of(plot, LIGHT.draft)
     plot.pin((2, 3))
     assert share_of(plot, LIGHT.draft) > before

@@ -13,9 +13,9 @@ ROWS = (
 
 @pytest.fixture
 def table(shown):
-    made = shown(OverlapTable())
-    made.show_rows(ROWS)
-    return made
+    widget = shown(OverlapTable())
+    widget.show_rows(ROWS)
+    return widget
 
 
 def _names(table):
@@ -26,12 +26,12 @@ def _names(table):
 def _click(qtbot, table, column):
     header = table.horizontalHeader()
     at = header.sectionViewportPosition(column) + 5
-    place = header.rect().center()
-    place.setX(at)
-    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    position = header.rect().center()
+    position.setX(at)
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=position)
 
 
-def test_it_has_a_row_per_parameter_in_the_order_of_the_file(table):
+def test_there_is_a_row_per_parameter_in_the_order_of_the_file(table):
     model = table.model()
     headings = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
     assert headings == ["Parameter", "Both", "Only left", "Only right", "IoU", "n:m"]
@@ -42,18 +42,18 @@ def test_it_has_a_row_per_parameter_in_the_order_of_the_file(table):
     assert _names(table) == ["b", "a", "c"]
 
 
-def test_headings_sort_numbers_from_the_most_and_names_from_a(table, qtbot):
+def test_headings_sort_numbers_descending_and_names_ascending(table, qtbot):
     _click(qtbot, table, 3)
     assert _names(table) == ["a", "b", "c"]
     _click(qtbot, table, 2)
-    assert _names(table) == ["a", "c", "b"]  # of equals, the first in the file
+    assert _names(table) == ["a", "c", "b"]  # ties keep the order of the file
     _click(qtbot, table, 2)
     assert _names(table) == ["b", "a", "c"]
     _click(qtbot, table, 0)
     assert _names(table) == ["a", "b", "c"]
 
 
-def test_it_is_taken_away_in_the_order_in_which_it_is_shown(table, qtbot):
+def test_the_exported_table_has_the_order_on_the_screen(table, qtbot):
     _click(qtbot, table, 3)
     taken = table.as_table("compared")
     assert taken.headers == (
@@ -67,19 +67,19 @@ def test_it_is_taken_away_in_the_order_in_which_it_is_shown(table, qtbot):
     ]
 
 
-def test_newer_figures_come_in_the_order_the_user_chose(table, qtbot):
+def test_new_rows_keep_the_sort_order(table, qtbot):
     _click(qtbot, table, 3)
     table.show_rows((Overlap("x", 0, 0, 1, 9), Overlap("y", 0, 0, 2, 9)))
     assert _names(table) == ["y", "x"]
 
 
-def test_going_to_a_row_chooses_its_parameter(table, qtbot):
+def test_selecting_a_row_chooses_its_parameter(table, qtbot):
     with qtbot.waitSignal(table.chosen) as chosen:
         table.setCurrentIndex(table.model().index(1, 2))
     assert chosen.args == ["a"]
 
 
-def test_the_parameter_shown_is_marked_without_choosing_it_again(table, qtbot):
+def test_marking_a_row_does_not_emit_chosen(table, qtbot):
     with qtbot.assertNotEmitted(table.chosen):
         table.mark("c")
         _click(qtbot, table, 0)
@@ -97,7 +97,7 @@ def in_sight(table):
     return at.isValid() and table.viewport().rect().contains(at)
 
 
-def test_the_row_of_the_parameter_shown_is_in_sight_whatever_comes_first(table, qtbot):
+def test_the_marked_row_is_scrolled_into_view(table, qtbot):
     table.mark("layer.290")
     table.show_rows(MANY)
     assert in_sight(table)
@@ -112,7 +112,7 @@ def test_the_row_of_the_parameter_shown_is_in_sight_whatever_comes_first(table, 
     assert in_sight(table)
 
 
-def test_a_table_that_nobody_sees_shows_the_row_when_it_is_seen(table):
+def test_a_hidden_table_shows_the_marked_row_once_it_is_visible(table):
     table.hide()
     table.show_rows(MANY)
     table.mark("layer.290")

@@ -10,9 +10,9 @@ from prune_gui.gui.views import DistributionView
 
 @pytest.fixture
 def distribution(bench, checkpoint, shown):
-    made = shown(DistributionView(bench))
+    widget = shown(DistributionView(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return widget
 
 
 def _label(view, name):
@@ -28,9 +28,9 @@ def _box(view, text):
 
 def choose(view, bench, of=None, how=None):
     if of is not None:
-        view._of.setCurrentIndex(view._of.findText(of))
+        view._numbers_box.setCurrentIndex(view._numbers_box.findText(of))
     if how is not None:
-        view._how.setCurrentIndex(view._how.findText(how))
+        view._display_box.setCurrentIndex(view._display_box.findText(how))
     bench.until_idle()
 
 
@@ -48,58 +48,58 @@ def _threshold(bench):
 def test_the_cut_of_the_draft_can_be_dragged(distribution, bench, qtbot, hand):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     at, height = _threshold(bench), 1.0
-    seen = []
-    distribution.cut_dragged.connect(seen.append)
+    values = []
+    distribution.cut_dragged.connect(values.append)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, at, height),
         hand.point(distribution._plot, at + 0.5, height),
     )
-    assert seen[-1] == pytest.approx(at + 0.5, abs=0.05)
-    assert seen == pytest.approx(sorted(seen))
+    assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
+    assert values == pytest.approx(sorted(values))
 
 
 def test_the_negative_line_moves_the_same_cut(distribution, bench, hand):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     at = _threshold(bench)
-    seen = []
-    distribution.cut_dragged.connect(seen.append)
+    values = []
+    distribution.cut_dragged.connect(values.append)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, -at, 1),
         hand.point(distribution._plot, -at - 0.5, 1),
     )
-    assert seen[-1] == pytest.approx(at + 0.5, abs=0.05)
+    assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
 
 
-def test_the_cut_of_a_step_stays_where_it_is(distribution, bench, hand):
+def test_the_cut_of_a_step_cannot_be_dragged(distribution, bench, hand):
     bench.add(bench.step(amount=0.5, targets=["fc.weight"]))
     at = _threshold(bench)
-    seen = []
-    distribution.cut_dragged.connect(seen.append)
+    values = []
+    distribution.cut_dragged.connect(values.append)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, at, 1),
         hand.point(distribution._plot, at + 0.5, 1),
     )
     assert list(distribution._cuts) == [1]
-    assert seen == []
+    assert values == []
 
 
 @pytest.mark.parametrize("width", [420, 700])
-def test_the_text_at_a_cut_is_all_in_sight_wherever_the_cut_is(distribution, bench, width):
+def test_the_label_of_a_cut_is_always_fully_visible(distribution, bench, width):
     distribution.resize(width, 500)
     for amount in range(10, 100, 5):
         bench.draft_step(bench.step(amount=amount / 100, targets=["fc.weight"]))
         text = distribution._cuts[1].label.textItem
         plot = distribution._plot.plotItem.vb
-        there = text.mapRectToScene(text.boundingRect())
-        seen = plot.mapRectToScene(plot.boundingRect())
-        assert seen.left() <= there.left(), amount
-        assert there.right() <= seen.right() + 1, amount
+        label_rect = text.mapRectToScene(text.boundingRect())
+        values = plot.mapRectToScene(plot.boundingRect())
+        assert values.left() <= label_rect.left(), amount
+        assert label_rect.right() <= values.right() + 1, amount
 
 
-def test_the_text_at_a_cut_changes_sides_when_the_picture_is_moved(distribution, bench):
+def test_the_label_of_a_cut_changes_sides_when_the_plot_is_panned(distribution, bench):
     bench.add(bench.step(amount=0.1))
     cut = distribution._cuts[1]
     assert cut.label.pos().x() == pytest.approx(cut.at)
@@ -118,7 +118,7 @@ def test_a_step_without_a_cut_has_no_line(distribution, bench):
     assert distribution._cuts == {}
 
 
-def test_new_figures_do_not_pull_a_line_out_of_the_hand(distribution, bench):
+def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     line = distribution._cuts[1]._positive
     line.moving = True
@@ -130,24 +130,24 @@ def test_new_figures_do_not_pull_a_line_out_of_the_hand(distribution, bench):
     assert line.value() == pytest.approx(_threshold(bench))
 
 
-def test_the_cursor_tells_what_a_bin_holds(distribution, bench, hand):
+def test_the_bin_under_the_cursor_is_described(distribution, bench, hand):
     bench.add(bench.step(amount=1.0))
-    found = distribution._picture_shown
-    place = int(found.counts.sum(0).argmax())
-    middle = float(found.edges[place : place + 2].mean())
+    result = distribution._picture_shown
+    bin_index = int(result.counts.sum(0).argmax())
+    middle = float(result.edges[bin_index : bin_index + 2].mean())
     hand.hover(distribution._plot, hand.point(distribution._plot, middle, 0.5))
-    count = int(found.counts[:, place].sum())
+    count = int(result.counts[:, bin_index].sum())
     assert f": {count:,} entries; step 1: L1 unstructured {count:,}" in _label(distribution, "Bin")
 
 
-def test_weights_in_no_bin_are_counted(distribution, bench):
+def test_non_finite_weights_are_counted(distribution, bench):
     assert _label(distribution, "Weights that") == ""
     bench.choose("odd.weight")
     bench.until_idle()
     assert _label(distribution, "Weights that") == "⚠ 1 NaN and 1 infinite (in no bin)"
 
 
-def test_bins_are_symmetric_or_reach_from_the_least_to_the_greatest(distribution, bench):
+def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
     weights = bench.session.checkpoint.read("fc.weight")
     assert distribution._picture_shown.edges[0] == -distribution._picture_shown.edges[-1]
     _box(distribution, "Symmetric").click()
@@ -172,32 +172,32 @@ def test_the_zoom_stays_while_the_draft_changes(distribution, bench):
 @pytest.fixture
 def scores(bench, tmp_path):
     path = tmp_path / "scores.safetensors"
-    made = torch.rand(8, 6, generator=torch.Generator().manual_seed(1)) + 1
-    save_file({"fc.weight": made, "other.weight": made * 2}, path)
-    return str(path), made
+    values = torch.rand(8, 6, generator=torch.Generator().manual_seed(1)) + 1
+    save_file({"fc.weight": values, "other.weight": values * 2}, path)
+    return str(path), values
 
 
 @pytest.fixture
 def draft(distribution, bench, qtbot):
-    made = DraftPanel(bench)
-    qtbot.addWidget(made)
-    distribution.cut_dragged.connect(made.cut_at)
-    distribution.score_cut_dragged.connect(made.cut_at_score)
+    widget = DraftPanel(bench)
+    qtbot.addWidget(widget)
+    distribution.cut_dragged.connect(widget.cut_at)
+    distribution.score_cut_dragged.connect(widget.cut_at_score)
 
     def show(method="l1_unstructured", **parameters):
-        made._show_step(bench.step(method, **parameters))
-        made._turn_preview(on=True)
+        widget._show_step(bench.step(method, **parameters))
+        widget._turn_preview(on=True)
         bench.until_idle()
 
-    made.show_draft = show
-    return made
+    widget.show_draft = show
+    return widget
 
 
 def numbers_offered(view):
-    return [view._of.itemText(i) for i in range(view._of.count())]
+    return [view._numbers_box.itemText(i) for i in range(view._numbers_box.count())]
 
 
-def test_scores_of_each_step_that_ranks_by_others_are_offered(distribution, bench, scores):
+def test_steps_with_their_own_scores_are_offered(distribution, bench, scores):
     assert numbers_offered(distribution) == ["Weights", "|Weights|"]
     bench.add(bench.step(amount=0.2), bench.step(amount=0.2, importance=scores[0]))
     bench.draft_step(bench.step("random_unstructured"))
@@ -209,7 +209,7 @@ def test_scores_of_each_step_that_ranks_by_others_are_offered(distribution, benc
     ]
     choose(distribution, bench, "Scores of the draft")
     bench.draft_step(None)
-    assert distribution._of.currentText() == "Weights"
+    assert distribution._numbers_box.currentText() == "Weights"
 
 
 def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, scores):
@@ -221,12 +221,12 @@ def test_scores_have_a_histogram_and_a_cut_of_their_own(distribution, bench, sco
     picture, pruned = distribution._picture_shown, ~bench.found().resolution.mask("fc.weight")
     assert picture.cuts[1] == pytest.approx(float(scores[1][pruned].max()))
     assert picture.counts.sum(1).tolist() == [24, 24]
-    gone = np.histogram(scores[1][pruned].numpy(), picture.edges)[0]
-    assert picture.counts[1].tolist() == gone.tolist()
+    pruned_counts = np.histogram(scores[1][pruned].numpy(), picture.edges)[0]
+    assert picture.counts[1].tolist() == pruned_counts.tolist()
     assert not distribution._cuts[1]._negative.isVisible()
 
 
-def test_a_logarithmic_axis_leaves_out_zeros_and_says_so(distribution, bench):
+def test_a_logarithmic_axis_reports_the_zeros_it_leaves_out(distribution, bench):
     bench.choose("fc.bias")
     choose(distribution, bench, "|Weights|")
     picture = distribution._picture_shown
@@ -239,7 +239,7 @@ def test_a_logarithmic_axis_leaves_out_zeros_and_says_so(distribution, bench):
 
 
 @pytest.mark.parametrize("how", ["Counts", "Log counts", "Cumulative"])
-def test_nothing_but_zeros_is_no_error(distribution, bench, tmp_path, how):
+def test_an_all_zero_parameter_is_shown(distribution, bench, tmp_path, how):
     save_file({"fc.weight": torch.zeros(8, 6)}, tmp_path / "zeros.safetensors")
     bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
     bench.draft_step(bench.step(amount=0.5))
@@ -247,7 +247,7 @@ def test_nothing_but_zeros_is_no_error(distribution, bench, tmp_path, how):
     assert distribution._picture_shown.left_out == 48
 
 
-def test_a_global_step_shows_all_targets_with_the_chosen_one_inside(distribution, bench):
+def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench):
     together = _box(distribution, "All targets")
     assert not together.isVisible()
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=["fc.weight", "other.weight"]))
@@ -265,7 +265,7 @@ def test_a_global_step_shows_all_targets_with_the_chosen_one_inside(distribution
     assert distribution._picture_shown.names == ("fc.weight",)
 
 
-def test_another_amount_looks_at_other_targets_no_more_than_at_the_chosen_one(distribution, bench):
+def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
     targets = ["fc.weight", "other.weight"]
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
     _box(distribution, "All targets").click()
@@ -278,7 +278,7 @@ def test_another_amount_looks_at_other_targets_no_more_than_at_the_chosen_one(di
     assert set(after.histograms) == set(targets)
 
 
-def test_the_curve_tells_the_amount_and_the_energy_of_every_cut(distribution, bench, hand):
+def test_the_curve_gives_amount_and_energy_of_every_cut(distribution, bench, hand):
     choose(distribution, bench, how="Cumulative")
     linear(distribution, bench)
     weights = bench.session.checkpoint.read("fc.weight").double().abs()
@@ -289,9 +289,9 @@ def test_the_curve_tells_the_amount_and_the_energy_of_every_cut(distribution, be
     kept = float(weights[weights > at].square().sum() / weights.square().sum())
     assert energy == pytest.approx(kept, abs=0.03)
     hand.hover(distribution._plot, hand.point(distribution._plot, at, 50))
-    told = _label(distribution, "Bin")
-    assert told.startswith("a cut at ")
-    assert "of 48 entries and keeps" in told
+    text = _label(distribution, "Bin")
+    assert text.startswith("a cut at ")
+    assert "of 48 entries and keeps" in text
 
 
 def drag_cut(view, bench, hand, start, stop):
@@ -323,7 +323,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
     assert bench.found().resolution.counts["fc.weight"][0] == round(48 * amount)
 
 
-def test_a_cut_is_dragged_on_a_logarithmic_axis_too(distribution, bench, draft, hand):
+def test_a_cut_can_be_dragged_on_a_logarithmic_axis(distribution, bench, draft, hand):
     draft.show_draft(amount=0.25)
     choose(distribution, bench, "|Weights|")
     start = distribution._picture_shown.cuts[1]
@@ -352,7 +352,7 @@ def _pruned_up_to(bench, value):
         ("erk", {"amount": 0.2}),
     ],
 )
-def test_the_cut_of_every_method_that_has_one_can_be_moved(
+def test_the_cut_of_every_method_with_a_cut_can_be_moved(
     distribution, bench, draft, method, parameters
 ):
     draft.show_draft(method, targets=["fc.weight", "other.weight"], **parameters)
@@ -375,20 +375,20 @@ def test_the_cut_of_every_method_that_has_one_can_be_moved(
         ("random_unstructured", {}, "random draws"),
     ],
 )
-def test_a_draft_without_a_cut_says_why(distribution, bench, method, parameters, why):
+def test_the_legend_says_why_a_draft_has_no_cut(distribution, bench, method, parameters, why):
     bench.draft_step(bench.step(method, **parameters))
     assert distribution._cuts == {}
     assert why in distribution._legend.text()
 
 
-def test_lamp_scores_are_cut_in_all_targets_at_one_place(distribution, bench, draft):
+def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft):
     draft.show_draft("lamp", amount=0.5, targets=["fc.weight", "other.weight"])
     choose(distribution, bench, "Scores of the draft")
     at = distribution._picture_shown.cuts[1]
     bench.choose("other.weight")
     bench.until_idle()
     other = distribution._picture_shown.cuts[1]
-    # Both are the greatest score that goes in their own parameter.
+    # Each is the largest pruned score of its own parameter.
     assert at == pytest.approx(other, rel=0.5)
     distribution.score_cut_dragged.emit(at / 2)
     bench.until_idle()

@@ -1,4 +1,4 @@
-"""What the table of all parameters says. The figures are made on the spot."""
+"""Texts in the table of all parameters. The statistics are made up."""
 
 import numpy as np
 import pytest
@@ -47,12 +47,12 @@ def rows(**of):
     return Rows(groups, infos, shapes, tied, codes=(1, IN_FILE), **arrays)
 
 
-def column(number, made, draft=None):
-    found = columns_of(made, draft)[number]
-    return [found.text(row) for row in range(len(made))]
+def column(number, table_rows, draft=None):
+    result = columns_of(table_rows, draft)[number]
+    return [result.text(row) for row in range(len(table_rows))]
 
 
-def test_figures_that_are_not_known_are_told_from_those_that_do_not_exist():
+def test_unknown_values_look_different_from_undefined_ones():
     assert column(ENERGY, rows()) == ["75.00 %", "…", "\N{EN DASH}"]
     assert column(ENERGY, rows(kept=[8.0, np.nan, 0.0]))[0] == "100 %"
     assert column(SPARSITY, rows()) == ["50.0 %", "2.0 %", "100.0 %"]
@@ -80,26 +80,26 @@ def test_figures_that_are_not_known_are_told_from_those_that_do_not_exist():
         ),
     ],
 )
-def test_each_thing_to_look_at_is_said(of, row, expected):
-    made = rows(**of)
-    assert warnings(made, row) == expected
-    assert column(WARNINGS, made)[row] == "; ".join(expected)
+def test_each_warning_is_shown(of, row, expected):
+    table_rows = rows(**of)
+    assert warnings(table_rows, row) == expected
+    assert column(WARNINGS, table_rows)[row] == "; ".join(expected)
 
 
 def test_the_worst_warnings_come_first():
-    made = rows(nan=[1, 0, 0])
-    order = in_order(columns_of(made, None)[WARNINGS], descending=True)
+    table_rows = rows(nan=[1, 0, 0])
+    order = in_order(columns_of(table_rows, None)[WARNINGS], descending=True)
     assert order.tolist() == [2, 0, 1]
 
 
-def test_steps_have_a_column_each_and_the_draft_is_called_so():
+def test_each_step_has_a_column_and_the_draft_is_named():
     titles = [c.title for c in columns_of(rows(), None)]
     assert titles[-3:] == ["Pruned", "Step 1", "In the file"]
     assert "Draft" in [c.title for c in columns_of(rows(), 1)]
     assert column(-2, rows()) == ["100", "0", "10"]
 
 
-def test_the_cursor_tells_all_of_a_row():
+def test_a_row_is_described_in_one_line():
     title = "step {}: L1".format
     assert describe_row(rows(), 0, title) == (
         "m (2 parameters): 100 of 200 pruned (50.0 %); all by step 1: L1; "
@@ -110,7 +110,7 @@ def test_the_cursor_tells_all_of_a_row():
     )
 
 
-def test_the_cursor_tells_of_a_cell_what_it_is_and_how_much_is_pruned():
+def test_a_treemap_cell_is_described_with_its_shape_and_sparsity():
     tree = module_tree([TensorInfo("a.b", (2, 3), "float32"), TensorInfo("a.c", (4,), "float32")])
 
     class Counted:
@@ -123,10 +123,10 @@ def test_the_cursor_tells_of_a_cell_what_it_is_and_how_much_is_pruned():
     )
 
 
-def test_the_table_for_others_has_the_numbers_themselves_in_the_order_shown():
-    found = table_of(rows(), np.array([2, 0, 1]), "any")
-    assert isinstance(found, Table)
-    lines = [dict(zip(found.headers, row, strict=True)) for row in found.rows]
+def test_the_exported_table_has_unformatted_numbers_in_the_given_order():
+    result = table_of(rows(), np.array([2, 0, 1]), "any")
+    assert isinstance(result, Table)
+    lines = [dict(zip(result.headers, row, strict=True)) for row in result.rows]
     assert [line["name"] for line in lines] == ["scale", "m", "tied"]
     assert lines[1]["sparsity"] == 0.5
     assert lines[1]["energy kept"] == 6.0

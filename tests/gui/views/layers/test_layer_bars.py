@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from prune_gui.audit.statistics.layer_rows import Grouping, Rows
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.views.layers.layer_bars import MOST_BARS, LayerBars, bars_of
+from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars, bars_of
 from prune_gui.gui.widgets.theme import LIGHT
 
 
 def rows_of(total, counts):
-    """Return rows of so many entries, of which so many are pruned, by code; energy is entries."""
+    """Return rows with the given sizes and pruned counts by code; the energy equals the size."""
     number = len(total)
     total, counts = np.array(total), np.array(counts).reshape(-1, number)
     names = tuple(f"w{i}" for i in range(number))
@@ -35,7 +35,7 @@ def rows_of(total, counts):
 
 
 @given(st.data(), st.integers(1, 40), st.integers(1, 10), st.integers(0, 3))
-def test_a_bar_is_the_sum_of_the_rows_it_stands_for(data, number, most, codes):
+def test_a_bar_is_the_sum_of_its_rows(data, number, max_bars, codes):
     counts = data.draw(
         st.lists(st.lists(st.integers(0, 9), min_size=number, max_size=number), max_size=codes)
     )
@@ -43,14 +43,14 @@ def test_a_bar_is_the_sum_of_the_rows_it_stands_for(data, number, most, codes):
     rows = rows_of(total, counts)
     order = np.array(data.draw(st.permutations(range(number))))
     first = data.draw(st.integers(0, number - 1))
-    places = range(first, data.draw(st.integers(first + 1, number)))
-    bars = bars_of(rows, order, places, most)
+    positions = range(first, data.draw(st.integers(first + 1, number)))
+    bars = bars_of(rows, order, positions, max_bars)
     assert bars.edges[0] == first
-    assert bars.edges[-1] == places.stop
-    assert len(bars.total) == min(most, len(places))
+    assert bars.edges[-1] == positions.stop
+    assert len(bars.total) == min(max_bars, len(positions))
     for bar, (start, stop) in enumerate(zip(bars.edges[:-1], bars.edges[1:], strict=True)):
         here = order[start:stop]
-        assert 1 <= stop - start <= bars.most
+        assert 1 <= stop - start <= bars.max_rows
         assert bars.total[bar] == rows.total[here].sum()
         shares = np.cumsum(rows.counts[:, here].sum(1)) / rows.total[here].sum()
         np.testing.assert_allclose(bars.tops[:, bar], [0, *shares])
@@ -68,38 +68,38 @@ def show(bars, rows, order=None):
     bars.show_rows(rows, order, None, LIGHT)
 
 
-def test_thousands_of_rows_are_drawn_as_few_bars_and_it_is_said(bars, share_of):
+def test_thousands_of_rows_are_merged_into_a_limited_number_of_bars(bars, share_of):
     rows = rows_of([100] * 5000, [[40] * 5000])
     show(bars, rows)
-    drawn = {len(item.opts["x0"]) for _, item in bars._items}
-    assert drawn == {MOST_BARS}
+    bar_counts = {len(item.opts["x0"]) for _, item in bars._items}
+    assert bar_counts == {MAX_BARS}
     axis = bars.plots[-1].plotItem.getAxis("bottom")
     assert "a bar sums up to 17 rows" in axis.labelText
     assert share_of(bars, LIGHT.steps[0]) > 0.05
     bars.plots[-1].setXRange(10, 20, padding=0)
-    bars._settled.timeout.emit()
+    bars._settle_timer.timeout.emit()
     assert "a bar sums" not in axis.labelText
 
 
-def test_a_place_is_pointed_at_clicked_and_marked(bars, hand, qtbot, share_of):
+def test_positions_can_be_hovered_clicked_and_marked(bars, hand, qtbot, share_of):
     show(bars, rows_of([10, 1000, 10], [[5, 0, 0]]))
-    said, clicked = [], []
-    bars.pointed.connect(said.append)
+    pointed, clicked = [], []
+    bars.pointed.connect(pointed.append)
     bars.clicked.connect(clicked.append)
     plot = bars.plots[0]
     at = hand.point(plot, 1, 50)
     hand.hover(plot, at)
-    assert said[-1] == 1
+    assert pointed[-1] == 1
     hand.drag(plot, at, at)
     assert clicked == [1]
     hand.hover(plot, hand.point(plot, 1, 50) * 0)
-    assert said[-1] == -1
+    assert pointed[-1] == -1
     before = share_of(bars, LIGHT.background)
     bars.choose(1)
     assert share_of(bars, LIGHT.background) < before
 
 
-def test_places_are_counted_from_one_at_round_numbers(bars):
+def test_position_ticks_are_round_numbers_counted_from_one(bars):
     show(bars, rows_of([10] * 30, [[5] * 30]))
     axis = bars.plots[-1].plotItem.getAxis("bottom")
     (spacing, values), *_ = axis.tickValues(-0.5, 29.5, 400)
@@ -108,7 +108,7 @@ def test_places_are_counted_from_one_at_round_numbers(bars):
     assert all(int(text) % round(spacing) == 0 for text in texts if text)
 
 
-def test_the_lowest_plots_are_still_to_be_read(qtbot):
+def test_plots_keep_a_usable_minimum_height(qtbot):
     bars = LayerBars()
     qtbot.addWidget(bars)
     bars.resize(500, 0)

@@ -21,9 +21,9 @@ LEFT = Qt.MouseButton.LeftButton
 
 @pytest.fixture
 def layers(bench, checkpoint, shown):
-    made = shown(LayersView(bench))
+    view = shown(LayersView(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return view
 
 
 def table(view):
@@ -42,7 +42,8 @@ def pick(bench, view, name, text):
 
 
 def one_by_one(*, counted):
-    """Have nothing read before the counts are shown, and then a parameter at a time."""
+    """Replace `read_budget`: read nothing before the counts are shown, then one parameter per
+    slice."""
     left = iter([counted])
     return lambda info: next(left, False)
 
@@ -51,7 +52,7 @@ def texts(view):
     return [label.text() for label in view.findChildren(QLabel) if label.isVisible()]
 
 
-def test_a_click_on_the_picture_of_the_file_before_chooses_nothing(layers, bench, tmp_path):
+def test_a_click_on_the_picture_of_the_previous_file_chooses_nothing(layers, bench, tmp_path):
     save_file({"alone.weight": torch.ones(3, 2)}, tmp_path / "other.safetensors")
     clicked = []
 
@@ -66,16 +67,16 @@ def test_a_click_on_the_picture_of_the_file_before_chooses_nothing(layers, bench
     assert bench.chosen in (None, "alone.weight")
 
 
-def test_it_says_why_there_is_nothing_to_see(bench, shown, tmp_path):
-    made = shown(LayersView(bench))
-    assert any("Nothing is open" in text for text in texts(made))
+def test_the_view_shows_why_there_is_no_picture(bench, shown, tmp_path):
+    view = shown(LayersView(bench))
+    assert any("Nothing is open" in text for text in texts(view))
     save_file({"ids": torch.tensor([1])}, tmp_path / "ids.safetensors")
     bench.open(tmp_path / "ids.safetensors")
     bench.until_idle()
-    assert any("Nothing in ids.safetensors can be pruned" in text for text in texts(made))
+    assert any("Nothing in ids.safetensors can be pruned" in text for text in texts(view))
 
 
-def test_every_parameter_has_a_row_and_the_figures_follow_the_recipe(layers, bench, share_of):
+def test_every_parameter_has_a_row_that_follows_the_recipe(layers, bench, share_of):
     names = [n for n, info in bench.session.checkpoint.tensors.items() if not info.not_prunable]
     assert cells(layers, NAME) == names
     assert set(cells(layers, SPARSITY)) == {"0.0 %"}
@@ -93,7 +94,7 @@ def test_every_parameter_has_a_row_and_the_figures_follow_the_recipe(layers, ben
     assert headings[-2:] == ["Step 1", "Draft"]
 
 
-def test_the_bars_stand_in_the_order_of_the_table(layers, bench):
+def test_the_bars_have_the_order_of_the_table(layers, bench):
     table(layers).sortByColumn(PARAMETERS, Qt.SortOrder.DescendingOrder)
     sizes = [int(text.replace(",", "")) for text in cells(layers, PARAMETERS)]
     assert sizes == sorted(sizes, reverse=True)
@@ -103,7 +104,7 @@ def test_the_bars_stand_in_the_order_of_the_table(layers, bench):
     assert cells(layers, PARAMETERS) == [f"{size:,}" for size in sizes]
 
 
-def test_a_row_a_bar_and_a_cell_choose_their_parameter(layers, bench, hand, qtbot):
+def test_rows_bars_and_cells_choose_their_parameter(layers, bench, hand, qtbot):
     view, names = table(layers), cells(layers, NAME)
     row = names.index("conv.weight")
     at = view.visualRect(view.model().index(row, NAME)).center()
@@ -112,52 +113,56 @@ def test_a_row_a_bar_and_a_cell_choose_their_parameter(layers, bench, hand, qtbo
     qtbot.keyClick(view, Qt.Key.Key_Up)
     assert bench.chosen == names[row - 1]
     plot = layers._bars.plots[0]
-    there = hand.point(plot, names.index("other.weight"), 50)
-    hand.drag(plot, there, there)
+    position_on_plot = hand.point(plot, names.index("other.weight"), 50)
+    hand.drag(plot, position_on_plot, position_on_plot)
     assert bench.chosen == "other.weight"
     assert view.currentIndex().row() == names.index("other.weight")
     pick(bench, layers, "Kind of picture", "Treemap")
     treemap = layers.findChild(TreemapPicture)
-    [rect] = [rect for rect, cell, _ in treemap._closed if cell.node.path == "conv.weight"]
-    qtbot.mouseMove(treemap, (rect.center() + treemap._room().topLeft()).toPoint())
+    [rect] = [rect for rect, cell, _ in treemap._cell_rects if cell.node.path == "conv.weight"]
+    qtbot.mouseMove(treemap, (rect.center() + treemap._map_rect().topLeft()).toPoint())
     assert any(text.startswith("conv.weight (") for text in texts(layers))
-    treemap.clicked.emit(next(c.node for _, c, _ in treemap._closed if c.node.path == "fc.weight"))
+    treemap.clicked.emit(
+        next(c.node for _, c, _ in treemap._cell_rects if c.node.path == "fc.weight")
+    )
     assert bench.chosen == "fc.weight"
 
 
-def test_what_is_said_of_the_row_under_the_cursor_follows_the_recipe(layers, bench, hand):
+def test_the_description_of_the_row_under_the_cursor_follows_the_recipe(layers, bench, hand):
     plot = layers._bars.plots[0]
     hand.hover(plot, hand.point(plot, cells(layers, NAME).index("fc.weight"), 50))
-    [told] = [text for text in texts(layers) if text.startswith("fc.weight (")]
-    assert "0 of 48 pruned" in told
+    [description] = [text for text in texts(layers) if text.startswith("fc.weight (")]
+    assert "0 of 48 pruned" in description
     bench.add(bench.step(amount=0.5))
-    [told] = [text for text in texts(layers) if text.startswith("fc.weight (")]
-    assert "24 of 48 pruned (50.0 %); all by step 1" in told
+    [description] = [text for text in texts(layers) if text.startswith("fc.weight (")]
+    assert "24 of 48 pruned (50.0 %); all by step 1" in description
 
 
-def test_pointing_at_the_picture_of_the_stack_before_tells_of_that_stack(layers, bench):
+def test_hovering_over_an_outdated_picture_describes_what_it_shows(layers, bench):
     bench.add(bench.step(amount=0.5))
-    place, told = cells(layers, NAME).index("fc.weight"), []
+    position, descriptions = cells(layers, NAME).index("fc.weight"), []
 
     def point():
-        layers._bars.pointed.emit(place)
-        told.extend(text for text in texts(layers) if text.startswith("fc.weight ("))
+        layers._bars.pointed.emit(position)
+        descriptions.extend(text for text in texts(layers) if text.startswith("fc.weight ("))
 
-    bench.resolved_changed.connect(point)  # the view was told already; its picture is not made
+    bench.resolved_changed.connect(
+        point
+    )  # the view was notified first; its new picture is not ready
     bench.edit(lambda session: session.remove(0))
     bench.until_idle()
-    assert "24 of 48 pruned (50.0 %); all by step 1" in told[0]
+    assert "24 of 48 pruned (50.0 %); all by step 1" in descriptions[0]
 
 
-def test_another_parameter_is_marked_and_nothing_is_read_for_it(layers, bench, monkeypatch):
-    looks = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+def test_choosing_another_parameter_marks_it_without_reading(layers, bench, monkeypatch):
+    requests = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
     bench.choose("odd.weight")
     assert table(layers).currentIndex().row() == cells(layers, NAME).index("odd.weight")
-    assert looks == []
+    assert requests == []
 
 
-def test_rows_can_be_modules_and_choosing_one_chooses_its_first_parameter(layers, bench):
+def test_selecting_a_module_row_chooses_its_first_parameter(layers, bench):
     pick(bench, layers, "What a row is", "By module, depth 1")
     assert "fc" in cells(layers, NAME)
     view, row = table(layers), cells(layers, NAME).index("conv")
@@ -167,35 +172,35 @@ def test_rows_can_be_modules_and_choosing_one_chooses_its_first_parameter(layers
     assert bench.chosen == "conv.weight"
 
 
-def test_many_parameters_begin_as_modules(bench, shown, tmp_path, monkeypatch):
-    monkeypatch.setattr(layers_view, "MOST_BARS", 4)
+def test_many_parameters_are_grouped_by_module_at_first(bench, shown, tmp_path, monkeypatch):
+    monkeypatch.setattr(layers_view, "MAX_BARS", 4)
     tensors = {f"layer.{i}.{part}": torch.ones(2) for i in range(3) for part in "abc"}
     save_file(tensors, tmp_path / "many.safetensors")
-    made = shown(LayersView(bench))
+    view = shown(LayersView(bench))
     bench.open(tmp_path / "many.safetensors")
     bench.until_idle()
-    assert cells(made, NAME) == ["layer.0", "layer.1", "layer.2"]
-    pick(bench, made, "What a row is", "By parameter")
-    assert len(cells(made, NAME)) == 9
+    assert cells(view, NAME) == ["layer.0", "layer.1", "layer.2"]
+    pick(bench, view, "What a row is", "By parameter")
+    assert len(cells(view, NAME)) == 9
 
 
-def test_counts_show_before_the_weights_are_read(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "a_turn", one_by_one)
-    made = shown(LayersView(bench))
+def test_counts_are_shown_before_the_weights_are_read(bench, checkpoint, shown, monkeypatch):
+    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    view = shown(LayersView(bench))
     seen = []
-    made.pictured.connect(lambda: seen.append((cells(made, ENERGY), texts(made))))
+    view.pictured.connect(lambda: seen.append((cells(view, ENERGY), texts(view))))
     bench.open_and_choose(checkpoint, "fc.weight")
-    told = [(known.count("…"), said) for known, said in seen if known]
-    assert [number for number, _ in told] == list(range(7, -1, -1))
-    assert "kept energy: 0 % of the weights read" in told[0][1]
-    assert not any("of the weights read" in text for text in texts(made))
+    updates = [(energies.count("…"), labels) for energies, labels in seen if energies]
+    assert [unknown for unknown, _ in updates] == list(range(7, -1, -1))
+    assert "kept energy: 0 % of the weights read" in updates[0][1]
+    assert not any("of the weights read" in text for text in texts(view))
 
 
-def test_an_update_leaves_what_it_does_not_change(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "a_turn", one_by_one)
-    made = shown(LayersView(bench))
+def test_an_update_reuses_unchanged_counts(bench, checkpoint, shown, monkeypatch):
+    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    view = shown(LayersView(bench))
     seen = []
-    made.pictured.connect(lambda: made._found and seen.append(made._found.rows))
+    view.pictured.connect(lambda: view._found and seen.append(view._found.rows))
     bench.open_and_choose(checkpoint, "fc.weight")
     assert len(seen) == 8
     assert all(rows.counts is seen[0].counts for rows in seen)
@@ -203,42 +208,42 @@ def test_an_update_leaves_what_it_does_not_change(bench, checkpoint, shown, monk
     assert seen[-1].counts is not seen[0].counts
 
 
-def test_a_view_that_nobody_sees_reads_nothing_more(bench, checkpoint, shown, monkeypatch):
-    monkeypatch.setattr(layers_view, "a_turn", one_by_one)
-    made = shown(LayersView(bench))
-    made.pictured.connect(lambda: made.setVisible(not cells(made, NAME)))
+def test_a_hidden_view_stops_reading(bench, checkpoint, shown, monkeypatch):
+    monkeypatch.setattr(layers_view, "read_budget", one_by_one)
+    view = shown(LayersView(bench))
+    view.pictured.connect(lambda: view.setVisible(not cells(view, NAME)))
     bench.open_and_choose(checkpoint, "fc.weight")
-    assert cells(made, ENERGY).count("…") == 7
+    assert cells(view, ENERGY).count("…") == 7
 
 
-def test_what_is_counted_never_waits_for_a_large_parameter(monkeypatch):
-    large = TensorInfo("w", (layers_view.SMALL,), "float32")
-    assert not layers_view.a_turn(counted=False)(large)
-    assert layers_view.a_turn(counted=True)(large)
-    monkeypatch.setattr(layers_view, "TURN", 0)
-    assert not layers_view.a_turn(counted=True)(large)
+def test_counts_do_not_wait_for_a_large_parameter(monkeypatch):
+    large = TensorInfo("w", (layers_view.EARLY_READ_LIMIT_BYTES,), "float32")
+    assert not layers_view.read_budget(counted=False)(large)
+    assert layers_view.read_budget(counted=True)(large)
+    monkeypatch.setattr(layers_view, "READ_SLICE_S", 0)
+    assert not layers_view.read_budget(counted=True)(large)
 
 
-def test_what_is_odd_is_warned_of(layers):
+def test_non_finite_weights_cause_a_warning(layers):
     warned = dict(zip(cells(layers, NAME), cells(layers, layers_view.WARNINGS), strict=True))
     assert warned["odd.weight"] == "1 NaN; 1 infinite"
     assert warned["fc.weight"] == ""
 
 
-def test_it_follows_the_theme(layers, bench, qapp, share_of):
+def test_the_view_follows_the_theme(layers, bench, qapp, share_of):
     palette, style = qapp.palette(), qapp.style().objectName()
     theme = Theme(qapp, "dark")
     for kind, colour in (("Bars", DARK.kept), ("Treemap", DARK.share(0))):
         pick(bench, layers, "Kind of picture", kind)
         assert share_of(layers, colour) > 0.05
         assert share_of(layers, LIGHT.kept) == 0
-        assert share_of(layers, LIGHT.background) < 0.001  # what is selected is written in white
+        assert share_of(layers, LIGHT.background) < 0.001  # selected text is white
     theme.deleteLater()
     qapp.setStyle(style)
     qapp.setPalette(palette)
 
 
-def test_the_table_to_take_away_is_the_one_on_the_screen(layers, bench):
+def test_the_exported_table_matches_the_screen(layers, bench):
     bench.add(bench.step(amount=0.5))
     table(layers).sortByColumn(SPARSITY, Qt.SortOrder.DescendingOrder)
     lines = list(csv.DictReader(io.StringIO(layers.table().to_csv(), newline="")))
@@ -251,19 +256,19 @@ def test_the_table_to_take_away_is_the_one_on_the_screen(layers, bench):
     assert layers.caption()[0] == "small.safetensors"
 
 
-def test_every_part_has_a_name_for_those_who_do_not_see_it(layers):
+def test_every_widget_has_an_accessible_name(layers):
     kinds = (QComboBox, QTableView, QGraphicsView, TreemapPicture)
     assert all(part.accessibleName() for kind in kinds for part in layers.findChildren(kind))
 
 
-def test_closing_a_checkpoint_for_another_leaves_nothing_of_the_first(layers, bench, tmp_path):
+def test_opening_another_checkpoint_replaces_everything(layers, bench, tmp_path):
     save_file({"only": torch.ones(3, 3)}, tmp_path / "other.safetensors")
     bench.open(tmp_path / "other.safetensors")
     bench.until_idle()
     assert cells(layers, NAME) == ["only"]
 
 
-def test_the_treemap_names_no_colours_that_only_the_bars_have(layers, bench):
+def test_the_treemap_has_no_legend_of_bar_colours(layers, bench):
     bench.add(bench.step(amount=0.5))
     assert "step&nbsp;1" in layers.legend()
     pick(bench, layers, "Kind of picture", "Treemap")

@@ -1,4 +1,4 @@
-"""The table of all parameters as a model."""
+"""The Qt model of the table of all parameters."""
 
 import numpy as np
 import pytest
@@ -24,12 +24,12 @@ def columns(numbers, *more):
 
 @pytest.fixture
 def model(qtbot):
-    made = LayersModel()
+    layers_model = LayersModel()
     tester = QAbstractItemModelTester(
-        made, QAbstractItemModelTester.FailureReportingMode.Fatal, made
+        layers_model, QAbstractItemModelTester.FailureReportingMode.Fatal, layers_model
     )
-    made.show(NAMES, columns([3, 1, float("nan"), 1]))
-    yield made
+    layers_model.show(NAMES, columns([3, 1, float("nan"), 1]))
+    yield layers_model
     del tester
 
 
@@ -41,14 +41,14 @@ def names(model):
     ("column", "order", "expected"),
     [(0, UP, "abcd"), (0, DOWN, "dcba"), (1, UP, "acbd"), (1, DOWN, "bacd"), (-1, UP, "badc")],
 )
-def test_rows_are_sorted_stably_and_what_is_not_known_comes_last(model, column, order, expected):
+def test_rows_are_sorted_stably_with_nan_last(model, column, order, expected):
     model.sort(0, DOWN)
     model.sort(column, order)
     assert names(model) == expected
-    assert [model.place_of(row) for row in model.order] == [0, 1, 2, 3]
+    assert [model.position_of(row) for row in model.order] == [0, 1, 2, 3]
 
 
-def test_new_figures_keep_the_order_and_what_is_selected(model):
+def test_new_values_keep_the_sort_order_and_the_selection(model):
     model.sort(1, UP)
     d = QPersistentModelIndex(model.index(3, NAME))
     resets = []
@@ -60,7 +60,7 @@ def test_new_figures_keep_the_order_and_what_is_selected(model):
     assert resets == []
 
 
-def test_other_columns_or_rows_are_shown_anew_in_the_same_order(model):
+def test_other_columns_keep_the_sort_order_if_its_column_still_exists(model):
     model.sort(1, DOWN)
     model.show(NAMES, columns([1, 2, 3, 4], "Step 1"))
     assert names(model) == "cdab"
@@ -70,7 +70,7 @@ def test_other_columns_or_rows_are_shown_anew_in_the_same_order(model):
     assert names(model) == "badc"
 
 
-def test_headings_say_what_a_column_is_and_rows_are_counted_from_one(model):
+def test_headings_have_titles_and_rows_are_counted_from_one(model):
     across, down = Qt.Orientation.Horizontal, Qt.Orientation.Vertical
     assert [model.headerData(i, across) for i in range(3)] == ["Name", "Size", None]
     assert model.headerData(1, across, Qt.ItemDataRole.ToolTipRole) == "how large"
@@ -80,7 +80,7 @@ def test_headings_say_what_a_column_is_and_rows_are_counted_from_one(model):
 
 
 @pytest.mark.parametrize("column", [NAME, 1])
-def test_a_cell_is_painted_as_the_model_says_it_is(model, column):
+def test_the_delegate_paints_what_the_model_returns(model, column):
     index, option = model.index(2, column), QStyleOptionViewItem()
     before = option.displayAlignment
     CellDelegate(model).initStyleOption(option, index)

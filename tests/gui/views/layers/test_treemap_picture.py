@@ -1,4 +1,4 @@
-"""The treemap on the screen."""
+"""The treemap widget."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.views.layers.treemap_picture import TreemapPicture, make_map
+from prune_gui.gui.views.layers.treemap_picture import TreemapPicture, make_treemap
 from prune_gui.gui.widgets.theme import LIGHT
 
 INFOS = [
@@ -23,43 +23,45 @@ PRUNED = SimpleNamespace(
 
 @pytest.fixture
 def picture(qtbot, shown):
-    made = shown(TreemapPicture())
-    made.show_map(make_map(INFOS, PRUNED, made.room), LIGHT)
-    return made
+    treemap = shown(TreemapPicture())
+    treemap.show_map(make_treemap(INFOS, PRUNED, treemap.available_size), LIGHT)
+    return treemap
 
 
 def middle(picture, name):
-    [rect] = [rect for rect, cell, _ in picture._closed if cell.node.path == name]
-    return (rect.center() + picture._room().topLeft()).toPoint()
+    [rect] = [rect for rect, cell, _ in picture._cell_rects if cell.node.path == name]
+    return (rect.center() + picture._map_rect().topLeft()).toPoint()
 
 
-def test_cells_have_the_colour_of_their_sparsity_and_an_area_like_their_size(picture, share_of):
-    room = picture.room[0] * picture.room[1] / (picture.width() * picture.height())
+def test_cell_colours_show_sparsity_and_areas_show_size(picture, share_of):
+    area_share = (
+        picture.available_size[0] * picture.available_size[1] / (picture.width() * picture.height())
+    )
     for share, size in ((1.0, 0.6), (0.5, 0.2), (0.0, 0.2)):
-        assert share_of(picture, LIGHT.share(share)) == pytest.approx(size * room, rel=0.15)
+        assert share_of(picture, LIGHT.share(share)) == pytest.approx(size * area_share, rel=0.15)
 
 
-def test_a_module_is_as_sparse_as_its_parameters_together():
-    small = make_map(INFOS, PRUNED, (8.0, 6.0))
+def test_a_module_has_the_sparsity_of_all_its_parameters():
+    small = make_treemap(INFOS, PRUNED, (8.0, 6.0))
     shares = {cell.node.path: share for cell, share in zip(small.cells, small.shares, strict=True)}
     assert shares == {"encoder": 700 / 800, "head": 0.0}
 
 
-def test_cells_are_laid_out_anew_only_for_another_size():
-    made = make_map(INFOS, PRUNED, (300.0, 200.0))
+def test_cells_are_reused_unless_the_size_changes():
+    treemap = make_treemap(INFOS, PRUNED, (300.0, 200.0))
     none = SimpleNamespace(counts={name: (0, total) for name, (_, total) in PRUNED.counts.items()})
-    again = make_map(INFOS, none, (300.0, 200.0), made)
-    assert again.cells is made.cells
+    again = make_treemap(INFOS, none, (300.0, 200.0), treemap)
+    assert again.cells is treemap.cells
     assert set(again.shares) == {0.0}
-    assert make_map(INFOS, none, (200.0, 300.0), made).cells[0].rect != made.cells[0].rect
+    assert make_treemap(INFOS, none, (200.0, 300.0), treemap).cells[0].rect != treemap.cells[0].rect
 
 
-def test_a_cell_is_pointed_at_and_clicked(picture, qtbot):
-    said, clicked = [], []
-    picture.pointed.connect(said.append)
+def test_hovering_and_clicking_emit_the_cell(picture, qtbot):
+    pointed, clicked = [], []
+    picture.pointed.connect(pointed.append)
     picture.clicked.connect(clicked.append)
     qtbot.mouseMove(picture, middle(picture, "head"))
-    assert said[-1].path == "head"
+    assert pointed[-1].path == "head"
     qtbot.mouseClick(picture, Qt.MouseButton.LeftButton, pos=middle(picture, "encoder.key.weight"))
     assert [node.path for node in clicked] == ["encoder.key.weight"]
     qtbot.mouseClick(picture, Qt.MouseButton.RightButton, pos=middle(picture, "head"))
@@ -75,11 +77,11 @@ def test_the_chosen_parameter_has_an_outline(picture, share_of):
     assert share_of(picture, LIGHT.foreground) == before
 
 
-def test_until_a_new_one_is_made_a_treemap_is_stretched(picture, share_of, qtbot):
-    asked = []
-    picture.resized.connect(lambda: asked.append(1))
+def test_a_treemap_is_scaled_until_a_new_one_is_ready(picture, share_of, qtbot):
+    requests = []
+    picture.resized.connect(lambda: requests.append(1))
     picture.resize(500, 900)
-    assert asked
-    room = picture.room[0] * picture.room[1] / (500 * 900)
-    assert share_of(picture, LIGHT.share(1.0)) == pytest.approx(0.6 * room, rel=0.15)
+    assert requests
+    area_share = picture.available_size[0] * picture.available_size[1] / (500 * 900)
+    assert share_of(picture, LIGHT.share(1.0)) == pytest.approx(0.6 * area_share, rel=0.15)
     qtbot.mouseMove(picture, QPoint(490, 860))

@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.maps import cell_labels
-from prune_gui.gui.views.maps.cell_labels import WIDEST, short, texts
+from prune_gui.gui.views.maps.cell_labels import MAX_CHARACTERS, short, texts
 
 
 @given(st.floats(-1e9, 1e9))
-def test_a_number_is_short_and_near_what_it_stands_for(number):
+def test_short_texts_are_near_their_numbers(number):
     text = short(number)
-    assert len(text) <= WIDEST
+    assert len(text) <= MAX_CHARACTERS
     assert float(text) == pytest.approx(number, rel=0.5)
 
 
@@ -27,7 +27,7 @@ def test_a_number_is_short_and_near_what_it_stands_for(number):
         (1.234e-7, "1.2e-07"),
     ],
 )
-def test_numbers_as_they_are_written(number, text):
+def test_numbers_have_the_expected_short_texts(number, text):
     assert short(number) == text
 
 
@@ -41,18 +41,18 @@ def test_numbers_as_they_are_written(number, text):
         SliceLayout.section((4, 2, 3, 3), 3, 0, (0, 1, 1, 0)),
     ],
 )
-def test_each_entry_carries_its_own_number(layout, at_once, monkeypatch):
-    monkeypatch.setattr(cell_labels, "AT_ONCE", at_once)
-    every = np.ones(72, np.bool_)
-    every[::5] = False
+def test_each_element_has_the_text_of_its_own_number(layout, at_once, monkeypatch):
+    monkeypatch.setattr(cell_labels, "MAX_SPAN_ELEMENTS", at_once)
+    known = np.ones(72, np.bool_)
+    known[::5] = False
 
     def measure(start, stop):
-        return np.arange(start, stop, dtype=np.float32), every[start:stop]
+        return np.arange(start, stop, dtype=np.float32), known[start:stop]
 
     rows, columns = range(1, layout.rows), range(layout.columns - 1)
-    found = texts(measure, layout, rows, columns)
-    assert found.shape == (len(rows), len(columns))
-    for (i, j), text in np.ndenumerate(found):
-        place = rows[i], columns[j]
-        known = layout.holds(*place) and every[layout.flat(*place)]
-        assert text == (str(layout.flat(*place)) if known else "")
+    result = texts(measure, layout, rows, columns)
+    assert result.shape == (len(rows), len(columns))
+    for (i, j), text in np.ndenumerate(result):
+        position = rows[i], columns[j]
+        has_text = layout.holds(*position) and known[layout.flat(*position)]
+        assert text == (str(layout.flat(*position)) if has_text else "")

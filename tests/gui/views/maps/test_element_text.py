@@ -4,7 +4,7 @@ from prune_gui.pruning.predicates import ElementRank
 from prune_gui.recipe.explanation import Explanation
 
 
-def test_an_entry_is_told_with_its_score_and_margin(bench, checkpoint):
+def test_an_element_is_described_with_its_score_and_margin(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step(amount=0.5))
     subject = bench.found()
@@ -18,15 +18,15 @@ def test_an_entry_is_told_with_its_score_and_margin(bench, checkpoint):
     )
 
 
-def test_a_pinned_entry_is_told_as_every_step_saw_it(bench, checkpoint):
+def test_a_pinned_element_is_described_for_every_step(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step(amount=0.5), bench.step("ln_structured", amount=1, n=2, dim=0))
     element_ranks = {
         1: ElementRank(False, "entry", 0.75, 0.5, 1233, 5000),
         2: ElementRank(True, "channel 2", 1.5, 1.5, 0, 8),
     }
-    found = Explanation("fc.weight", (2, 3), 0.75, 2, element_ranks)
-    head, first, second = describe_pinned(bench.found(), found).splitlines()
+    explanation = Explanation("fc.weight", (2, 3), 0.75, 2, element_ranks)
+    head, first, second = describe_pinned(bench.found(), explanation).splitlines()
     assert head == "Pinned [2, 3]   0.75   pruned by step 2: Ln structured"
     assert first.startswith("step 1: L1 unstructured: score 0.75, 0.25 above the cut at 0.5, ")
     assert first.endswith("1,234 of 5,000 in order of score")
@@ -37,5 +37,5 @@ def test_a_pinned_entry_is_told_as_every_step_saw_it(bench, checkpoint):
 def test_a_step_that_ranked_nothing_is_left_out(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.add(bench.step("channels", dim=0, channels=[2]))
-    found = Explanation("fc.weight", (2, 3), 0.75, 1, {1: ElementRank(True, "channel 2")})
-    assert describe_pinned(bench.found(), found).count("\n") == 0
+    explanation = Explanation("fc.weight", (2, 3), 0.75, 1, {1: ElementRank(True, "channel 2")})
+    assert describe_pinned(bench.found(), explanation).count("\n") == 0

@@ -12,19 +12,19 @@ from prune_gui.gui.views.maps.margins import bars, reach
     st.floats(0.1, 400),
     st.integers(1, 50),
 )
-def test_bars_are_the_means_of_the_lines_in_sight(shares, start, length, most):
+def test_bars_are_the_means_of_the_visible_lines(shares, start, length, max_bars):
     share = np.array(shares)
-    edges, heights = bars(share, (start, start + length), most)
-    assert 1 <= len(heights) <= most
+    edges, heights = bars(share, (start, start + length), max_bars)
+    assert 1 <= len(heights) <= max_bars
     assert len(edges) == len(heights) + 1
     for low, high, height in zip(edges[:-1], edges[1:], heights, strict=True):
         lines = share[int(low + 0.5) : int(high + 0.5)]
         assert len(lines) > 0
-        there = lines[~np.isnan(lines)]
-        assert height == pytest.approx(there.mean() if len(there) else 0.0)
+        finite = lines[~np.isnan(lines)]
+        assert height == pytest.approx(finite.mean() if len(finite) else 0.0)
 
 
-def test_only_lines_in_sight_have_bars():
+def test_only_visible_lines_have_bars():
     edges, heights = bars(np.linspace(0, 1, 11), (2.6, 5.4))
     assert edges.tolist() == [2.5, 3.5, 4.5, 5.5]
     assert heights.tolist() == pytest.approx([0.3, 0.4, 0.5])
@@ -40,5 +40,5 @@ def test_only_lines_in_sight_have_bars():
         ([np.nan], (0, 1)),
     ],
 )
-def test_bars_reach_from_zero_to_the_farthest_mean(means, ends):
+def test_the_range_of_bars_includes_zero_and_all_means(means, ends):
     assert reach(np.array(means)) == ends

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from prune_gui.gui.views import MaskView
 from prune_gui.gui.views.axes import TIMES
 from prune_gui.gui.views.maps import map_view, tiles
-from prune_gui.gui.views.maps.tile_render import drawn_by
+from prune_gui.gui.views.maps.tile_render import render_tiles
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.theme import LIGHT
 from prune_gui.monitor import Monitor
@@ -18,9 +18,9 @@ from prune_gui.monitor import Monitor
 
 @pytest.fixture
 def mask(bench, checkpoint, shown):
-    made = shown(MaskView(bench, Viewport()))
+    view = shown(MaskView(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return view
 
 
 def _sight(mask):
@@ -65,26 +65,26 @@ def test_a_new_parameter_is_shown_whole(mask, bench):
     assert _sight(mask)[3] > 22.5
 
 
-def test_the_share_of_each_colour_is_that_of_the_mask(mask, bench, share_of):
+def test_colour_shares_match_the_mask(mask, bench, share_of):
     bench.add(bench.step(amount=24))
     kept, pruned = share_of(mask, LIGHT.kept), share_of(mask, LIGHT.steps[0])
     assert kept == pytest.approx(pruned, rel=0.1)
 
 
-def test_the_cursor_tells_index_value_and_fate(mask, bench, hand):
+def test_the_element_under_the_cursor_is_described(mask, bench, hand):
     bench.add(bench.step(amount=1.0))
     hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    told = f"[2, 3]   {value:.6g}   pruned by step 1   score {abs(value):.4g}, "
-    assert _entry(mask).startswith(told)
+    text = f"[2, 3]   {value:.6g}   pruned by step 1   score {abs(value):.4g}, "
+    assert _entry(mask).startswith(text)
     assert "margin -" in _entry(mask)
     bench.edit(lambda session: session.undo())
     bench.until_idle()
     assert _entry(mask).endswith("kept")
 
 
-def test_outside_the_parameter_the_cursor_tells_nothing(mask, bench, hand):
+def test_outside_the_parameter_nothing_is_described(mask, bench, hand):
     hand.hover(mask._plot, hand.point(mask._plot, 3, 2))
     bench.until_idle()
     assert _entry(mask)
@@ -108,14 +108,14 @@ def test_the_index_has_every_dimension(mask, bench, hand):
     assert _entry(mask).startswith("[3, 1, 3, 1]")
 
 
-def test_dragging_moves_the_picture(mask, bench, hand):
+def test_dragging_pans_the_picture(mask, bench, hand):
     left, *_ = _sight(mask)
     hand.drag(mask._plot, hand.point(mask._plot, 1, 1), hand.point(mask._plot, 3, 1))
     bench.until_idle()
     assert _sight(mask)[0] == pytest.approx(left - 2, abs=0.1)
 
 
-def test_keys_zoom_move_and_fit(mask, bench, qtbot):
+def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
     mask._plot.setFocus()
     whole = _sight(mask)
     qtbot.keyClick(mask._plot, Qt.Key.Key_Plus)
@@ -131,7 +131,7 @@ def test_keys_zoom_move_and_fit(mask, bench, qtbot):
     bench.until_idle()
 
 
-def test_buttons_fit_and_show_an_entry_per_pixel(mask, bench, qtbot):
+def test_buttons_fit_and_show_an_element_per_pixel(mask, bench, qtbot):
     whole = _sight(mask)
     one, fit = (
         next(b for b in mask.findChildren(QPushButton) if b.text() == text)
@@ -144,49 +144,49 @@ def test_buttons_fit_and_show_an_entry_per_pixel(mask, bench, qtbot):
     bench.until_idle()
 
 
-def test_only_tiles_in_sight_are_drawn_and_then_the_whole_beneath(mask, bench, large, shown):
+def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):
     bench.open_and_choose(large, "fc.weight")
-    assert mask._whole_of == (mask._drawn.key, mask._layout)
-    assert mask._drawn.mosaic.is_whole
+    assert mask._overview_key == (mask._drawn.key, mask._layout)
+    assert mask._drawn.tile_grid.is_whole
     for _ in range(12):
         mask.zoom(0.7)
     bench.until_idle()
-    mosaic = mask._drawn.mosaic
-    assert mosaic.cell == (1, 1)
-    assert not mosaic.is_whole
-    assert len(mosaic.rows) <= 256
+    tile_grid = mask._drawn.tile_grid
+    assert tile_grid.cell == (1, 1)
+    assert not tile_grid.is_whole
+    assert len(tile_grid.rows) <= 256
     assert mask._plot.part.isVisible()
     assert mask._plot.whole.isVisible()
 
 
-def test_panning_back_takes_nothing_from_the_engine(mask, bench, large, monkeypatch):
+def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     bench.open_and_choose(large, "fc.weight")
     for _ in range(12):
         mask.zoom(0.7)
     bench.until_idle()
-    first = mask._drawn.mosaic
+    first = mask._drawn.tile_grid
     mask.pan(5.0, 0.0)
     bench.until_idle()
-    assert mask._drawn.mosaic != first
+    assert mask._drawn.tile_grid != first
     lanes = []
     look = bench.look
     monkeypatch.setattr(bench, "look", lambda lane, *rest: (lanes.append(lane), look(lane, *rest)))
     mask.pan(-5.0, 0.0)
     bench.until_idle()
-    assert mask._drawn.mosaic == first
+    assert mask._drawn.tile_grid == first
     assert "mask" not in lanes
 
 
 @pytest.fixture
 def in_strips(monkeypatch):
-    """Have every row of tiles be a strip, and every strip be shown before the next is begun."""
-    monkeypatch.setattr(tiles, "STRIP", 1)
-    monkeypatch.setattr(map_view, "PIECE", 0.0)
+    """Paint each row of tiles as a strip, and show each strip before the next is painted."""
+    monkeypatch.setattr(tiles, "STRIP_LIMIT_ELEMENTS", 1)
+    monkeypatch.setattr(map_view, "RENDER_INTERVAL_S", 0.0)
 
 
 @pytest.fixture
 def seen(mask, bench, large, in_strips):
-    """Return what is on the screen whenever there is a new picture, from a large parameter on."""
+    """Return a record of what is on the screen after each picture of a large parameter."""
     bench.open(large)
     bench.until_idle()
     bench.add(bench.step(amount=0.5))
@@ -197,18 +197,18 @@ def seen(mask, bench, large, in_strips):
 
 
 def _follow(mask):
-    """Return a list that takes what is on the screen whenever there is a new picture."""
+    """Return a list that records what is on the screen after each new picture."""
     seen = []
 
     def note():
         if mask._drawn is not None:
-            seen.append((mask._drawn, mask._share.text(), mask._plot._undrawn.isVisible()))
+            seen.append((mask._drawn, mask._share.text(), mask._plot._hatching.isVisible()))
 
     mask.pictured.connect(note)
     return seen
 
 
-def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, seen):
+def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen):
     there = len(seen)
     waiting = []
     mask._drawn = None
@@ -216,50 +216,48 @@ def test_a_picture_that_came_by_a_shorter_way_is_shown_once(mask, bench, seen):
     look, bench.look = bench.look, lambda *job: waiting.append(job) or 0
     mask.refresh()
     _, _, then = waiting.pop()
-    whole = drawn_by(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
-    mask.refresh()  # finds all tiles there
+    whole = render_tiles(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
+    mask.refresh()  # all tiles are cached
     assert len(seen) == there + 1
     then(whole)
     assert len(seen) == there + 1
     bench.look = look
 
 
-def test_a_large_parameter_is_drawn_strip_by_strip_and_says_how_much(mask, seen):
+def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
     last = seen[-1][0]
-    assert len(seen) == len(last.mosaic.down) > 1
-    for place, (drawn, told, hatched) in enumerate(seen, start=1):
+    assert len(seen) == len(last.tile_grid.down) > 1
+    for place, (rendered, text, hatched) in enumerate(seen, start=1):
         share = place / len(seen)
-        assert told == ("" if share == 1 else f"{math.floor(100 * share)} % drawn")
+        assert text == ("" if share == 1 else f"{math.floor(100 * share)} % drawn")
         assert hatched == (share < 1)
-        high = min(place * tiles.SIDE, last.painted.pixels.shape[0])
-        np.testing.assert_array_equal(drawn.painted.pixels[:high], last.painted.pixels[:high])
-        assert not drawn.painted.pixels[high:].any()
+        high = min(place * tiles.TILE_CELLS, last.painted.pixels.shape[0])
+        np.testing.assert_array_equal(rendered.painted.pixels[:high], last.painted.pixels[:high])
+        assert not rendered.painted.pixels[high:].any()
     assert last.is_complete
     np.testing.assert_array_equal(mask._plot.whole.image, last.painted.pixels)
 
 
-def test_a_picture_does_not_flicker_while_an_amount_is_changed(mask, bench, large, in_strips):
+def test_a_picture_does_not_flicker_while_the_amount_changes(mask, bench, large, in_strips):
     bench.open_and_choose(large, "fc.weight")
     seen = _follow(mask)
     bench.draft_step(bench.step(amount=0.3))
     bench.draft_step(bench.step(amount=0.4))
-    assert [drawn.is_complete for drawn, *_ in seen] == [True, True]
+    assert [rendered.is_complete for rendered, *_ in seen] == [True, True]
 
 
-def test_the_whole_picture_lies_under_the_strips_of_a_part(mask, bench, large, in_strips):
+def test_the_overview_is_visible_below_the_strips_of_a_region(mask, bench, large, in_strips):
     bench.open_and_choose(large, "fc.weight")
     seen = _follow(mask)
     mask.zoom(0.5)
     bench.until_idle()
-    assert [drawn.is_complete for drawn, *_ in seen][-1]
+    assert [rendered.is_complete for rendered, *_ in seen][-1]
     assert len(seen) > 1
     assert not any(hatched for *_, hatched in seen)
     assert mask._plot.whole.isVisible()
 
 
-def test_no_more_strips_are_made_of_a_part_that_was_left(
-    mask, bench, large, in_strips, monkeypatch
-):
+def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_strips, monkeypatch):
     bench.open(large)
     bench.until_idle()
     held = []
@@ -272,7 +270,7 @@ def test_no_more_strips_are_made_of_a_part_that_was_left(
     bench.choose("fc.weight")
     [(work, then)] = held
     then(work(Monitor()))
-    bench.until_idle()  # fitted to the window, which is another part
+    bench.until_idle()  # the picture is fitted to the window, which changes the region
     mask.zoom(0.3)
     bench.until_idle()
     asked = len(held)
@@ -285,9 +283,7 @@ def test_no_more_strips_are_made_of_a_part_that_was_left(
     assert len(held) == asked + 1
 
 
-def test_nothing_goes_beside_a_picture_that_a_newer_one_is_to_follow(
-    mask, bench, large, monkeypatch
-):
+def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, monkeypatch):
     bench.open_and_choose(large, "fc.weight")
     lanes = []
     look = bench.look
@@ -303,14 +299,14 @@ def test_nothing_goes_beside_a_picture_that_a_newer_one_is_to_follow(
     assert lanes == ["mask"]
 
 
-def test_strips_need_no_memory_of_tiles(mask, bench, large, in_strips):
+def test_strips_are_complete_without_a_tile_cache(mask, bench, large, in_strips):
     mask.limit_memory(0)
     bench.open_and_choose(large, "fc.weight")
     assert mask._drawn.is_complete
     assert mask.held == 0
 
 
-def test_what_comes_late_does_not_take_the_place_of_what_is_wanted(mask, bench, monkeypatch):
+def test_a_late_picture_does_not_replace_the_requested_one(mask, bench, monkeypatch):
     held = []
     look = bench.look
 
@@ -327,41 +323,41 @@ def test_what_comes_late_does_not_take_the_place_of_what_is_wanted(mask, bench, 
     assert mask._drawn is one
 
 
-def test_a_lone_pruned_entry_has_a_mark_and_so_has_a_lone_kept_one(mask, bench, large):
+def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
     bench.open_and_choose(large, "fc.weight")
     for amount in (1, 1_000_000 - 2):
         bench.add(bench.step(amount=amount))
         [place] = mask._plot._marks.points()
         pruned = ~bench.shown.mask("fc.weight").numpy()
         row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
-        high, wide = mask._drawn.mosaic.cell
+        high, wide = mask._drawn.tile_grid.cell
         assert abs(place.pos().y() - row) <= high
         assert abs(place.pos().x() - column) <= wide
     mask._plot.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
     bench.until_idle()
-    assert len(mask._plot._marks.points()) == 0  # it is large enough by itself
+    assert len(mask._plot._marks.points()) == 0  # the element is large enough to see
 
 
-def test_large_entries_carry_their_values(mask, bench):
+def test_large_elements_show_their_values(mask, bench):
     mask._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    written = mask._plot._texts._written
+    written = mask._plot._texts._cell_texts
     values = bench.session.checkpoint.read("fc.weight")
     assert written.texts.shape == (8, 6)
     assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
     mask.one_to_one()
     bench.until_idle()
-    assert mask._plot._texts._written is None
+    assert mask._plot._texts._cell_texts is None
 
 
-def test_a_click_pins_an_entry_and_escape_lets_go(mask, bench, hand, qtbot):
+def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot):
     bench.add(bench.step(amount=24))
     _click(mask, hand, qtbot, 3, 2)
     bench.until_idle()
-    found = bench.shown.explain("fc.weight", (2, 3))
-    rank = found.element_ranks[1].rank
+    explanation = bench.shown.explain("fc.weight", (2, 3))
+    rank = explanation.element_ranks[1].rank
     assert f"{rank + 1} of 48 in order of score" in _pinned(mask)
-    assert f"the cut at {found.standings[1].cut:.6g}" in _pinned(mask)
+    assert f"the cut at {explanation.element_ranks[1].cut:.6g}" in _pinned(mask)
     assert _pinned(mask).startswith("Pinned [2, 3]")
     bench.choose("other.weight")
     bench.until_idle()
@@ -371,7 +367,7 @@ def test_a_click_pins_an_entry_and_escape_lets_go(mask, bench, hand, qtbot):
     assert _pinned(mask) is None
 
 
-def test_profiles_stand_at_the_margins(mask, bench):
+def test_profiles_are_shown_in_the_margins(mask, bench):
     bench.add(bench.step("channels", dim=0, channels=[2]))
     _, heights = mask._plot.margins._columns.getData()
     assert heights.max() == pytest.approx(1 / 8)
@@ -387,7 +383,7 @@ def test_profiles_stand_at_the_margins(mask, bench):
     assert not mask._plot.margins._above.isVisible()
 
 
-def test_all_steps_can_look_alike(mask, bench, share_of):
+def test_all_steps_can_have_one_colour(mask, bench, share_of):
     bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
     assert share_of(mask._plot, LIGHT.steps[1]) > 0.01
     mask._colour_by.setCurrentIndex(1)
@@ -405,7 +401,7 @@ def test_the_zoom_stays_between_parameters_of_one_shape(mask, bench):
     assert _sight(mask) == pytest.approx(sight)
 
 
-def test_large_entries_are_told_apart_by_lines_and_small_ones_not(mask, bench):
+def test_grid_lines_are_drawn_only_between_large_elements(mask, bench):
     assert len(mask._plot._grid.getData()[0]) == 2 * (7 + 9)
     mask.one_to_one()
     bench.until_idle()
@@ -423,25 +419,25 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
     assert mask._plot.plotItem.getAxis("bottom").labelText == "kernel row"
 
 
-def test_an_unchanged_view_is_not_drawn_again(mask, bench, monkeypatch):
-    looks = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: looks.append(arguments))
+def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
+    requests = []
+    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
     mask.refresh()
-    assert looks == []
+    assert requests == []
 
 
-def test_controls_stay_where_they_are_when_there_is_more_to_choose(mask, bench):
-    places = set()
+def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
+    positions = set()
     for name in ("fc.weight", "conv.weight", "fc.bias"):
         bench.choose(name)
         bench.until_idle()
         buttons = mask.findChildren(QPushButton)
-        places.add(tuple(button.geometry().getCoords() for button in buttons))
+        positions.add(tuple(button.geometry().getCoords() for button in buttons))
     assert len(buttons) == 2
-    assert len(places) == 1
+    assert len(positions) == 1
 
 
-def test_keys_pin_the_entry_in_the_middle_and_those_beside_it(mask, bench, qtbot):
+def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
     def press(key, modifier=Qt.KeyboardModifier.NoModifier):
         qtbot.keyClick(mask._plot, key, modifier)
         bench.until_idle()

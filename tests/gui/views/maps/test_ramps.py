@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.gui.views.maps.ramp_bar import RampBar
-from prune_gui.gui.views.maps.ramps import STEPS, ramp
+from prune_gui.gui.views.maps.ramps import TABLE_SIZE, ramp
 from prune_gui.gui.widgets.theme import DARK, LIGHT
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK])
@@ -16,16 +16,16 @@ def _lightness(table):
 
 
 @THEMES
-def test_a_ramp_upwards_changes_its_lightness_all_the_way(theme):
+def test_an_unsigned_ramp_has_monotonic_lightness(theme):
     change = np.diff(_lightness(ramp(theme, signed=False).table()))
     assert np.all(change < 1) if theme is LIGHT else np.all(change > -1)
     assert abs(change.sum()) > 150
 
 
 @THEMES
-def test_both_sides_of_zero_leave_the_background_alike(theme):
+def test_both_sides_of_a_signed_ramp_contrast_with_zero(theme):
     light = _lightness(ramp(theme, signed=True).table())
-    middle = STEPS // 2
+    middle = TABLE_SIZE // 2
     assert abs(light[middle] - light[0]) > 90
     assert abs(light[middle] - light[-1]) > 90
     table = ramp(theme, signed=True).table().astype(int)
@@ -34,19 +34,19 @@ def test_both_sides_of_zero_leave_the_background_alike(theme):
 
 
 @given(NUMBERS, NUMBERS, st.booleans())
-def test_a_greater_number_is_never_further_down_the_ramp(a, b, signed):
-    places = ramp(LIGHT, signed=signed).places(np.array([min(a, b), max(a, b)]), 1e6)
-    assert places[0] <= places[1]
+def test_ramp_indices_are_monotonic(a, b, signed):
+    indices = ramp(LIGHT, signed=signed).indices(np.array([min(a, b), max(a, b)]), 1e6)
+    assert indices[0] <= indices[1]
 
 
-def test_the_ends_and_the_middle_are_where_they_should_be():
+def test_the_ends_and_the_middle_have_the_expected_indices():
     signed, upwards = ramp(LIGHT, signed=True), ramp(LIGHT, signed=False)
-    assert signed.places(np.array([-2.0, 0.0, 2.0]), 2.0).tolist() == [0, 127, 254]
-    assert upwards.places(np.array([0.0, 0.5, 2.0]), 2.0).tolist() == [0, 127, 254]
-    assert upwards.places(np.array([np.nan, np.inf, 0.0]), 0.0).tolist() == [0, 254, 0]
+    assert signed.indices(np.array([-2.0, 0.0, 2.0]), 2.0).tolist() == [0, 127, 254]
+    assert upwards.indices(np.array([0.0, 0.5, 2.0]), 2.0).tolist() == [0, 127, 254]
+    assert upwards.indices(np.array([np.nan, np.inf, 0.0]), 0.0).tolist() == [0, 254, 0]
 
 
-def test_the_bar_says_what_its_ends_and_its_middle_stand_for(qtbot):
+def test_the_ramp_bar_shows_the_numbers_at_its_ends_and_middle(qtbot):
     bar = RampBar()
     qtbot.addWidget(bar)
     bar.show_ramp(ramp(LIGHT, signed=True), 0.5)

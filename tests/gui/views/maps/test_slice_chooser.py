@@ -4,15 +4,15 @@ from PySide6.QtWidgets import QComboBox, QSlider
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.axes import TIMES
-from prune_gui.gui.views.maps.slice_chooser import PlaneChooser
+from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 
 
 @pytest.fixture
 def chooser(qtbot):
-    made = PlaneChooser(Viewport())
-    qtbot.addWidget(made)
-    return made
+    widget = LayoutChooser(Viewport())
+    qtbot.addWidget(widget)
+    return widget
 
 
 def _pick(chooser, text):
@@ -43,7 +43,7 @@ def test_a_section_follows_its_sliders(chooser, qtbot):
     assert chooser.layout_chosen == SliceLayout.section((4, 3, 5, 2), 1, 2, (2, 0, 0, 1))
 
 
-def test_dimensions_of_one_entry_are_no_choice(chooser):
+def test_dimensions_of_size_one_are_not_offered(chooser):
     chooser.set_shape((4, 3, 5, 1))
     combo = chooser.findChild(QComboBox)
     assert [combo.itemText(i) for i in range(combo.count())] == [
@@ -66,14 +66,14 @@ def test_the_choice_stays_with_the_shape(chooser):
     assert chooser.dims is None
 
 
-def test_kernels_are_laid_out_as_a_sheet_unless_another_layout_is_chosen(chooser):
+def test_kernels_are_shown_as_a_grid_by_default(chooser):
     chooser.set_shape((4, 3, 5, 5))
     assert chooser.layout_chosen == KernelGrid.of((4, 3, 5, 5))
     _pick(chooser, "flattened")
     assert chooser.layout_chosen == SliceLayout.flattened((4, 3, 5, 5))
 
 
-def test_a_long_row_is_wrapped_unless_another_layout_is_chosen(chooser):
+def test_a_long_row_is_wrapped_by_default(chooser):
     chooser.set_shape((1024,))
     assert not chooser.isHidden()
     assert chooser.layout_chosen == SliceLayout.wrapped((1024,))

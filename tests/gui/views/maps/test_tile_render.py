@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.gui.views.maps import tiles as tiles_module
-from prune_gui.gui.views.maps.tile_render import drawn_by
-from prune_gui.gui.views.maps.tiles import SIDE, RasterBlock, TileGrid, Tiles
+from prune_gui.gui.views.maps.tile_render import render_tiles
+from prune_gui.gui.views.maps.tiles import TILE_CELLS, RasterBlock, TileCache, TileGrid
 from prune_gui.monitor import Monitor
 
 
@@ -36,7 +36,7 @@ class Sums:
 
 
 def _mosaic(rows, columns, cell):
-    side = cell * SIDE
+    side = cell * TILE_CELLS
     down, across = range(-(-rows // side)), range(-(-columns // side))
     return TileGrid(SliceLayout.flattened((rows, columns)), (cell, cell), down, across)
 
@@ -48,62 +48,76 @@ def _mosaic(rows, columns, cell):
     st.sampled_from([1, 1 << 15, 1 << 26]),
     st.sampled_from([0, 1 << 26]),
 )
-def test_pieces_are_exact_and_add_up_to_the_picture_made_at_once(
-    rows, columns, cell, entries, room
-):
+def test_partial_pictures_are_exact_and_add_up_to_the_whole(rows, columns, cell, entries, room):
     numbers = np.random.default_rng(rows).integers(0, 1000, (rows, columns))
-    mosaic, at_once, by_pieces = _mosaic(rows, columns, cell), Sums(numbers), Sums(numbers)
-    whole = drawn_by(at_once, mosaic, Tiles(), {}, Monitor())
+    tile_grid, at_once, in_parts = _mosaic(rows, columns, cell), Sums(numbers), Sums(numbers)
+    whole = render_tiles(at_once, tile_grid, TileCache(), {}, Monitor())
     down, across = np.arange(0, rows, cell), np.arange(0, columns, cell)
     sums = np.add.reduceat(np.add.reduceat(numbers, down, axis=0), across, axis=1)
     np.testing.assert_array_equal(whole.painted.pixels.view("<u4")[..., 0], sums)
-    remembered, made, pieces = Tiles(room), {}, 0
+    remembered, finished, renderings = TileCache(room), {}, 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles_module, "STRIP", entries)
-        while len(made) < len(mosaic.places):
-            drawn = drawn_by(by_pieces, mosaic, remembered, made, Monitor(), patience=0.0)
-            assert made.keys() < drawn.tiles.keys()
-            made, pieces = drawn.tiles, pieces + 1
-            there = np.zeros(sums.shape, np.bool_)
-            for row, column in made:
-                there[row * SIDE : (row + 1) * SIDE, column * SIDE : (column + 1) * SIDE] = True
-            shown = drawn.painted.pixels.view("<u4")[..., 0]
-            np.testing.assert_array_equal(shown, np.where(there, sums, 0))
-            assert drawn.shows("sums", mosaic) == drawn.is_complete == there.all()
+        patch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", entries)
+        while len(finished) < len(tile_grid.indices):
+            rendered = render_tiles(
+                in_parts, tile_grid, remembered, finished, Monitor(), time_limit_s=0.0
+            )
+            assert finished.keys() < rendered.tiles.keys()
+            finished, renderings = rendered.tiles, renderings + 1
+            inside = np.zeros(sums.shape, np.bool_)
+            for row, column in finished:
+                inside[
+                    row * TILE_CELLS : (row + 1) * TILE_CELLS,
+                    column * TILE_CELLS : (column + 1) * TILE_CELLS,
+                ] = True
+            shown = rendered.painted.pixels.view("<u4")[..., 0]
+            np.testing.assert_array_equal(shown, np.where(inside, sums, 0))
+            assert rendered.shows("sums", tile_grid) == rendered.is_complete == inside.all()
     if entries == 1:
-        assert pieces == len(mosaic.down)
-    assert by_pieces.painted == at_once.painted == sums.size
+        assert renderings == len(tile_grid.down)
+    assert in_parts.painted == at_once.painted == sums.size
 
 
-def test_progress_goes_on_where_the_piece_before_ended(monkeypatch):
-    monkeypatch.setattr(tiles_module, "STRIP", 1)
-    numbers = np.ones((4 * SIDE, SIDE), np.int64)
-    painter, mosaic = Sums(numbers), _mosaic(*numbers.shape, 1)
-    told, made = [], {}
-    for _ in mosaic.down:
-        monitor = Monitor(lambda *progress: told.append(progress))
-        made = drawn_by(painter, mosaic, Tiles(), made, monitor, patience=0.0).tiles
-    assert [done / total for done, total in told] == [0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75, 1]
+def test_progress_continues_across_partial_renderings(monkeypatch):
+    monkeypatch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", 1)
+    numbers = np.ones((4 * TILE_CELLS, TILE_CELLS), np.int64)
+    painter, tile_grid = Sums(numbers), _mosaic(*numbers.shape, 1)
+    progress_calls, finished = [], {}
+    for _ in tile_grid.down:
+        monitor = Monitor(lambda *progress: progress_calls.append(progress))
+        finished = render_tiles(
+            painter, tile_grid, TileCache(), finished, monitor, time_limit_s=0.0
+        ).tiles
+    assert [done / total for done, total in progress_calls] == [
+        0,
+        0.25,
+        0.25,
+        0.5,
+        0.5,
+        0.75,
+        0.75,
+        1,
+    ]
 
 
-def test_tiles_made_before_a_cancel_are_remembered(monkeypatch):
-    monkeypatch.setattr(tiles_module, "STRIP", 1)
-    numbers = np.ones((3 * SIDE, SIDE), np.int64)
-    painter, mosaic, tiles = Sums(numbers), _mosaic(*numbers.shape, 1), Tiles()
+def test_tiles_rendered_before_a_cancel_are_cached(monkeypatch):
+    monkeypatch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", 1)
+    numbers = np.ones((3 * TILE_CELLS, TILE_CELLS), np.int64)
+    painter, tile_grid, tiles = Sums(numbers), _mosaic(*numbers.shape, 1), TileCache()
 
     class AfterTwo:
         def is_set(self):
-            return painter.painted == 2 * SIDE * SIDE
+            return painter.painted == 2 * TILE_CELLS * TILE_CELLS
 
     with pytest.raises(Cancelled):
-        drawn_by(painter, mosaic, tiles, {}, Monitor(cancel=AfterTwo()))
-    assert tiles.of("sums", mosaic).keys() == {(0, 0), (1, 0)}
+        render_tiles(painter, tile_grid, tiles, {}, Monitor(cancel=AfterTwo()))
+    assert tiles.of("sums", tile_grid).keys() == {(0, 0), (1, 0)}
 
 
-def test_what_cannot_be_painted_is_a_reason():
+def test_a_painting_error_is_returned_as_a_message():
     class Failing(Sums):
         def paint(self, layout, part, monitor):
             raise RecipeError("There is no such step.")
 
-    painter, mosaic = Failing(np.ones((3, 3))), _mosaic(3, 3, 1)
-    assert drawn_by(painter, mosaic, Tiles(), {}, Monitor()) == "There is no such step."
+    painter, tile_grid = Failing(np.ones((3, 3))), _mosaic(3, 3, 1)
+    assert render_tiles(painter, tile_grid, TileCache(), {}, Monitor()) == "There is no such step."

@@ -19,7 +19,7 @@ def tabs(bench, checkpoint, shown):
 
 @pytest.fixture
 def show(tabs, bench):
-    """Return what brings a view to the front."""
+    """Return a function that brings a view to the front."""
 
     def bring(view):
         tabs.findChild(QTabWidget).setCurrentWidget(view)
@@ -38,18 +38,18 @@ def _pinned(view):
     return label.text() if label.isVisible() else None
 
 
-def test_what_is_pinned_stays_in_pictures_of_one_size():
-    where, layout = Viewport(), SliceLayout.flattened((8, 6))
-    where.look(layout, SIGHT)
-    where.pin((2, 3))
-    where.look(SliceLayout.flattened((8, 2, 3)), SIGHT.translated(1, 1))
-    assert where.within(layout).pinned == (2, 3)
-    where.look(SliceLayout.flattened((8, 7)), SIGHT)
-    assert where.within(layout) is None
-    assert where.place.pinned is None
+def test_the_pin_stays_in_layouts_of_the_same_size():
+    viewport, layout = Viewport(), SliceLayout.flattened((8, 6))
+    viewport.look(layout, SIGHT)
+    viewport.pin((2, 3))
+    viewport.look(SliceLayout.flattened((8, 2, 3)), SIGHT.translated(1, 1))
+    assert viewport.within(layout).pinned == (2, 3)
+    viewport.look(SliceLayout.flattened((8, 7)), SIGHT)
+    assert viewport.within(layout) is None
+    assert viewport.view_state.pinned is None
 
 
-def test_all_views_of_a_parameter_look_at_the_same_part(tabs, show, bench):
+def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
     mask._plot.setRange(SIGHT, padding=0)
     bench.until_idle()
@@ -62,11 +62,11 @@ def test_all_views_of_a_parameter_look_at_the_same_part(tabs, show, bench):
     for plot in (compare._left, compare._right):
         assert plot.sight.getCoords() == _corners(moved)
     assert show(mask)._plot.sight.getCoords() == _corners(moved)
-    compare.fit()  # nobody looks there
+    compare.fit()  # it is not the view in front
     assert mask._plot.sight.getCoords() == _corners(moved)
 
 
-def test_the_part_stays_with_the_shape_whichever_view_is_in_front(tabs, show, bench):
+def test_the_visible_region_stays_with_the_shape_in_any_view(tabs, show, bench):
     tabs.mask_view._plot.setRange(SIGHT, padding=0)
     show(tabs.weights_view)
     bench.choose("other.weight")
@@ -79,7 +79,7 @@ def test_the_part_stays_with_the_shape_whichever_view_is_in_front(tabs, show, be
     assert mask._plot.sight.contains(QRectF(-0.5, -0.5, 2, 3))
 
 
-def test_a_section_and_where_it_lies_are_shared(tabs, show, bench):
+def test_the_chosen_section_is_shared(tabs, show, bench):
     bench.choose("conv.weight")
     bench.until_idle()
     mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
@@ -101,7 +101,7 @@ def test_a_section_and_where_it_lies_are_shared(tabs, show, bench):
     assert show(mask)._layout == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
 
 
-def test_a_layout_that_a_view_does_not_offer_leaves_it_as_it_is(tabs, show, bench):
+def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, bench):
     bench.choose("conv.weight")
     bench.until_idle()
     box = tabs.mask_view.findChild(QComboBox, "layout")
@@ -113,13 +113,13 @@ def test_a_layout_that_a_view_does_not_offer_leaves_it_as_it_is(tabs, show, benc
     assert show(tabs.mask_view)._layout == sheet
 
 
-def test_an_entry_is_pinned_in_every_view(tabs, show, bench):
+def test_an_element_is_pinned_in_every_view(tabs, show, bench):
     tabs.mask_view._plot.clicked.emit((2, 3))
     bench.until_idle()
-    told = _pinned(tabs.mask_view)
-    assert told.startswith("Pinned [2, 3]")
+    text = _pinned(tabs.mask_view)
+    assert text.startswith("Pinned [2, 3]")
     weights = show(tabs.weights_view)
-    assert _pinned(weights) == told
+    assert _pinned(weights) == text
     assert weights._plot._pinned == (2, 3)
     weights._plot.escaped.emit()
     assert _pinned(show(tabs.mask_view)) is None

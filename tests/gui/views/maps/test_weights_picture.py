@@ -1,4 +1,4 @@
-"""How far the numbers of a picture reach, while the window forgets it."""
+"""The reach cache, which the GUI thread clears while the engine uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.gui.views.maps.weights_picture import MOST_KNOWN, Ends, WeightsPainter
+from prune_gui.gui.views.maps.weights_picture import MAX_CACHED_REACHES, ReachCache, WeightsPainter
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.theme import LIGHT
 from prune_gui.monitor import Monitor
@@ -20,22 +20,22 @@ from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
 @pytest.fixture
 def switching():
-    """Let threads take turns as often as they can."""
+    """Switch between threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
 
 
-class Forgetful(Ends):
-    """Forgets at the worst moment, as the window does when it opens another file."""
+class Forgetful(ReachCache):
+    """A cache that is cleared at the worst moment, as if another file were opened."""
 
     def keep(self, key, reach):
         super().keep(key, reach)
         self.forget()
 
 
-def test_the_window_may_forget_what_the_engine_is_about_to_use(tmp_path):
+def test_clearing_the_reach_cache_during_painting_is_safe(tmp_path):
     save_file({"w": torch.tensor([1.0, -3.0])}, tmp_path / "model.safetensors")
     with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
         subject = Subject(resolve(Recipe(), checkpoint), checkpoint.tensors["w"], None)
@@ -44,15 +44,15 @@ def test_the_window_may_forget_what_the_engine_is_about_to_use(tmp_path):
 
 
 @pytest.mark.usefixtures("switching")
-def test_many_may_keep_and_forget_at_once():
-    ends = Ends()
+def test_the_reach_cache_is_thread_safe():
+    cache = ReachCache()
 
     def keep(first: int) -> None:
         for key in range(first, first + 2000):
-            ends.keep(key, 1.0)
+            cache.keep(key, 1.0)
             if key % 100 == 0:
-                ends.forget()
+                cache.forget()
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(keep, range(0, 8000, 2000)))
-    assert sum(ends.get(key) is not None for key in range(8000)) <= MOST_KNOWN
+    assert sum(cache.get(key) is not None for key in range(8000)) <= MAX_CACHED_REACHES

@@ -12,9 +12,9 @@ from prune_gui.gui.widgets.theme import LIGHT
 
 @pytest.fixture
 def weights(bench, checkpoint, shown):
-    made = shown(WeightsView(bench, Viewport()))
+    view = shown(WeightsView(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return view
 
 
 def _pick(weights, bench, quantity):
@@ -29,7 +29,7 @@ def _pixels(weights):
 
 def _expected(numbers, reach, *, signed):
     colours = ramp(LIGHT, signed=signed)
-    return colours.table()[colours.places(np.asarray(numbers, np.float64), reach)]
+    return colours.table()[colours.indices(np.asarray(numbers, np.float64), reach)]
 
 
 def _legend(weights):
@@ -50,17 +50,17 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
     assert weights._bar.numbers[2] == f"{np.abs(values).max():.3g}"
 
 
-def test_the_size_is_a_colour_upwards(weights, bench):
+def test_sizes_use_the_unsigned_ramp(weights, bench):
     _pick(weights, bench, "size")
     sizes = np.abs(_values(bench))
     np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
 
 
-def test_from_afar_a_cell_says_what_it_shows(weights, bench):
+def test_the_legend_explains_cells_of_several_elements(weights, bench):
     weights._plot.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
     bench.until_idle()
     values = _values(bench)
-    high, wide = weights._drawn.mosaic.cell
+    high, wide = weights._drawn.tile_grid.cell
     assert (high, wide) > (1, 1)
     first = values[:high, :wide]
     farthest = first.flat[np.abs(first).argmax()]
@@ -76,7 +76,7 @@ def test_from_afar_a_cell_says_what_it_shows(weights, bench):
     assert "a cell shows the mean of its entries" in _legend(weights)
 
 
-def test_a_margin_is_on_the_side_of_zero_that_the_step_says(weights, bench):
+def test_margins_are_shown_relative_to_the_cut(weights, bench):
     bench.add(bench.step(amount=20))
     _pick(weights, bench, "margin")
     sizes, pruned = np.abs(_values(bench)), ~bench.shown.mask("fc.weight").numpy()
@@ -86,24 +86,24 @@ def test_a_margin_is_on_the_side_of_zero_that_the_step_says(weights, bench):
     )
 
 
-def test_the_last_step_that_ranks_is_shown_and_another_can_be_chosen(weights, bench):
+def test_the_last_ranking_step_is_shown_by_default(weights, bench):
     bench.add(bench.step(amount=20), bench.step("channels", dim=0, channels=[1]))
     bench.add(bench.step("ln_structured", amount=2, n=2, dim=0))
     _pick(weights, bench, "score")
     assert weights._step.isVisible()
     assert weights._step.currentData() == 3
-    gone = (
+    pruned_before = (
         ~bench.shown.mask("fc.weight").numpy() & (bench.shown.pruned_by("fc.weight") != 3).numpy()
     )
     blank = [int(LIGHT.grid[i : i + 2], 16) for i in (1, 3, 5)]
-    np.testing.assert_array_equal((_pixels(weights)[..., :3] == blank).all(2), gone)
+    np.testing.assert_array_equal((_pixels(weights)[..., :3] == blank).all(2), pruned_before)
     weights._step.setCurrentIndex(weights._step.findData(1))
     bench.until_idle()
     sizes = np.abs(_values(bench))
     np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
 
 
-def test_without_a_step_that_ranks_it_says_so_and_goes_on_when_there_is_one(weights, bench):
+def test_a_message_replaces_the_picture_while_no_step_ranks(weights, bench):
     _pick(weights, bench, "score")
     assert weights._reason.isVisible()
     assert "No step ranks fc.weight" in weights._reason.text()
@@ -124,16 +124,16 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     weights.compare_with(path)
     bench.until_idle()
     expected = values - other.double().numpy()
-    found = _pixels(weights)
+    result = _pixels(weights)
     neutral = _expected(0.0, 1.0, signed=True)
-    np.testing.assert_array_equal((found == neutral).all(2), np.abs(expected) < 0.5)
+    np.testing.assert_array_equal((result == neutral).all(2), np.abs(expected) < 0.5)
     bench.choose("other.weight")
     bench.until_idle()
     assert "has shape [2, 2]" in weights._reason.text()
     assert weights._quantity.isVisible()
 
 
-def test_numbers_that_are_none_stand_out(weights, bench):
+def test_non_finite_numbers_have_the_warning_colour(weights, bench):
     bench.choose("odd.weight")
     bench.until_idle()
     warning = [int(LIGHT.warning[i : i + 2], 16) for i in (1, 3, 5)]
@@ -143,12 +143,12 @@ def test_numbers_that_are_none_stand_out(weights, bench):
     assert weights._bar.numbers[2] == "2"
 
 
-def test_entries_carry_the_number_that_is_shown(weights, bench):
+def test_elements_show_the_chosen_quantity(weights, bench):
     bench.add(bench.step(amount=20))
     _pick(weights, bench, "margin")
     weights._plot.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    texts = weights._plot._texts._written.texts
+    texts = weights._plot._texts._cell_texts.texts
     pruned = ~bench.shown.mask("fc.weight").numpy()
     assert [
         [text.startswith("-") or text == "0" for text in row] for row in texts
@@ -156,17 +156,17 @@ def test_entries_carry_the_number_that_is_shown(weights, bench):
 
 
 def _bars(weights):
-    """Return the heights of the bars of the columns, and of the rows."""
+    """Return the heights of the bars of the columns and of the rows."""
     (_, heights), (widths, _) = (
         item.getData() for item in (weights._plot.margins._columns, weights._plot.margins._rows)
     )
     return heights[1:-1:2], widths[1:-1:2]
 
 
-def test_the_mean_size_of_rows_and_columns_stands_at_the_margins(weights, bench):
+def test_the_margins_show_the_mean_size_of_rows_and_columns(weights, bench):
     sizes = np.abs(_values(bench))
-    for found, axis in zip(_bars(weights), (0, 1), strict=True):
-        np.testing.assert_allclose(found, sizes.mean(axis))
+    for result, axis in zip(_bars(weights), (0, 1), strict=True):
+        np.testing.assert_allclose(result, sizes.mean(axis))
     above, beside = (title.toPlainText() for title in weights._plot.margins._titles)
     assert above == f"Mean |w| of each column, from 0 to {sizes.mean(0).max():.3g}"
     assert beside == f"Mean |w| of each row, from 0 to {sizes.mean(1).max():.3g}"
@@ -177,6 +177,6 @@ def test_the_profiles_follow_the_quantity(weights, bench):
     _pick(weights, bench, "margin")
     sizes, pruned = np.abs(_values(bench)), ~bench.shown.mask("fc.weight").numpy()
     margins = sizes - sizes[pruned].max()
-    for found, axis in zip(_bars(weights), (0, 1), strict=True):
-        np.testing.assert_allclose(found, margins.mean(axis), rtol=1e-5)
+    for result, axis in zip(_bars(weights), (0, 1), strict=True):
+        np.testing.assert_allclose(result, margins.mean(axis), rtol=1e-5)
     assert weights._plot.margins._titles[0].toPlainText().startswith("Mean margin of each column")

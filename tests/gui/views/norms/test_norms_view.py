@@ -11,9 +11,9 @@ from prune_gui.gui.widgets.theme import LIGHT
 
 @pytest.fixture
 def norms(bench, checkpoint, shown):
-    made = shown(NormsView(bench))
+    view = shown(NormsView(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    return made
+    return view
 
 
 def _label(view, name):
@@ -42,7 +42,7 @@ def test_each_dimension_can_be_chosen_by_name(norms, bench):
 
 
 @pytest.mark.parametrize("typed", ["0", "0.5", "1", "3", "inf", "-inf", "2.5", "-1"])
-def test_any_norm_can_be_typed(norms, bench, typed, qtbot):
+def test_any_norm_order_can_be_typed(norms, bench, typed, qtbot):
     _, orders = _combos(norms)
     orders.lineEdit().selectAll()
     qtbot.keyClicks(orders.lineEdit(), typed)
@@ -66,12 +66,12 @@ def test_a_norm_is_typed_and_written_with_the_decimal_sign_of_the_locale(
     assert (orders.order, orders.currentText()) == (2.5, "2,5")
 
 
-def test_the_table_of_what_a_draft_ranks_by_says_so(norms, bench):
+def test_the_table_of_draft_scores_has_the_heading_rank(norms, bench):
     bench.draft_step(bench.step("ln_structured", amount=2, n=2, dim=0))
     assert norms.table().headers[:2] == ("channel", "rank")
 
 
-def test_what_is_no_norm_is_not_taken(norms, bench, qtbot):
+def test_an_invalid_norm_order_is_rejected(norms, bench, qtbot):
     _, orders = _combos(norms)
     orders.lineEdit().selectAll()
     qtbot.keyClicks(orders.lineEdit(), "nan")
@@ -81,7 +81,7 @@ def test_what_is_no_norm_is_not_taken(norms, bench, qtbot):
 
 
 @pytest.mark.parametrize(("index", "n"), [(2, 1), (5, float("inf"))])
-def test_a_usual_norm_can_be_chosen(norms, bench, index, n):
+def test_a_common_norm_order_can_be_chosen(norms, bench, index, n):
     _, orders = _combos(norms)
     orders.setCurrentIndex(index)
     bench.until_idle()
@@ -90,21 +90,21 @@ def test_a_usual_norm_can_be_chosen(norms, bench, index, n):
     assert norms._plot.plotItem.getAxis("left").labelText.startswith(f"{n:g}-norm")
 
 
-def test_the_cursor_tells_the_channel_its_norm_and_its_fate(norms, bench, hand):
+def test_the_channel_under_the_cursor_is_described(norms, bench, hand):
     bench.add(bench.step("ln_structured", amount=1))
     channel = int(norms._row.measured.norms.argmin())
     hand.hover(norms._plot, hand.point(norms._plot, channel, 0.1))
-    told = _label(norms, "Channel")
-    assert told.startswith(f"channel {channel}: norm ")
-    assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in told
+    text = _label(norms, "Channel")
+    assert text.startswith(f"channel {channel}: norm ")
+    assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in text
 
 
-def test_sorted_channels_keep_their_names(norms, bench, hand):
+def test_sorted_channels_keep_their_indices(norms, bench, hand):
     norms.findChild(QCheckBox).click()
     bench.until_idle()
-    least = int(norms._row.measured.norms.argmin())
+    smallest = int(norms._row.measured.norms.argmin())
     hand.hover(norms._plot, hand.point(norms._plot, 0, 0.1))
-    assert _label(norms, "Channel").startswith(f"channel {least}:")
+    assert _label(norms, "Channel").startswith(f"channel {smallest}:")
     assert "least first" in norms._plot.plotItem.getAxis("bottom").labelText
 
 
@@ -115,8 +115,8 @@ def test_dead_channels_are_marked_and_counted(norms, bench, share_of):
     assert "3 dead" in _label(norms, "Dead").replace("&nbsp;", " ")
 
 
-def test_more_channels_than_pixels_share_bars_and_part_up_close(norms, bench, monkeypatch):
-    monkeypatch.setattr(norms_view, "MOST_BARS", 3)
+def test_channels_share_bars_until_the_user_zooms_in(norms, bench, monkeypatch):
+    monkeypatch.setattr(norms_view, "MAX_BARS", 3)
     bench.add(bench.step(amount=0.5))
     assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
     assert "largest of 3 channels" in norms.legend()
@@ -134,7 +134,7 @@ def test_another_parameter_is_shown_whole(norms, bench):
     assert norms._plot.view.viewRange()[0] == pytest.approx([-0.5, 7.5])
 
 
-def test_norms_that_are_no_number_are_marked_told_and_counted(norms, bench, hand, share_of):
+def test_non_finite_norms_are_marked_and_counted(norms, bench, hand, share_of):
     assert share_of(norms._plot, LIGHT.warning) == 0
     bench.choose("odd.weight")
     bench.until_idle()
@@ -144,16 +144,16 @@ def test_norms_that_are_no_number_are_marked_told_and_counted(norms, bench, hand
     assert "norm nan" in _label(norms, "Channel")
 
 
-def test_a_picture_to_take_away_tells_what_its_marks_stand_for(norms, bench):
+def test_the_exported_legend_explains_the_marks(norms, bench):
     bench.add(bench.step("ln_structured", amount=3))
     bench.until_idle()
     assert "3&nbsp;dead" in norms.legend()
     assert "step&nbsp;1" in norms.legend()
 
 
-def test_where_it_is_narrow_the_buttons_go_below_and_no_box_is_cut(norms, qtbot):
-    box, strip = norms._dim, norms._strip
+def test_buttons_wrap_below_the_boxes_in_a_narrow_view(norms, qtbot):
+    box, button_bar = norms._dim_box, norms._selection_bar
     for width, below in ((1200, False), (460, True)):
         norms.resize(width, 500)
-        qtbot.waitUntil(lambda below=below: (strip.y() >= box.height()) is below)
+        qtbot.waitUntil(lambda below=below: (button_bar.y() >= box.height()) is below)
         assert box.width() >= box.sizeHint().width()

@@ -12,12 +12,12 @@ COUNTS = arrays(
 
 
 @given(COUNTS)
-def test_parts_are_as_high_as_their_counts(counts):
+def test_segment_heights_equal_the_counts(counts):
     np.testing.assert_array_equal(np.diff(stacked(counts, log=False), axis=0), counts)
 
 
 @given(COUNTS)
-def test_on_a_logarithmic_axis_a_single_entry_has_a_height_and_none_has_not(counts):
+def test_a_count_of_one_is_visible_on_a_logarithmic_axis_and_zero_is_not(counts):
     tops = stacked(counts, log=True)
     sums = counts.sum(0)
     assert np.all(np.diff(tops, axis=0) >= 0)
@@ -27,8 +27,8 @@ def test_on_a_logarithmic_axis_a_single_entry_has_a_height_and_none_has_not(coun
 
 
 @given(st.integers(1, 40), st.integers(1, 50), st.booleans(), st.data())
-def test_bars_of_channels_are_the_largest_norm_and_the_summed_counts(
-    channels, most, ascending, data
+def test_channel_bars_show_the_largest_norm_and_the_summed_counts(
+    channels, max_bars, ascending, data
 ):
     counts = data.draw(arrays(np.int64, (3, channels), elements=st.integers(1, 9)))
     norms = data.draw(
@@ -40,12 +40,14 @@ def test_bars_of_channels_are_the_largest_norm_and_the_summed_counts(
     )
     remaining_mask = data.draw(arrays(np.bool_, channels))
     start = data.draw(st.integers(0, channels - 1))
-    places = range(start, data.draw(st.integers(start + 1, channels)))
+    positions = range(start, data.draw(st.integers(start + 1, channels)))
     order = in_order(norms, ascending=ascending)
-    bars = channel_bars(norms, Channels((0, 1, 2), counts, remaining_mask), order, places, most)
-    assert bars.edges[0] == places.start
-    assert bars.edges[-1] == places.stop
-    assert len(bars.dead) == min(most, len(places))
+    bars = channel_bars(
+        norms, Channels((0, 1, 2), counts, remaining_mask), order, positions, max_bars
+    )
+    assert bars.edges[0] == positions.start
+    assert bars.edges[-1] == positions.stop
+    assert len(bars.dead) == min(max_bars, len(positions))
     for i, dead in enumerate(bars.dead):
         group = order[bars.edges[i] : bars.edges[i + 1]]
         finite = norms[group][np.isfinite(norms[group])]
@@ -54,14 +56,14 @@ def test_bars_of_channels_are_the_largest_norm_and_the_summed_counts(
         share = counts[:, group].sum(1) / counts[:, group].sum()
         np.testing.assert_allclose(np.diff(bars.tops[:, i]), height * share, atol=1e-9 * height)
         assert dead == (not remaining_mask[group].all())
-        assert bars.odd[i] == (len(finite) < len(group))
-        assert bars.least[i] == finite.min(initial=height)
+        assert bars.non_finite[i] == (len(finite) < len(group))
+        assert bars.minimum[i] == finite.min(initial=height)
     marked = data.draw(arrays(np.bool_, channels))
     groups = zip(bars.edges[:-1], bars.edges[1:], strict=True)
     assert bars.any_of(marked).tolist() == [marked[slice(*ends)].any() for ends in groups]
 
 
-def test_order_by_norm_puts_the_least_first_and_nan_last():
+def test_order_by_norm_is_ascending_with_nan_last():
     norms = np.array([3.0, np.nan, 1.0, 2.0])
     assert in_order(norms, ascending=True).tolist() == [2, 3, 0, 1]
     assert in_order(norms, ascending=False).tolist() == [0, 1, 2, 3]

@@ -18,19 +18,21 @@ from typing import Any, BinaryIO, Final, cast
 import torch
 import torch._tensor
 import torch._utils
+from torch.storage import TypedStorage
 
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS
 from prune_gui.checkpoint.torch import pickle_calls
 from prune_gui.checkpoint.torch.claims import (
     STORAGE_DTYPES,
     TYPES,
-    Storage,
     are_sizes,
     attribute,
     check_hooks,
     checked_numel,
     checked_view,
+    nbytes_of,
     set_bits,
+    typed_storage,
 )
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
@@ -137,8 +139,8 @@ class _TorchMachine(Machine):
         super().__init__()
         self.foreign: dict[str, None] = {}
         self._storages = storages
-        self._known: dict[str, Storage] = {}
-        self._parts: dict[tuple[str, int, int], Storage] = {}
+        self._known: dict[str, tuple[TypedStorage, type]] = {}
+        self._parts: dict[tuple[str, int, int], TypedStorage] = {}
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @property
@@ -230,26 +232,27 @@ class _TorchMachine(Machine):
                     return self._part(key, storage, start, size)
         raise FalseClaimError(later("it describes a storage in a way torch does not write"))
 
-    def _whole(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> Storage:
-        """Return a storage of the file."""
-        storage = self._known.get(key)
-        if storage is None:
+    def _whole(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> TypedStorage:
+        """Return a storage of the file. As in torch.load, it is typed whatever the file names."""
+        if key not in self._known:
             told = None if kind is torch.UntypedStorage else dtype
             values = self._storages.storage(key, nbytes, told)
-            storage = self._known[key] = Storage(values, dtype, kind)
-        if storage.kind is not kind:
+            self._known[key] = typed_storage(values, dtype), kind
+        storage, known_kind = self._known[key]
+        if known_kind is not kind:
             raise FalseClaimError(later("it claims the storage {key!r} with two types", key=key))
-        if storage.nbytes != nbytes:
+        if nbytes_of(storage) != nbytes:
             raise FalseClaimError(later("it claims the storage {key!r} with two sizes", key=key))
         return storage
 
-    def _part(self, key: str, storage: Storage, start: int, size: int) -> Storage:
+    def _part(self, key: str, storage: TypedStorage, start: int, size: int) -> TypedStorage:
         """Return a part of a storage, as legacy files have them; the same one when asked again."""
         if (key, start, size) not in self._parts:
             itemsize = storage.dtype.itemsize
-            values = storage.values[start * itemsize : (start + size) * itemsize]
-            part = Storage(cast("torch.UntypedStorage", values), storage.dtype, storage.kind)
-            self._parts[key, start, size] = part
+            values = storage._untyped_storage[start * itemsize : (start + size) * itemsize]
+            self._parts[key, start, size] = typed_storage(
+                cast("torch.UntypedStorage", values), storage.dtype
+            )
         return self._parts[key, start, size]
 
     def _set_attributes(self, value: object, state: object, owner: type) -> None:
@@ -275,7 +278,13 @@ class _TorchMachine(Machine):
     ) -> torch.Tensor:
         """Build from (storage, offset, shape, strides, requires_grad, hooks, metadata)."""
         match arguments:
-            case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
+            case (
+                TypedStorage() as storage,
+                int() as offset,
+                tuple() as shape,
+                tuple() as strides,
+                *_,
+            ):
                 pass
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
@@ -286,7 +295,7 @@ class _TorchMachine(Machine):
         check_hooks(hooks)
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
-        tensor.set_(storage.values, offset, sizes, steps)
+        tensor.set_(storage._untyped_storage, offset, sizes, steps)
         set_bits(tensor, bits, numel, storage)
         if gradient is True:
             tensor.requires_grad = True
@@ -303,23 +312,27 @@ class _TorchMachine(Machine):
 
     def _quantized(self, arguments: tuple[object, ...]) -> torch.Tensor:
         match arguments:
-            case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
+            case (
+                TypedStorage() as storage,
+                int() as offset,
+                tuple() as shape,
+                tuple() as strides,
+                *_,
+            ):
                 pass
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
         numel = checked_view(storage, offset, shape, strides)
-        if numel * storage.dtype.itemsize > storage.nbytes:  # torch makes room for all of them
+        if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch makes room for all of them
             raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks, *_):
                 check_hooks(hooks)
             case _:
                 raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-        typed: Any = torch.TypedStorage
-        wrapped = typed(wrap_storage=storage.values, dtype=storage.dtype, _internal=True)
         rebuild: Any = torch._utils._rebuild_qtensor
         try:
-            tensor = rebuild(wrapped, offset, shape, strides, parameters, gradient, OrderedDict())
+            tensor = rebuild(storage, offset, shape, strides, parameters, gradient, OrderedDict())
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
             raise FalseClaimError(
                 later("it describes a tensor in a way torch does not write")

@@ -60,6 +60,7 @@ CONTENTS = {
         for dtype in (torch.float64, torch.float16, torch.int8, torch.bool, torch.complex64)
     },
     "parameters": {"p": torch.nn.Parameter(torch.ones(2)), "g": torch.ones(2, requires_grad=True)},
+    "storages": {"w": torch.ones(3), "beside": [torch.arange(3.0)._typed_storage()]},
     "module": torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict(),
 }
 
@@ -80,6 +81,7 @@ ONLY_ZIP = {
         "w": torch.ones(1),
         "coo": torch.eye(3).to_sparse(),
         "meta": torch.ones(2, 3, device="meta").t(),
+        "untyped": torch.ones(2).untyped_storage(),
         "conj": torch.ones(2, dtype=torch.complex64).conj(),
         "neg": torch.ones(2, dtype=torch.complex64).conj().imag,
         "marked": torch.nn.Parameter(torch.ones(2)),

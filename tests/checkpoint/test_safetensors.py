@@ -56,7 +56,7 @@ def test_opening_and_importing_need_no_torch(tmp_path):
         "assert not [name for name in sys.modules if name.startswith('prune_gui.checkpoint.')]\n"
         "opened = c.open_checkpoint(sys.argv[1])\n"
         "c.module_tree(opened.tensors.values()).children\n"
-        "c.write_checkpoint, c.Entry\n"
+        "c.write_checkpoint, c.TensorWriter\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules, *opened.tensors)"
     )
     result = subprocess.run(

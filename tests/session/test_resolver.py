@@ -51,8 +51,8 @@ def test_the_same_relative_path_in_another_folder_is_another_file(resolver, tmp_
 def test_decisions_of_another_folder_are_not_taken_for_those_of_this_one(resolver, tmp_path):
     one, other = recipe_in(tmp_path / "a", [1.0, 2.0]), recipe_in(tmp_path / "b", [2.0, 1.0])
     empty = resolver.resolve(Recipe(), Monitor())
-    assert mask(empty.then(one.steps[0], Monitor())) == [False, True]
-    assert mask(empty.then(other.steps[0], Monitor())) == [True, False]
+    assert mask(empty.with_step(one.steps[0], Monitor())) == [False, True]
+    assert mask(empty.with_step(other.steps[0], Monitor())) == [True, False]
 
 
 def test_a_file_of_scores_that_was_replaced_is_read_anew(resolver, tmp_path):

@@ -129,9 +129,11 @@ def test_a_recipe_file_takes_the_place_of_the_steps_and_can_be_undone(session, t
 
 def test_an_edit_redoes_only_the_steps_from_it_on(session, monkeypatch):
     done = []
-    then = Resolution.then
+    with_step = Resolution.with_step
     monkeypatch.setattr(
-        Resolution, "then", lambda self, one, monitor: done.append(one) or then(self, one, monitor)
+        Resolution,
+        "with_step",
+        lambda self, one, monitor: done.append(one) or with_step(self, one, monitor),
     )
     for amount in (1, 2, 3):
         session.add(step(amount))

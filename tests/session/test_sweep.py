@@ -88,13 +88,13 @@ def test_earlier_steps_are_resolved_once_and_later_ones_are_not_forgotten(opened
     resolver = Resolver(opened)
     whole = resolver.resolve(recipe, Monitor())
     done = []
-    then = Resolution.then
+    with_step = Resolution.with_step
 
     def counted(self, step, monitor):
         done.append(len(self.outcomes))
-        return then(self, step, monitor)
+        return with_step(self, step, monitor)
 
-    monkeypatch.setattr(Resolution, "then", counted)
+    monkeypatch.setattr(Resolution, "with_step", counted)
     trial = Sweep(resolver, recipe, 2)
     assert [trial.row(amount, Monitor()).pruned for amount in (2, 3)] == [4, 5]
     assert done == [1, 2, 1, 2]

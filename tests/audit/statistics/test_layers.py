@@ -110,7 +110,7 @@ def test_an_edit_has_only_those_parameters_read_that_it_changes(resolved, monkey
     before = resolved({**HALF, "targets": ["a.*", "b.*"]}, **tensors)
     surveyed = weighed(before)
     step = before.recipe.steps[0].model_copy(update={"targets": ("c.*",)})
-    after = before.then(step, Monitor())
+    after = before.with_step(step, Monitor())
     known = empty_statistics(after, surveyed)
     assert known.measures["weighed"].tolist() == [True, True, False]
     assert known.progress == pytest.approx(2 / 3)

@@ -26,7 +26,7 @@ def describe(subject: Subject, weight: Element) -> str:
         )
         if weight.code == KEPT:  # by any of the steps
             step = _step(subject, weight.step)
-            element_rank = tr("{step}: {standing}", step=step, element_rank=element_rank)
+            element_rank = tr("{step}: {standing}", step=step, standing=element_rank)
         said.append(element_rank)
     return "   ".join(said)
 
@@ -47,7 +47,7 @@ def describe_pinned(subject: Subject, found: Explanation) -> str:
     for step, element_rank in found.element_ranks.items():
         if step != IN_FILE and element_rank.score is not None:
             title, told = subject.title(step), _standing(element_rank)
-            said.append(tr("{step}: {standing}", step=title, element_rank=told))
+            said.append(tr("{step}: {standing}", step=title, standing=told))
     return "\n".join(said)
 
 

@@ -361,7 +361,7 @@ def test_a_click_pins_an_entry_and_escape_lets_go(mask, bench, hand, qtbot):
     found = bench.shown.explain("fc.weight", (2, 3))
     rank = found.element_ranks[1].rank
     assert f"{rank + 1} of 48 in order of score" in _pinned(mask)
-    assert f"the cut at {found.standings[1].cut:.6g}" in _pinned(mask)
+    assert f"the cut at {found.element_ranks[1].cut:.6g}" in _pinned(mask)
     assert _pinned(mask).startswith("Pinned [2, 3]")
     bench.choose("other.weight")
     bench.until_idle()

@@ -304,7 +304,7 @@ def test_a_file_loaded_again_in_one_window_renews_the_forms_and_stacks_of_the_ot
     draft.method.setCurrentIndex(draft.method.findData("own"))
     draft.method.activated.emit(draft.method.currentIndex())
     draft.form.set_value("how", "down")
-    draft.form.set_amount(0.25)
+    draft.form.set_value("amount", 0.25)
     load("times=1, word='a'", "default_mask * 0")
     now = METHODS["own"]
     assert draft.method.currentData() == "own"

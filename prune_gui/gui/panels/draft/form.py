@@ -132,10 +132,6 @@ class MethodForm(QWidget):
         """What the user edits the fields with, from the top."""
         return [widget for field in self._fields.values() for widget in field.inputs]
 
-    def set_amount(self, amount: int | float) -> None:
-        """Change the amount as if the user had, if the method has one."""
-        self.set_value("amount", amount)
-
     def set_value(self, name: str, value: object) -> None:
         """Change a field as if the user had, if the method has one of that name."""
         field = self._fields.get(name)

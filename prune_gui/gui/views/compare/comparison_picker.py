@@ -164,12 +164,6 @@ class ComparisonPicker(QWidget):
             self._wanted = "stack" if "stack" in moments else 0
         self._box.setCurrentIndex(moments.index(self._wanted))
 
-    def _is_another_state(self) -> bool:
-        """Tell whether the chosen name stands for another state by now."""
-        if not isinstance(self._wanted, Named):
-            return False
-        return self._state is None or self._states().get(self._wanted.name) is not self._state[0]
-
     def _activated(self) -> None:
         moment, session = self._box.currentData(), self._workbench.session
         if moment != "ask" and not isinstance(moment, Named):

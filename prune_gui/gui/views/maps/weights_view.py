@@ -94,9 +94,12 @@ class WeightsView(ProfiledView):
         if path is not None:
             self.compare_with(path)
 
+    def _look(self, subject: Subject) -> None:
+        self._offer_steps(subject)
+        super()._look(subject)
+
     def _painter(self, subject: Subject) -> WeightsPainter:
         quantity: Quantity = self._quantity.currentData()
-        self._offer_steps(subject)
         return WeightsPainter(
             subject,
             self.colours(),

@@ -94,7 +94,7 @@ def test_each_row_loses_its_own_smallest(dtype, rows, pool, data):
         assert np.array_equal(found[row], expected)
 
 
-@pytest.mark.parametrize("stretch", [(0, 1), (3, 19), (6, 7), (20, 21)])
+@pytest.mark.parametrize("span", [(0, 1), (3, 19), (6, 7), (20, 21)])
 def test_a_stretch_of_row_cuts_is_that_stretch_of_the_whole(span):
     tensor = torch.randint(-3, 3, (3, 7), generator=torch.Generator().manual_seed(0)).float()
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)))

@@ -45,6 +45,7 @@ from prune_gui.checkpoint.torch.pickle_machine import (
 )
 from prune_gui.language import later
 
+UNKNOWN_TENSOR: Final = later("it describes a tensor in a way torch does not write")
 COMPRESSED_LAYOUTS: Final = {
     torch.sparse_csr,
     torch.sparse_bsr,
@@ -283,23 +284,30 @@ class _TorchMachine(Machine):
                 int() as offset,
                 tuple() as shape,
                 tuple() as strides,
-                *_,
-            ):
-                pass
+                bool() as gradient,
+                hooks,
+                *metadata,
+            ) if len(metadata) <= 1:
+                check_hooks(hooks)
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ENTRY_BITS:
             raise FalseClaimError(later("it holds a tensor of unknown dtype {dtype}", dtype=dtype))
-        gradient, hooks, bits = (*arguments[4:], None, None, None)[:3]
-        check_hooks(hooks)
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
         tensor.set_(storage._untyped_storage, offset, sizes, steps)
-        set_bits(tensor, bits, numel, storage)
-        if gradient is True:
+        for bits in metadata:
+            set_bits(tensor, bits, numel, storage)
+        if gradient:
             tensor.requires_grad = True
         return tensor
+
+    def _tensor_without_gradient(self, arguments: tuple[object, ...]) -> torch.Tensor:
+        """Build from (storage, offset, shape, strides)."""
+        if len(arguments) != 4:
+            raise FalseClaimError(UNKNOWN_TENSOR)
+        return self._tensor((*arguments, False, None))
 
     def _tensor_of_dtype(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of a newer dtype, which lies in a storage of bytes."""
@@ -308,7 +316,7 @@ class _TorchMachine(Machine):
                 return self._tensor(arguments[:6], dtype)
             case (_, _, _, _, _, _, torch.dtype() as dtype, bits):
                 return self._tensor((*arguments[:6], bits), dtype)
-        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+        raise FalseClaimError(UNKNOWN_TENSOR)
 
     def _quantized(self, arguments: tuple[object, ...]) -> torch.Tensor:
         match arguments:
@@ -321,22 +329,20 @@ class _TorchMachine(Machine):
             ):
                 pass
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides)
         if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch makes room for all of them
             raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
         match arguments[4:]:
-            case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks, *_):
+            case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         rebuild: Any = torch._utils._rebuild_qtensor
         try:
             tensor = rebuild(storage, offset, shape, strides, parameters, gradient, OrderedDict())
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            raise FalseClaimError(
-                later("it describes a tensor in a way torch does not write")
-            ) from error
+            raise FalseClaimError(UNKNOWN_TENSOR) from error
         return cast("torch.Tensor", tensor)
 
     def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
@@ -381,26 +387,29 @@ class _TorchMachine(Machine):
 
     def _without_values(self, arguments: tuple[object, ...]) -> torch.Tensor:
         match arguments:
-            case (torch.dtype() as dtype, tuple() as shape, tuple() as strides, *rest) if len(
-                shape
-            ) == len(strides):
+            case (
+                torch.dtype() as dtype,
+                tuple() as shape,
+                tuple() as strides,
+                bool() as gradient,
+            ) if len(shape) == len(strides):
                 checked_numel(strides, shape)
                 return torch.empty_strided(
                     cast("tuple[int, ...]", shape),
                     cast("tuple[int, ...]", strides),
                     dtype=dtype,
                     device="meta",
-                    requires_grad=rest[:1] == [True],
+                    requires_grad=gradient,
                 )
         raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
     def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of another device, which is made from one that the file holds."""
         match arguments:
-            case (torch.Tensor() as tensor, torch.dtype() as dtype, *_):
+            case (torch.Tensor() as tensor, torch.dtype() as dtype, _, bool()):
                 pass
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         if tensor.dtype == dtype:
             return tensor
         values = self._storages.reserve(tensor.numel() * dtype.itemsize)
@@ -410,15 +419,24 @@ class _TorchMachine(Machine):
         return copy
 
     def _parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
-        """Build from (tensor, requires_grad, hooks, attributes); the last may be missing."""
-        if not 1 <= len(arguments) <= 4 or not isinstance(arguments[0], torch.Tensor):
-            raise FalseClaimError(later("it describes a parameter in a way torch does not write"))
-        given = arguments[1:]
-        gradient, hooks, state = given + (True, None, None)[len(given) :]
-        check_hooks(hooks)
-        parameter = torch.nn.Parameter(arguments[0], gradient is True)
+        """Build from (tensor, requires_grad, hooks)."""
+        return self._parameter_with_state((*arguments, None))
+
+    def _parameter_with_state(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+        """Build from (tensor, requires_grad, hooks, attributes)."""
+        match arguments:
+            case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
+                check_hooks(hooks)
+            case _:
+                raise FalseClaimError(UNKNOWN_TENSOR)
+        parameter = torch.nn.Parameter(tensor, gradient)
         self._set_attributes(parameter, state, torch.Tensor)
         return parameter
+
+    def _new_parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+        """Build from (tensor, requires_grad); the last may be missing."""
+        gradient = arguments[1:] or (True,)
+        return self._parameter_with_state((*arguments[:1], *gradient, None, None))
 
     def _of_type(self, arguments: tuple[object, ...]) -> object:
         match arguments:
@@ -432,13 +450,16 @@ class _TorchMachine(Machine):
                         made = made.as_subclass(kind)
                     self._set_attributes(made, state, torch.Tensor)
                 return made
-        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+        raise FalseClaimError(UNKNOWN_TENSOR)
 
 
 Builder = Callable[[_TorchMachine, tuple[object, ...]], object]
 
 _CALLS: Final[dict[str, tuple[object, Builder]]] = {
-    "torch._utils._rebuild_tensor": (torch._utils._rebuild_tensor, _TorchMachine._tensor),
+    "torch._utils._rebuild_tensor": (
+        torch._utils._rebuild_tensor,
+        _TorchMachine._tensor_without_gradient,
+    ),
     "torch._utils._rebuild_tensor_v2": (torch._utils._rebuild_tensor_v2, _TorchMachine._tensor),
     "torch._utils._rebuild_tensor_v3": (
         torch._utils._rebuild_tensor_v3,
@@ -463,9 +484,9 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     ),
     "torch._utils._rebuild_parameter_with_state": (
         torch._utils._rebuild_parameter_with_state,
-        _TorchMachine._parameter,
+        _TorchMachine._parameter_with_state,
     ),
-    "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._parameter),
+    "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._new_parameter),
     "torch._tensor._rebuild_from_type_v2": (
         torch._tensor._rebuild_from_type_v2,
         _TorchMachine._of_type,

@@ -146,6 +146,42 @@ def test_any_nest_of_plain_values_is_built_as_torch_builds_it(saved, nest):
         assert same(checkpoint.nest, torch.load(path, weights_only=True))
 
 
+class Call:
+    """What is pickled as a call that `torch.load` fails to make."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+VIEW = (torch.ones(2)._typed_storage(), 0, (2,), (1,))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call(torch._utils._rebuild_tensor, *VIEW, False),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW, False),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW, 1, OrderedDict()),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW, False, OrderedDict(), None, None),
+        Call(torch._utils._rebuild_parameter, torch.ones(1), True),
+        Call(torch._utils._rebuild_parameter, torch.ones(1), (), OrderedDict()),
+        Call(torch.nn.Parameter, torch.ones(1), True, OrderedDict()),
+        Call(torch._utils._rebuild_meta_tensor_no_storage, torch.float32, (1,), (1,)),
+    ],
+    ids=lambda call: f"{call.call[0].__name__} {len(call.call[1])}",
+)
+def test_a_call_with_other_arguments_than_torch_takes_is_refused(saved, call):
+    path = saved({"w": torch.ones(1), "beside": call})
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever torch raises
+        torch.load(path, weights_only=True)
+    with pytest.raises(CheckpointError, match=r"in a way torch does not write|impossible shape"):
+        open_checkpoint(path)
+
+
 def test_torch_s_own_unpickler_is_never_called(saved, monkeypatch):
     paths = [saved({"w": torch.ones(2)}), saved({"w": torch.ones(2)}, "legacy.pt", **LEGACY)]
 

@@ -55,7 +55,7 @@ def test_the_type_of_a_torch_module_is_inferred_from_its_parameters(kind):
 
 
 @pytest.mark.parametrize(
-    ("shapes", "found"),
+    ("shapes", "types"),
     [
         ({"lm_head.weight": (90, 4)}, {"lm_head": "Linear"}),
         ({"wte.weight": (90, 4)}, {"wte": "Embedding"}),

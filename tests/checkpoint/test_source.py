@@ -106,7 +106,7 @@ def test_truncation_during_a_read_does_not_end_the_process(tmp_path, name):
 
 @pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
 @pytest.mark.parametrize("name", MAPPED)
-@pytest.mark.parametrize("work", ["resolve", "mask", "pruned_by"])
+@pytest.mark.parametrize("operation", ["resolve", "mask", "pruned_by"])
 def test_truncation_between_a_check_and_the_use_gives_no_mask(
     tmp_path, monkeypatch, name, operation
 ):

@@ -64,7 +64,7 @@ def test_the_example_is_loaded_previewed_and_added(
     assert workbench.draft is None  # loading alone drafts nothing
     draft.targets.line.setText(TARGET)
     draft.targets.line.textEdited.emit(TARGET)
-    draft.form.set_amount(0.25)
+    draft.form.set_value("amount", 0.25)
     settle()
     assert draft._outcome.text() == "Zeroes 16,384 of 65,536 (25.0 %)."
     draft.add()

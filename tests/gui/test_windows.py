@@ -302,7 +302,7 @@ def test_a_reloaded_file_updates_the_forms_and_stacks_of_all_windows(
     draft.method.setCurrentIndex(draft.method.findData("own"))
     draft.method.activated.emit(draft.method.currentIndex())
     draft.form.set_value("how", "down")
-    draft.form.set_amount(0.25)
+    draft.form.set_value("amount", 0.25)
     load("times=1, word='a'", "default_mask * 0")
     now = METHODS["own"]
     assert draft.method.currentData() == "own"

@@ -338,7 +338,7 @@ KILL_AT_EVERY_STEP = """
 import os, sys
 from pathlib import Path
 import prune_gui
-from prune_gui.checkpoint.write.temp_files import sweep
+from prune_gui.checkpoint.write.temp_files import remove_abandoned
 source, out, recipe = sys.argv[1:]
 target = Path(out)
 
@@ -372,7 +372,7 @@ with prune_gui.open_checkpoint(source) as checkpoint:
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         seen.append(state() if code == 9 else "done")
-        sweep(target.parent)  # so that the next child takes the same steps
+        remove_abandoned(target.parent)  # so that the next child takes the same steps
         if code not in (0, 9):
             sys.exit(f"step {step} ended with {code}")
         if seen[-1] == "reparametrized" and code == 9:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import torch
 import torch._utils
+from torch.storage import TypedStorage
 
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ELEMENTS
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
@@ -41,24 +41,15 @@ TORCH_TYPES: Final = re.compile(
 """Classes, dtypes and schemes that torch files name but never call."""
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """A block of memory that a pickle refers to.
+def typed_storage(values: torch.UntypedStorage, dtype: torch.dtype) -> TypedStorage:
+    """Return a view of a storage of bytes as elements of a dtype, which torch.load makes too."""
+    make: Any = TypedStorage
+    return cast("TypedStorage", make(wrap_storage=values, dtype=dtype, _internal=True))
 
-    Attributes:
-        values: the bytes.
-        dtype: the dtype of the elements; newer dtypes are in storages of bytes.
-        kind: the storage class that the file names.
-    """
 
-    values: torch.UntypedStorage
-    dtype: torch.dtype
-    kind: type
-
-    @property
-    def nbytes(self) -> int:
-        """The total bytes of all elements."""
-        return self.values.nbytes()
+def nbytes_of(storage: TypedStorage) -> int:
+    """Return the size of a storage in bytes. Its own `nbytes` warns that it is deprecated."""
+    return storage._untyped_storage.nbytes()
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -78,7 +69,7 @@ def torch_attribute(path: str) -> object:
 
 
 def checked_view(
-    storage: Storage,
+    storage: TypedStorage,
     offset: int,
     shape: tuple[object, ...],
     strides: tuple[object, ...],
@@ -100,12 +91,12 @@ def checked_view(
         raise FalseClaimError(later("it claims a tensor of an impossible shape"))
     numel = checked_numel((offset, *strides), shape)
     span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
-    if (offset + span) * (dtype or storage.dtype).itemsize > storage.nbytes:
+    if (offset + span) * (dtype or storage.dtype).itemsize > nbytes_of(storage):
         raise FalseClaimError(
             later(
                 "it claims a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
                 shape=shape,
-                nbytes=storage.nbytes,
+                nbytes=nbytes_of(storage),
             )
         )
     return numel
@@ -143,7 +134,7 @@ def check_hooks(hooks: object) -> None:
         raise FalseClaimError(later("it attaches something to a tensor"))
 
 
-def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Storage) -> None:
+def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: TypedStorage) -> None:
     """Set the conjugate and negative bits of a tensor, given as {"conj": True, "neg": True}.
 
     Raises:
@@ -153,7 +144,7 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: St
         return
     if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
         raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-    if numel * tensor.itemsize > storage.nbytes:  # reading the values would copy them
+    if numel * tensor.itemsize > nbytes_of(storage):  # reading the values would copy them
         raise FalseClaimError(later("it repeats the entries of a conjugate or negative tensor"))
     set_metadata: Any = torch._utils.set_tensor_metadata
     set_metadata(tensor, bits)

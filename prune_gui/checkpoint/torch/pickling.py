@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
+from prune_gui.checkpoint.torch.claims import typed_storage
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
@@ -75,8 +76,7 @@ class _Pickler(pickle.Pickler):
         model: Any = torch.empty(0, dtype=torch.uint8).view(value.dtype)
         rebuild, (model_storage, _, _, _, *rest) = model.__reduce_ex__(PROTOCOL)
         if isinstance(model_storage, TypedStorage):
-            typed: Any = TypedStorage
-            storage = typed(wrap_storage=storage, dtype=value.dtype, _internal=True)
+            storage = typed_storage(storage, value.dtype)
         return rebuild, (storage, 0, tuple(value.shape), value.stride(), *rest)
 
     def persistent_id(self, value: object) -> tuple[object, ...] | None:

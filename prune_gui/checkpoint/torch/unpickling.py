@@ -18,19 +18,20 @@ from typing import Any, BinaryIO, Final, cast
 import torch
 import torch._tensor
 import torch._utils
+from torch.storage import TypedStorage
 
 from prune_gui.checkpoint.tensor_info import ENTRY_BITS
-from prune_gui.checkpoint.torch import pickle_calls
+from prune_gui.checkpoint.torch import pickle_calls, special_tensors
 from prune_gui.checkpoint.torch.claims import (
     STORAGE_DTYPES,
     TORCH_TYPES,
-    Storage,
     are_sizes,
     check_hooks,
-    checked_numel,
     checked_view,
+    nbytes_of,
     set_conj_and_neg,
     torch_attribute,
+    typed_storage,
 )
 from prune_gui.checkpoint.torch.pickle_machine import (
     DAMAGED,
@@ -43,12 +44,7 @@ from prune_gui.checkpoint.torch.pickle_machine import (
 )
 from prune_gui.language import later
 
-COMPRESSED_LAYOUTS: Final = {
-    torch.sparse_csr,
-    torch.sparse_bsr,
-    torch.sparse_csc,
-    torch.sparse_bsc,
-}
+UNKNOWN_TENSOR: Final = later("it describes a tensor in a way torch does not write")
 
 
 class Storages(ABC):
@@ -142,8 +138,8 @@ class _TorchMachine(Machine):
         super().__init__()
         self.foreign: dict[str, None] = {}
         self._storages = storages
-        self._storages_by_key: dict[str, Storage] = {}
-        self._views: dict[tuple[str, int, int], Storage] = {}
+        self._storages_by_key: dict[str, tuple[TypedStorage, type]] = {}
+        self._views: dict[tuple[str, int, int], TypedStorage] = {}
         self._copies: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     @property
@@ -242,26 +238,27 @@ class _TorchMachine(Machine):
                     return self._storage_view(key, storage, start, size)
         raise FalseClaimError(later("it describes a storage in a way torch does not write"))
 
-    def _storage(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> Storage:
-        """Return a storage of the file."""
-        storage = self._storages_by_key.get(key)
-        if storage is None:
+    def _storage(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> TypedStorage:
+        """Return a storage of the file. It is typed, whatever the file names, as in torch.load."""
+        if key not in self._storages_by_key:
             element_dtype = None if kind is torch.UntypedStorage else dtype
             values = self._storages.storage(key, nbytes, element_dtype)
-            storage = self._storages_by_key[key] = Storage(values, dtype, kind)
-        if storage.kind is not kind:
+            self._storages_by_key[key] = typed_storage(values, dtype), kind
+        storage, known_kind = self._storages_by_key[key]
+        if known_kind is not kind:
             raise FalseClaimError(later("it claims the storage {key!r} with two types", key=key))
-        if storage.nbytes != nbytes:
+        if nbytes_of(storage) != nbytes:
             raise FalseClaimError(later("it claims the storage {key!r} with two sizes", key=key))
         return storage
 
-    def _storage_view(self, key: str, storage: Storage, start: int, size: int) -> Storage:
+    def _storage_view(self, key: str, storage: TypedStorage, start: int, size: int) -> TypedStorage:
         """Return a view of a storage, as in legacy files; the same object for the same view."""
         if (key, start, size) not in self._views:
             itemsize = storage.dtype.itemsize
-            values = storage.values[start * itemsize : (start + size) * itemsize]
-            part = Storage(cast("torch.UntypedStorage", values), storage.dtype, storage.kind)
-            self._views[key, start, size] = part
+            values = storage._untyped_storage[start * itemsize : (start + size) * itemsize]
+            self._views[key, start, size] = typed_storage(
+                cast("torch.UntypedStorage", values), storage.dtype
+            )
         return self._views[key, start, size]
 
     def _set_attributes(self, value: object, state: object, owner: type) -> None:
@@ -287,22 +284,35 @@ class _TorchMachine(Machine):
     ) -> torch.Tensor:
         """Build a tensor from (storage, offset, shape, strides, requires_grad, hooks, metadata)."""
         match arguments:
-            case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
-                pass
+            case (
+                TypedStorage() as storage,
+                int() as offset,
+                tuple() as shape,
+                tuple() as strides,
+                bool() as gradient,
+                hooks,
+                *metadata,
+            ) if len(metadata) <= 1:
+                check_hooks(hooks)
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ENTRY_BITS:
             raise FalseClaimError(later("it holds a tensor of unknown dtype {dtype}", dtype=dtype))
-        gradient, hooks, bits = (*arguments[4:], None, None, None)[:3]
-        check_hooks(hooks)
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
-        tensor.set_(storage.values, offset, sizes, steps)
-        set_conj_and_neg(tensor, bits, numel, storage)
-        if gradient is True:
+        tensor.set_(storage._untyped_storage, offset, sizes, steps)
+        for bits in metadata:
+            set_conj_and_neg(tensor, bits, numel, storage)
+        if gradient:
             tensor.requires_grad = True
         return tensor
+
+    def _tensor_without_gradient(self, arguments: tuple[object, ...]) -> torch.Tensor:
+        """Build from (storage, offset, shape, strides)."""
+        if len(arguments) != 4:
+            raise FalseClaimError(UNKNOWN_TENSOR)
+        return self._tensor((*arguments, False, None))
 
     def _tensor_of_dtype(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of a newer dtype, whose values are in a storage of bytes."""
@@ -311,95 +321,42 @@ class _TorchMachine(Machine):
                 return self._tensor(arguments[:6], dtype)
             case (_, _, _, _, _, _, torch.dtype() as dtype, bits):
                 return self._tensor((*arguments[:6], bits), dtype)
-        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+        raise FalseClaimError(UNKNOWN_TENSOR)
 
     def _quantized(self, arguments: tuple[object, ...]) -> torch.Tensor:
         match arguments:
-            case (Storage() as storage, int() as offset, tuple() as shape, tuple() as strides, *_):
+            case (
+                TypedStorage() as storage,
+                int() as offset,
+                tuple() as shape,
+                tuple() as strides,
+                *_,
+            ):
                 pass
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides)
-        if numel * storage.dtype.itemsize > storage.nbytes:  # torch allocates all of them
+        if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
             raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
         match arguments[4:]:
-            case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks, *_):
+            case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
-        typed: Any = torch.TypedStorage
-        wrapped = typed(wrap_storage=storage.values, dtype=storage.dtype, _internal=True)
+                raise FalseClaimError(UNKNOWN_TENSOR)
         rebuild: Any = torch._utils._rebuild_qtensor
         try:
-            tensor = rebuild(wrapped, offset, shape, strides, parameters, gradient, OrderedDict())
+            tensor = rebuild(storage, offset, shape, strides, parameters, gradient, OrderedDict())
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            raise FalseClaimError(
-                later("it describes a tensor in a way torch does not write")
-            ) from error
+            raise FalseClaimError(UNKNOWN_TENSOR) from error
         return cast("torch.Tensor", tensor)
-
-    def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
-        """Build a sparse tensor; as in torch.load, the indices are not checked."""
-        unknown = FalseClaimError(
-            later("it describes a sparse tensor in a way torch does not write")
-        )
-        match arguments:
-            case (torch.layout() as layout, tuple() as members):
-                pass
-            case _:
-                raise unknown
-        make: Any
-        options: dict[str, object]
-        match layout, members:
-            case torch.sparse_coo, (
-                torch.Tensor() as indices,
-                torch.Tensor() as values,
-                tuple() as shape,
-                *coalesced,
-            ) if len(coalesced) < 2:
-                checked_numel((), shape)
-                make = torch.sparse_coo_tensor
-                options = {"is_coalesced": coalesced[0] is True} if coalesced else {}
-                parts: tuple[object, ...] = (indices, values)
-            case _, (
-                torch.Tensor() as pointers,
-                torch.Tensor() as indices,
-                torch.Tensor() as values,
-                tuple() as shape,
-            ) if layout in COMPRESSED_LAYOUTS:
-                checked_numel((), shape)
-                make = torch.sparse_compressed_tensor
-                options = {"layout": layout}
-                parts = (pointers, indices, values)
-            case _:
-                raise unknown
-        try:
-            return cast("torch.Tensor", make(*parts, shape, check_invariants=False, **options))
-        except (RuntimeError, ValueError, TypeError) as error:
-            raise unknown from error
-
-    def _meta_tensor(self, arguments: tuple[object, ...]) -> torch.Tensor:
-        match arguments:
-            case (torch.dtype() as dtype, tuple() as shape, tuple() as strides, *rest) if len(
-                shape
-            ) == len(strides):
-                checked_numel(strides, shape)
-                return torch.empty_strided(
-                    cast("tuple[int, ...]", shape),
-                    cast("tuple[int, ...]", strides),
-                    dtype=dtype,
-                    device="meta",
-                    requires_grad=rest[:1] == [True],
-                )
-        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
 
     def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
         """Build a tensor of another device as a copy of a CPU tensor in the file."""
         match arguments:
-            case (torch.Tensor() as tensor, torch.dtype() as dtype, *_):
+            case (torch.Tensor() as tensor, torch.dtype() as dtype, _, bool()):
                 pass
             case _:
-                raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+                raise FalseClaimError(UNKNOWN_TENSOR)
         if tensor.dtype == dtype:
             return tensor
         values = self._storages.reserve(tensor.numel() * dtype.itemsize)
@@ -409,15 +366,26 @@ class _TorchMachine(Machine):
         return copy
 
     def _parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
-        """Build from (tensor, requires_grad, hooks, attributes); only the first is required."""
-        if not 1 <= len(arguments) <= 4 or not isinstance(arguments[0], torch.Tensor):
-            raise FalseClaimError(later("it describes a parameter in a way torch does not write"))
-        options = arguments[1:]
-        gradient, hooks, state = options + (True, None, None)[len(options) :]
-        check_hooks(hooks)
-        parameter = torch.nn.Parameter(arguments[0], gradient is True)
+        """Build from (tensor, requires_grad, hooks)."""
+        return self._parameter_with_state((*arguments, None))
+
+    def _parameter_with_state(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+        """Build from (tensor, requires_grad, hooks, attributes)."""
+        match arguments:
+            case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
+                check_hooks(hooks)
+            case _:
+                raise FalseClaimError(
+                    later("it describes a parameter in a way torch does not write")
+                )
+        parameter = torch.nn.Parameter(tensor, gradient)
         self._set_attributes(parameter, state, torch.Tensor)
         return parameter
+
+    def _new_parameter(self, arguments: tuple[object, ...]) -> torch.nn.Parameter:
+        """Build from (tensor, requires_grad); the last is optional."""
+        gradient = arguments[1:] or (True,)
+        return self._parameter_with_state((*arguments[:1], *gradient, None, None))
 
     def _tensor_of_type(self, arguments: tuple[object, ...]) -> object:
         match arguments:
@@ -431,13 +399,16 @@ class _TorchMachine(Machine):
                         tensor = tensor.as_subclass(kind)
                     self._set_attributes(tensor, state, torch.Tensor)
                 return tensor
-        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+        raise FalseClaimError(UNKNOWN_TENSOR)
 
 
 Builder = Callable[[_TorchMachine, tuple[object, ...]], object]
 
 _CALLS: Final[dict[str, tuple[object, Builder]]] = {
-    "torch._utils._rebuild_tensor": (torch._utils._rebuild_tensor, _TorchMachine._tensor),
+    "torch._utils._rebuild_tensor": (
+        torch._utils._rebuild_tensor,
+        _TorchMachine._tensor_without_gradient,
+    ),
     "torch._utils._rebuild_tensor_v2": (torch._utils._rebuild_tensor_v2, _TorchMachine._tensor),
     "torch._utils._rebuild_tensor_v3": (
         torch._utils._rebuild_tensor_v3,
@@ -446,11 +417,11 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     "torch._utils._rebuild_qtensor": (torch._utils._rebuild_qtensor, _TorchMachine._quantized),
     "torch._utils._rebuild_sparse_tensor": (
         torch._utils._rebuild_sparse_tensor,
-        _TorchMachine._sparse,
+        special_tensors.sparse_tensor,
     ),
     "torch._utils._rebuild_meta_tensor_no_storage": (
         torch._utils._rebuild_meta_tensor_no_storage,
-        _TorchMachine._meta_tensor,
+        special_tensors.meta_tensor,
     ),
     "torch._utils._rebuild_device_tensor_from_cpu_tensor": (
         torch._utils._rebuild_device_tensor_from_cpu_tensor,
@@ -462,9 +433,9 @@ _CALLS: Final[dict[str, tuple[object, Builder]]] = {
     ),
     "torch._utils._rebuild_parameter_with_state": (
         torch._utils._rebuild_parameter_with_state,
-        _TorchMachine._parameter,
+        _TorchMachine._parameter_with_state,
     ),
-    "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._parameter),
+    "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._new_parameter),
     "torch._tensor._rebuild_from_type_v2": (
         torch._tensor._rebuild_from_type_v2,
         _TorchMachine._tensor_of_type,

@@ -38,6 +38,15 @@ TITLES: Final = {
     "compare_view": later("Compa&re"),
 }
 """Tab title of each view, by its attribute name."""
+MODULES: Final = (
+    "compare.compare_view",
+    "distribution.distribution_view",
+    "layers.layers_view",
+    "maps.mask_view",
+    "maps.weights_view",
+    "norms.norms_view",
+)
+"""The modules of the views, below this package."""
 MAPS: Final = ("mask_view", "weights_view")
 """The views that cache tiles."""
 
@@ -274,5 +283,5 @@ class ViewTabs(QWidget):
 
 
 def _load_views() -> None:
-    for name in TITLES:
+    for name in MODULES:
         import_module(f"prune_gui.gui.views.{name}")

@@ -50,7 +50,7 @@ def describe(plugin: type) -> list[dict[str, Any]]:
     return [
         _describe_parameter(plugin, parameter)
         for parameter in inspect.signature(plugin, eval_str=True).parameters.values()
-        if parameter.annotation not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
 
 

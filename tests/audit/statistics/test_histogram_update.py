@@ -51,7 +51,7 @@ other_steps = st.sampled_from(
 
 
 def after(resolution, step):
-    return resolution.then(Step.model_validate({"targets": ["*"], **step}), Monitor())
+    return resolution.with_step(Step.model_validate({"targets": ["*"], **step}), Monitor())
 
 
 def whole(edges, weights, codes):

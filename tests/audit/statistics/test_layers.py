@@ -110,7 +110,7 @@ def test_after_an_edit_only_the_changed_parameters_are_read(resolved, monkeypatc
     before = resolved({**HALF, "targets": ["a.*", "b.*"]}, **tensors)
     surveyed = weighed(before)
     step = before.recipe.steps[0].model_copy(update={"targets": ("c.*",)})
-    after = before.then(step, Monitor())
+    after = before.with_step(step, Monitor())
     known = empty_statistics(after, surveyed)
     assert known.measures["weighed"].tolist() == [True, True, False]
     assert known.progress == pytest.approx(2 / 3)

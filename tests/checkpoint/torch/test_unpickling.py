@@ -60,6 +60,7 @@ CONTENTS = {
         for dtype in (torch.float64, torch.float16, torch.int8, torch.bool, torch.complex64)
     },
     "parameters": {"p": torch.nn.Parameter(torch.ones(2)), "g": torch.ones(2, requires_grad=True)},
+    "storages": {"w": torch.ones(3), "beside": [torch.arange(3.0)._typed_storage()]},
     "module": torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict(),
 }
 
@@ -80,6 +81,7 @@ ONLY_ZIP = {
         "w": torch.ones(1),
         "coo": torch.eye(3).to_sparse(),
         "meta": torch.ones(2, 3, device="meta").t(),
+        "untyped": torch.ones(2).untyped_storage(),
         "conj": torch.ones(2, dtype=torch.complex64).conj(),
         "neg": torch.ones(2, dtype=torch.complex64).conj().imag,
         "marked": torch.nn.Parameter(torch.ones(2)),
@@ -144,6 +146,42 @@ def test_nested_plain_values_are_built_as_torch_builds_them(saved, content):
     path = saved({"w": torch.ones(1), "nest": content})
     with open_checkpoint(path) as checkpoint:
         assert same(checkpoint.content, torch.load(path, weights_only=True))
+
+
+class Call:
+    """What is pickled as a call that `torch.load` fails to make."""
+
+    def __init__(self, function, *arguments):
+        self.call = function, arguments
+
+    def __reduce__(self):
+        return self.call
+
+
+VIEW = (torch.ones(2)._typed_storage(), 0, (2,), (1,))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call(torch._utils._rebuild_tensor, *VIEW, False),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW, False),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW, 1, OrderedDict()),
+        Call(torch._utils._rebuild_tensor_v2, *VIEW, False, OrderedDict(), None, None),
+        Call(torch._utils._rebuild_parameter, torch.ones(1), True),
+        Call(torch._utils._rebuild_parameter, torch.ones(1), (), OrderedDict()),
+        Call(torch.nn.Parameter, torch.ones(1), True, OrderedDict()),
+        Call(torch._utils._rebuild_meta_tensor_no_storage, torch.float32, (1,), (1,)),
+    ],
+    ids=lambda call: f"{call.call[0].__name__} {len(call.call[1])}",
+)
+def test_a_call_with_other_arguments_than_torch_takes_is_refused(saved, call):
+    path = saved({"w": torch.ones(1), "beside": call})
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever torch raises
+        torch.load(path, weights_only=True)
+    with pytest.raises(CheckpointError, match=r"in a way torch does not write|impossible shape"):
+        open_checkpoint(path)
 
 
 def test_the_unpickler_of_torch_is_never_called(saved, monkeypatch):

@@ -50,6 +50,20 @@ def same(one: object, other: object) -> bool:
     return type(one) is type(other) and one == other
 
 
+@pytest.mark.filterwarnings("ignore:.*ypedStorage.*")
+@pytest.mark.parametrize("options", [{}, LEGACY])
+def test_storages_beside_the_state_dict_are_written_as_torch_writes_them(
+    saved, tmp_path, unchanged, options
+):
+    out = tmp_path / "out.pt"
+    nest = {"state_dict": {"w": torch.ones(3)}, "cache": [torch.arange(3.0)._typed_storage()]}
+    with open_checkpoint(saved(nest, **options)) as checkpoint:
+        write(out, unchanged(checkpoint), like=checkpoint)
+    [storage] = torch.load(out, weights_only=True)["cache"]
+    assert storage.dtype == torch.float32
+    assert storage.tolist() == [0.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize("mmap", [False, True])
 @pytest.mark.parametrize("options", [{}, LEGACY])
 def test_objects_beside_the_state_dict_are_written_bit_by_bit(

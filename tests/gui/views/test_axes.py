@@ -121,7 +121,7 @@ def test_a_logarithmic_value_axis_writes_small_powers_of_ten_in_full(qapp):
 
 
 def test_axis_numbers_use_the_decimal_sign_of_the_locale(qapp, monkeypatch):
-    monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
+    monkeypatch.setattr(language._numbers, "separators", str.maketrans(",.", ".,"))
     axis = ValueAxis("left")
     assert axis.tickStrings([0, 0.25, 12_000], 1, 0.05) == ["0", "0,25", "12000"]
     axis.setLogMode(True)

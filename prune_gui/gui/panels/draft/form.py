@@ -133,10 +133,6 @@ class MethodForm(QWidget):
         """The input widgets of all fields, from the top."""
         return [widget for field in self._fields.values() for widget in field.inputs]
 
-    def set_amount(self, amount: int | float) -> None:
-        """Change the amount as if the user did, if the method has one."""
-        self.set_value("amount", amount)
-
     def set_value(self, name: str, value: object) -> None:
         """Change a field as if the user did, if the method has it."""
         field = self._fields.get(name)

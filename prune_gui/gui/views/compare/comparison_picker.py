@@ -168,15 +168,6 @@ class ComparisonPicker(QWidget):
             self._chosen_key = "stack" if "stack" in keys else 0
         self._box.setCurrentIndex(keys.index(self._chosen_key))
 
-    def _is_another_state(self) -> bool:
-        """Return whether the chosen name belongs to a different state now."""
-        if not isinstance(self._chosen_key, NamedState):
-            return False
-        return (
-            self._resolved_state is None
-            or self._states().get(self._chosen_key.name) is not self._resolved_state[0]
-        )
-
     def _activated(self) -> None:
         key, session = self._box.currentData(), self._workbench.session
         if key != "ask" and not isinstance(key, NamedState):

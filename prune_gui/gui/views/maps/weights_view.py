@@ -101,9 +101,12 @@ class WeightsView(ProfiledView):
         if path is not None:
             self.compare_with(path)
 
+    def _request_picture(self, subject: Subject) -> None:
+        self._offer_steps(subject)
+        super()._request_picture(subject)
+
     def _painter(self, subject: Subject) -> WeightsPainter:
         quantity: Quantity = self._quantity.currentData()
-        self._offer_steps(subject)
         return WeightsPainter(
             subject,
             self.colours(),

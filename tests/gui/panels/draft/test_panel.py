@@ -193,7 +193,7 @@ def test_escape_ends_editing_without_a_change(draft, workbench, make_step, qtbot
     workbench.edit(lambda session: session.add(make_step()))
     before = workbench.session.steps
     draft.edit(0)
-    draft.form.set_amount(0.9)
+    draft.form.set_value("amount", 0.9)
     qtbot.keyClick(draft.method, Qt.Key.Key_Escape)
     assert not draft.editing
     assert workbench.draft is None

@@ -57,7 +57,7 @@ def test_any_norm_order_can_be_typed(norms, bench, typed, qtbot):
 def test_a_norm_is_typed_and_written_with_the_decimal_sign_of_the_locale(
     norms, bench, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(language._numbers, "signs", str.maketrans(",.", ".,"))
+    monkeypatch.setattr(language._numbers, "separators", str.maketrans(",.", ".,"))
     _, orders = _combos(norms)
     orders.setLocale(QLocale("de_DE"))
     orders.lineEdit().selectAll()

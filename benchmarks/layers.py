@@ -60,7 +60,7 @@ def main() -> None:
     """Measure and print."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    sys.setswitchinterval(application.SWITCH_INTERVAL)
+    sys.setswitchinterval(application.SWITCH_INTERVAL_S)
     qt = QApplication(sys.argv[:1])
     theme = Theme(qt, "light")
     bench, gc_timer = Workbench(), GcTimer(qt)

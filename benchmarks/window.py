@@ -89,7 +89,7 @@ def wait(milliseconds: int) -> None:
 @contextmanager
 def opened_window() -> Iterator[MainWindow]:
     """Show the main window without a checkpoint and before the engine loads its libraries."""
-    sys.setswitchinterval(application.SWITCH_INTERVAL)
+    sys.setswitchinterval(application.SWITCH_INTERVAL_S)
     qt = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory() as folder:
         bench, gc_timer = Workbench(), GcTimer(qt)
@@ -98,7 +98,7 @@ def opened_window() -> Iterator[MainWindow]:
         window = MainWindow(bench, Preferences(Settings()), Path(folder) / "log")
         window.show()
         loop = QEventLoop()
-        application.once_seen(window, partial(window.views.make_ahead, loop.quit))
+        application.after_first_paint(window, partial(window.views.make_ahead, loop.quit))
         loop.exec()
         try:
             yield window

@@ -8,7 +8,7 @@ from typing import Final
 
 from prune_gui.language import tr
 
-LONGEST: Final = 590
+MAX_MESSAGE_CHARS: Final = 590
 """Maximum number of characters of a message, including names from files."""
 INDENT: Final = "    "
 BLANKS: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
@@ -43,7 +43,7 @@ class PruneGuiError(Exception):
 
     def __init__(self, message: str, code: Sequence[str] = ()) -> None:
         lines = "".join(f"\n{INDENT}{line}" for line in code)
-        super().__init__(one_line(message, LONGEST - len(lines)) + lines)
+        super().__init__(one_line(message, MAX_MESSAGE_CHARS - len(lines)) + lines)
 
 
 class CheckpointError(PruneGuiError):
@@ -82,7 +82,7 @@ class Cancelled(PruneGuiError):  # noqa: N818 - an outcome, not an error
         super().__init__(tr("Cancelled; nothing was changed."))
 
 
-def one_line(text: str, limit: int = LONGEST) -> str:
+def one_line(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     r"""Return an untrusted text as one line that cannot be misread.
 
     Plain text is returned unchanged. These are escaped, as in "\x1b", "\n", "\u202e":

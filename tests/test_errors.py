@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prune_gui.errors import (
     BLANKS,
     INVISIBLE,
-    LONGEST,
+    MAX_MESSAGE_CHARS,
     Cancelled,
     CheckpointError,
     PluginError,
@@ -89,15 +89,15 @@ def test_separators_of_numbers_in_any_locale_stay_unchanged():
 def test_every_message_is_one_line_of_bounded_length(error_class):
     message = str(error_class("x" * 100_000 + "\nprune-gui: all is well\x1b[2J"))
     assert message.isprintable()
-    assert len(message) <= LONGEST
+    assert len(message) <= MAX_MESSAGE_CHARS
 
 
 def test_the_reason_of_a_failed_step_is_one_line_too():
     error = StepError(3, "a\n" * 1000)
     assert error.reason.isprintable()
-    assert len(error.reason) <= LONGEST
+    assert len(error.reason) <= MAX_MESSAGE_CHARS
     assert str(error).startswith("Step 3: a\\na")
-    assert len(str(error)) <= LONGEST
+    assert len(str(error)) <= MAX_MESSAGE_CHARS
 
 
 def test_lines_of_code_follow_the_message():

@@ -41,7 +41,7 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
         CheckpointError: there is no such file, or the user has to choose one of several.
         OSError: the folder cannot be read.
     """
-    names = [path.name for path in files_of(folder)]
+    names = [path.name for path in visible_files(folder)]
     for pattern in PREFERRED_NAMES:
         matches = [name for name in names if pattern.fullmatch(name)]
         candidates = [
@@ -90,13 +90,13 @@ def _variant_remarks(opened: str, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def files_of(folder: Path) -> list[Path]:
+def visible_files(folder: Path) -> list[Path]:
     """Return the files of a folder without hidden ones, sorted by name."""
     return sorted(
         path for path in folder.iterdir() if not path.name.startswith(".") and path.is_file()
     )
 
 
-def is_weights(path: Path) -> bool:
+def is_weight_file(path: Path) -> bool:
     """Return whether the name of a file is that of a checkpoint or of an index of shards."""
     return path.suffix.lower() in SUFFIXES or is_index(path)

@@ -54,7 +54,7 @@ def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
     return _recurrent(own) or _norm(name, own) or _linear_or_convolution(name, own)
 
 
-def is_usual(tensor: TensorInfo) -> bool:
+def is_usually_pruned(tensor: TensorInfo) -> bool:
     """Return whether a parameter is usually pruned: no bias, norm weight or embedding."""
     if len(tensor.shape) != 2:
         return len(tensor.shape) > 2

@@ -9,10 +9,10 @@ from prune_gui.checkpoint.roles import roles
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.language import later, tr
 
-ORIGINAL: Final = "_orig"
-MASK: Final = "_mask"
-PARALLEL: Final = "module."
-COMPILED: Final = "_orig_mod."
+ORIGINAL_SUFFIX: Final = "_orig"
+MASK_SUFFIX: Final = "_mask"
+DATA_PARALLEL_PREFIX: Final = "module."
+COMPILED_PREFIX: Final = "_orig_mod."
 MAX_REMARKS_PER_KIND: Final = 5
 """Further remarks of the same kind are only counted."""
 
@@ -22,7 +22,7 @@ class RawTensor(NamedTuple):
 
     Attributes:
         shape: the shape.
-        dtype: the dtype; see `ENTRY_BITS`.
+        dtype: the dtype; see `ELEMENT_BITS`.
         view: equal for two tensors that are the same view of the same memory; None if unique.
         special: see `TensorInfo`.
         shares: the key of a different view that has some elements in the same memory; None if there
@@ -52,8 +52,8 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
     unpaired: list[str] = []
     overlaps: dict[str, str] = {}
     for key, tensor in raw.items():
-        pair = _pair(key, raw, unpaired) if key.endswith((ORIGINAL, MASK)) else None
-        name = pair[0].removesuffix(ORIGINAL) if pair else key
+        pair = _pair(key, raw, unpaired) if key.endswith((ORIGINAL_SUFFIX, MASK_SUFFIX)) else None
+        name = pair[0].removesuffix(ORIGINAL_SUFFIX) if pair else key
         if name in infos:
             continue
         values = raw[pair[0]] if pair else tensor
@@ -93,7 +93,7 @@ def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> I
 
 def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
     """Return why two tensors with the names of a pair are not one."""
-    original, mask = raw[name + ORIGINAL], raw[name + MASK]
+    original, mask = raw[name + ORIGINAL_SUFFIX], raw[name + MASK_SUFFIX]
     special = original.special or mask.special
     if name in raw:
         message = later(
@@ -110,8 +110,8 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
         )
     return tr(
         message,
-        original=name + ORIGINAL,
-        mask=name + MASK,
+        original=name + ORIGINAL_SUFFIX,
+        mask=name + MASK_SUFFIX,
         name=name,
         special=tr(special) if special else "",
     )
@@ -130,16 +130,16 @@ def _overlap_remark(name: str, other: str) -> str:
 def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
     """Yield remarks on prefixes that wrappers for training add to the names."""
     names = list(names)
-    if names and all(name.startswith(PARALLEL) for name in names):
+    if names and all(name.startswith(DATA_PARALLEL_PREFIX) for name in names):
         yield tr(
             "Every name begins with {prefix!r}, as DataParallel leaves it. The names are kept as "
             "they are.",
-            prefix=PARALLEL,
+            prefix=DATA_PARALLEL_PREFIX,
         )
-    if any(COMPILED in name for name in names):
+    if any(COMPILED_PREFIX in name for name in names):
         yield tr(
             "Names hold {part!r}, as torch.compile leaves it. The names are kept as they are.",
-            part=COMPILED,
+            part=COMPILED_PREFIX,
         )
 
 
@@ -148,13 +148,17 @@ def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[
 
     Adds the name to `unpaired` if both tensors exist but are not a pair.
     """
-    name = key.removesuffix(ORIGINAL) if key.endswith(ORIGINAL) else key.removesuffix(MASK)
-    original, mask = raw.get(name + ORIGINAL), raw.get(name + MASK)
+    name = (
+        key.removesuffix(ORIGINAL_SUFFIX)
+        if key.endswith(ORIGINAL_SUFFIX)
+        else key.removesuffix(MASK_SUFFIX)
+    )
+    original, mask = raw.get(name + ORIGINAL_SUFFIX), raw.get(name + MASK_SUFFIX)
     if original is None or mask is None:
         return None
     dense = original.special is None and mask.special is None
     if name not in raw and original.shape == mask.shape and dense:
-        return name + ORIGINAL, name + MASK
-    if key.endswith(ORIGINAL):
+        return name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
+    if key.endswith(ORIGINAL_SUFFIX):
         unpaired.append(name)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from prune_gui.checkpoint.folder import files_of, is_weights
+from prune_gui.checkpoint.folder import is_weight_file, visible_files
 from prune_gui.checkpoint.sharded.index import listed
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -89,12 +89,16 @@ def _model_names(folder: Path) -> tuple[str, ...]:
     if not (folder / PIPELINE_INDEX).is_file():
         return ()
     inner = [path for path in folder.iterdir() if path.is_dir()]
-    return tuple(sorted(path.name for path in inner if any(map(is_weights, files_of(path)))))
+    return tuple(
+        sorted(path.name for path in inner if any(map(is_weight_file, visible_files(path))))
+    )
 
 
 def _main_model(folder: Path, names: tuple[str, ...]) -> str:
     sizes = {
-        name: sum(path.stat().st_size for path in files_of(folder / name) if is_weights(path))
+        name: sum(
+            path.stat().st_size for path in visible_files(folder / name) if is_weight_file(path)
+        )
         for name in names
     }
     return next((name for name in DENOISERS if name in names), max(names, key=sizes.__getitem__))

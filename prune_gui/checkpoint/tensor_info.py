@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from prune_gui.language import later
 
-ENTRY_BITS: Final = {
+ELEMENT_BITS: Final = {
     "float64": 64,
     "float32": 32,
     "float16": 16,
@@ -69,7 +69,7 @@ class TensorInfo(NamedTuple):
         name: the name that is shown and that recipes use. The name of a reparametrized pair
             `X_orig`, `X_mask` is "X".
         shape: the shape of the tensor; for a pair, of the original.
-        dtype: torch's name without "torch."; see `ENTRY_BITS`.
+        dtype: torch's name without "torch."; see `ELEMENT_BITS`.
         aliases: further names of the same parameter (tied weights); for a pair, without `_orig`.
         pair: the keys of original and mask in the file, for a reparametrized pair; else None.
         special: why the tensor is not plain and dense ("sparse", "quantized", ...), or None.
@@ -113,7 +113,7 @@ class TensorInfo(NamedTuple):
 
 def size_in_bytes(shape: tuple[int, ...], dtype: str) -> int:
     """Return the bytes of a dense tensor; elements of less than 8 bits are packed."""
-    return (math.prod(shape) * ENTRY_BITS[dtype] + 7) // 8
+    return (math.prod(shape) * ELEMENT_BITS[dtype] + 7) // 8
 
 
 def _dtype_reason(dtype: str) -> str:

@@ -29,11 +29,11 @@ from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
 from prune_gui.language import tr
-from prune_gui.session import CrashTrail, Settings, log_path
+from prune_gui.session import CrashTrace, Settings, log_path
 from prune_gui.session.end_signals import end_signals
 
 INTERRUPTED_EXIT_CODE: Final = 130
-SWITCH_INTERVAL: Final = 0.0001
+SWITCH_INTERVAL_S: Final = 0.0001
 """Thread switch interval of the interpreter, in seconds.
 
 The GUI thread waits at most this long for the GIL, which painting a table takes hundreds of times.
@@ -51,10 +51,10 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
         methods: Python files with pruning methods. The user named them on the command line, which
             counts as consent to run them.
     """
-    crash_trail = CrashTrail()
+    crash_trail = CrashTrace()
     crash_trail.start()
     log_qt()
-    sys.setswitchinterval(SWITCH_INTERVAL)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     app = QApplication(sys.argv[:1])
     app.setApplicationName("prune-gui")
     app.setApplicationDisplayName("Prune GUI")
@@ -73,7 +73,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     _catch_faults(windows)
     # The timer delays `app.exit`, which has no effect before `exec` has started.
     with end_signals(lambda code: QTimer.singleShot(0, app, partial(app.exit, code))):
-        once_seen(
+        after_first_paint(
             windows.make(), partial(_prepare_first_window, windows, checkpoint, recipe, methods)
         )
         code = INTERRUPTED_EXIT_CODE
@@ -98,7 +98,7 @@ def _end_at_once(code: int) -> None:
     os._exit(code)
 
 
-def once_seen(window: MainWindow, begin: Callable[[], None]) -> None:
+def after_first_paint(window: MainWindow, begin: Callable[[], None]) -> None:
     """Call `begin` after `window` is painted and all Qt classes exist.
 
     Creating the classes takes several iterations of the event loop.

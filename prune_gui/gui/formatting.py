@@ -11,7 +11,7 @@ from prune_gui.errors import one_line
 from prune_gui.language import clauses, later, number, tr, trn
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
-from prune_gui.pruning.methods.channels import in_ranges
+from prune_gui.pruning.methods.channels import format_ranges
 from prune_gui.pruning.methods.n_m import NM
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ VALUE_TEXTS: Final = {
     "flatten": {"False": later("flatten False")},
 }
 """Texts of field values that are clear without the name of their field."""
-TIMES: Final = "\N{MULTIPLICATION SIGN}"
+SHAPE_SEPARATOR: Final = "\N{MULTIPLICATION SIGN}"
 """Separator between the sizes of a shape."""
 NAMED_FIELDS: Final = {
     "dim": later("dim {value}"),
@@ -242,4 +242,4 @@ def ranges(channels: object) -> str:
     """Return channels as ranges, "3, 7, 12-15"; any other value as `str`."""
     if not isinstance(channels, tuple):
         return str(channels)
-    return in_ranges(channels)
+    return format_ranges(channels)

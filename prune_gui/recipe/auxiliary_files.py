@@ -105,7 +105,7 @@ class AuxiliaryFiles:
             message = NO_SCORES if what == "scores" else NO_WEIGHTS
             reason = tr(info.not_prunable)
             raise RecipeError(tr(message, path=path, name=target.name, reason=reason))
-        return mask_entries(file, info) if what == "mask" else file_entries(file, info)
+        return mask_reader(file, info) if what == "mask" else weight_reader(file, info)
 
 
 def _stamps(paths: Iterable[Path]) -> _Stamps:
@@ -121,13 +121,13 @@ def _stamps(paths: Iterable[Path]) -> _Stamps:
     return stamps
 
 
-def file_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
+def weight_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return a reader of the weights of a parameter; of a reparametrized pair, of ``X_orig``."""
     dtype: torch.dtype = getattr(torch, info.dtype)
     return TensorScores(View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
 
 
-def mask_entries(file: Checkpoint, info: TensorInfo) -> TensorScores:
+def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return a reader of the mask of a reparametrized pair, or of a tensor that is a mask."""
     read = View(file, info.pair[1] if info.pair else info.name)
     return TensorScores(read, info.shape, read().dtype)

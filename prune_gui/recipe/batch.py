@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.folder import files_of, find_checkpoint, is_weights
+from prune_gui.checkpoint.folder import find_checkpoint, is_weight_file, visible_files
 from prune_gui.checkpoint.sharded.index import index_with, is_index
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.language import tr
@@ -146,7 +146,7 @@ def checkpoints_in(folder: Path) -> list[Path]:
         CheckpointError: the subfolders have none either, or the folder cannot be read.
     """
     try:
-        files = [path for path in files_of(folder) if is_weights(path)]
+        files = [path for path in visible_files(folder) if is_weight_file(path)]
         checkpoints = [path for path in files if is_index(path) or index_with(path) is None]
         if not checkpoints:
             within = (_checkpoint_of(path) for path in sorted(folder.iterdir()) if path.is_dir())

@@ -11,7 +11,7 @@ from prune_gui.checkpoint import (
     write_checkpoint,
     write_shards,
 )
-from prune_gui.checkpoint.write.checksums import CHECKSUMS
+from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -88,7 +88,7 @@ def write(
     fingerprinted += checkpoint.nbytes_beside()
     with monitor.plan(fingerprinted + 2 * written):  # written, then read back to verify
         metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor))
-        metadata[CHECKSUMS] = ""  # the writer fills it in
+        metadata[CHECKSUMS_KEY] = ""  # the writer fills it in
         if target.is_folder:
             write_shards(
                 target.path,

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from prune_gui.checkpoint import TensorInfo, TensorWriter
-from prune_gui.checkpoint.parameters import MASK, ORIGINAL
+from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.selection.keys import raw_bits
@@ -54,11 +54,11 @@ def _finalized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]
 
 def _reparametrized(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:
     pruned = info.name in resolution.layers
-    name = info.name + ORIGINAL if pruned else info.name
+    name = info.name + ORIGINAL_SUFFIX if pruned else info.name
     yield _form_tensor(info, name, info.dtype, partial(_original, resolution, info))
     if pruned:
         mask = partial(_mask, resolution, info, info.dtype)
-        yield _form_tensor(info, info.name + MASK, info.dtype, mask)
+        yield _form_tensor(info, info.name + MASK_SUFFIX, info.dtype, mask)
 
 
 def _masks(resolution: Resolution, info: TensorInfo) -> Iterator[FormTensor]:

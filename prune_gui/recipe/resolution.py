@@ -25,7 +25,7 @@ from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut, Ranking
 from prune_gui.recipe import stack
-from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, file_entries, mask_entries
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.provenance import pruned_before
@@ -351,7 +351,7 @@ class Resolution:
             name=info.name,
             shape=info.shape,
             remaining=total - pruned,
-            weights=file_entries(self.checkpoint, info),
+            weights=weight_reader(self.checkpoint, info),
             other=lambda path, what: self._auxiliary_files.entries(path, info, what),
             remaining_mask=stack.remaining_mask_of(self.layers.get(info.name, ())),
             remembered=self._histograms,
@@ -428,9 +428,9 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
     predicates: list[Predicate] = []
     if info.pair is not None:
         checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
-        predicates.append(CustomMask(mask_entries(checkpoint, info)))
+        predicates.append(CustomMask(mask_reader(checkpoint, info)))
     if zeros:
-        keys = ScoreKeys.of(file_entries(checkpoint, info))
+        keys = ScoreKeys.of(weight_reader(checkpoint, info))
         only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
         predicates.append(ElementCut(Ranking(keys), Lazy.known(only_zeros)))
     return predicates

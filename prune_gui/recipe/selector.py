@@ -22,8 +22,8 @@ Counts = Mapping[str, tuple[int, int]]
 """(pruned elements, all elements) by parameter name."""
 Looked = frozenset[str] | float
 
-TEXTS: Final = ("type", "dtype", "shape")
-NUMBERS: Final = ("dims", "size", "sparsity")
+TEXT_FIELDS: Final = ("type", "dtype", "shape")
+NUMBER_FIELDS: Final = ("dims", "size", "sparsity")
 """The fields of conditions. `type` is the inferred type of a module that contains the parameter."""
 RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ":": operator.eq,
@@ -35,14 +35,15 @@ RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 MULTIPLES: Final = {"%": 0.01, "k": 1e3, "m": 1e6, "b": 1e9}
 CONDITION: Final = re.compile(
-    rf"(?<!\S)(?P<field>{'|'.join((*TEXTS, *NUMBERS))})(?P<relation>[<>]=?|[:=])(?P<value>\S*)"
+    rf"(?<!\S)(?P<field>{'|'.join((*TEXT_FIELDS, *NUMBER_FIELDS))})"
+    r"(?P<relation>[<>]=?|[:=])(?P<value>\S*)"
 )
 NUMBER: Final = re.compile(r"([\d_.e]+)([%kmb]?)")
 SEPARATOR: Final = re.compile(r"[,\[\]]|\s(?=!)")
 """A separator of patterns in a line, or a bracket: between brackets nothing separates."""
 LITERAL: Final = re.compile(r"[^*?\[]|\[([^\]!])\]")
 """A literal character in a glob, plain or in brackets."""
-LONGEST: Final = 1000
+MAX_PATTERN_CHARS: Final = 1000
 """Limit on the characters of a pattern that is not a plain name: matching time grows with it."""
 NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
@@ -52,8 +53,8 @@ class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        field: one of `TEXTS` or `NUMBERS`.
-        relation: one of `RELATIONS`; for a field in `TEXTS`, ":" or "=".
+        field: one of `TEXT_FIELDS` or `NUMBER_FIELDS`.
+        relation: one of `RELATIONS`; for a field in `TEXT_FIELDS`, ":" or "=".
         value: a lower-case glob, or a number.
     """
 
@@ -68,7 +69,7 @@ class Condition:
         Raises:
             RecipeError: the relation or the value is not valid for the field.
         """
-        if field in TEXTS:
+        if field in TEXT_FIELDS:
             if relation not in (":", "=") or not value:
                 raise RecipeError(
                     tr(
@@ -138,13 +139,13 @@ class Pattern:
             RecipeError: a condition is not valid, or the pattern is too long.
         """
         body = text.removeprefix("!")
-        if len(text) > LONGEST and _plain_name(body) is None:
+        if len(text) > MAX_PATTERN_CHARS and _plain_name(body) is None:
             raise RecipeError(
                 tr(
                     "a pattern has {length:,} characters, more than {limit:,}. Write several "
                     "shorter ones.",
                     length=len(text),
-                    limit=LONGEST,
+                    limit=MAX_PATTERN_CHARS,
                 )
             )
         matches = list(CONDITION.finditer(body))

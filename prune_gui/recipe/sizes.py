@@ -10,7 +10,7 @@ from typing import Final
 
 from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
-from prune_gui.checkpoint.write.checksums import CHECKSUMS
+from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.file_sizes import file_nbytes, shards_nbytes
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -106,7 +106,7 @@ def _nbytes(
     checkpoint = resolution.checkpoint
     entries = [part.entry for part in parts]
     like = surroundings(resolution, form)
-    metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS: ""}
+    metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
     if not target.is_folder:
         metadata = {**checkpoint.metadata, **metadata}
         return file_nbytes(target.path, entries, like=like, metadata=metadata)

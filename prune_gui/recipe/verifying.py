@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
-from prune_gui.checkpoint.parameters import MASK, RawTensor
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS, PACKED_DTYPES, size_in_bytes
+from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.archive import damaged_record
 from prune_gui.checkpoint.write.checksums import checksums_in
 from prune_gui.checkpoint.write.reading_back import Read, stored_reader
@@ -152,7 +152,7 @@ def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
     """Return the expected zeros by key of the tensor."""
     if provenance is None:
         return {}
-    suffix = MASK if provenance.form == "reparametrized" else ""
+    suffix = MASK_SUFFIX if provenance.form == "reparametrized" else ""
     exactly = provenance.form in ("reparametrized", "masks")
     return {name + suffix: _Zeros(count, exactly) for name, count in provenance.pruned.items()}
 
@@ -273,7 +273,7 @@ def _reason(error: OSError | CheckpointError) -> str:
 
 def _bits(chunk: memoryview, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Return bytes as unsigned integers, one per element; two per complex element."""
-    return np.frombuffer(chunk, f"u{ENTRY_BITS[dtype] // 8}")
+    return np.frombuffer(chunk, f"u{ELEMENT_BITS[dtype] // 8}")
 
 
 def _zero_count(chunk: memoryview, dtype: str) -> int:
@@ -288,7 +288,7 @@ def _non_finite_count(chunk: memoryview, dtype: str) -> int:
     if dtype not in MIN_NON_FINITE_BITS or not len(chunk):
         return 0
     bits, min_non_finite = _bits(chunk, dtype), MIN_NON_FINITE_BITS[dtype]
-    magnitudes = bits & bits.dtype.type((1 << (ENTRY_BITS[dtype] - 1)) - 1)
+    magnitudes = bits & bits.dtype.type((1 << (ELEMENT_BITS[dtype] - 1)) - 1)
     if magnitudes.max() < min_non_finite:  # the usual case; `max` is faster than counting
         return 0
     return int(np.count_nonzero(magnitudes >= min_non_finite))

@@ -1,5 +1,5 @@
 from .crash import Crash as Crash
-from .crash import CrashTrail as CrashTrail
+from .crash import CrashTrace as CrashTrace
 from .history import History as History
 from .history import HistoryEntry as HistoryEntry
 from .log import log_path as log_path

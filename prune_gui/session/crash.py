@@ -33,7 +33,7 @@ class Crash:
     when: datetime
 
 
-class CrashTrail:
+class CrashTrace:
     """The file to which faulthandler writes when the interpreter crashes; empty until then.
 
     All running instances share the file. At the start, a trace of an earlier run is moved to

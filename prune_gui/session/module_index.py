@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.checkpoint.module_types import is_usual
+from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.recipe.selector import (
     NOTHING,
     RELATIONS,
@@ -26,7 +26,7 @@ from prune_gui.recipe.selector import (
     patterns_in,
 )
 
-LARGE: Final = 1000
+LARGE_PARAMETER_COUNT: Final = 1000
 """Number of parameters. The children of larger modules are made by the constructor, which runs on
 the worker thread; those of others on first use. Filters of larger checkpoints are not quick."""
 
@@ -72,14 +72,14 @@ class ModuleIndex:
         self.entries = np.array([tensor.numel for tensor in self.tensors], np.int64)
         can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
         self.prunable = self.entries * can_be_pruned
-        usually_pruned = np.array([is_usual(tensor) for tensor in self.tensors], np.bool_)
+        usually_pruned = np.array([is_usually_pruned(tensor) for tensor in self.tensors], np.bool_)
         self._is_weight = can_be_pruned & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
         self._nodes = [Node(0, module_tree(self.tensors), -1, self._all_indices)]
         self._children: dict[int, Sequence[Node]] = {}
         self._condition_values: dict[str, tuple[list[Looked], NDArray[np.intp]]] = {}
         for node in self._nodes:  # the list grows in this loop
-            if len(node.places) > LARGE:
+            if len(node.places) > LARGE_PARAMETER_COUNT:
                 self.children(node.number)
 
     def __getitem__(self, number: int) -> Node:
@@ -149,7 +149,7 @@ class ModuleIndex:
         Raises:
             RecipeError: a condition makes no sense.
         """
-        return not self._unloaded_conditions(text) or len(self.tensors) <= LARGE
+        return not self._unloaded_conditions(text) or len(self.tensors) <= LARGE_PARAMETER_COUNT
 
     def look(self, text: str) -> None:
         """Load the values that the conditions in `text` compare; may run on any thread.

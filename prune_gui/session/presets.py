@@ -21,7 +21,7 @@ from prune_gui.session.state_file import files_of
 
 SUFFIX: Final = ".yaml"
 MAX_PRESET_BYTES: Final = 1 << 22
-LONGEST: Final = 80
+MAX_NAME_CHARS: Final = 80
 """Maximum length of a name, in characters."""
 UNSAFE_CHARACTERS: Final = re.compile(r'^\.|[%/\\:*?"<>|\x00-\x1f]')
 """Characters that some system does not allow in a file name; they are percent-encoded."""
@@ -128,9 +128,9 @@ class Presets:
 
     def _path(self, name: str) -> Path:
         name = name.strip()
-        if not name or len(name) > LONGEST or not name.isprintable():
+        if not name or len(name) > MAX_NAME_CHARS or not name.isprintable():
             raise PruneGuiError(
-                tr("A preset needs a name of at most {most} characters.", most=LONGEST)
+                tr("A preset needs a name of at most {most} characters.", most=MAX_NAME_CHARS)
             )
         return self.folder / (UNSAFE_CHARACTERS.sub(_percent_encoded, name) + SUFFIX)
 

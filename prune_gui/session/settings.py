@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_valid
 
 from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
-RECENT = 10
-MOST_THREADS: Final = 256
-MOST_MEGABYTES: Final = 1 << 16
+MAX_RECENT = 10
+MAX_THREADS: Final = 256
+MAX_PICTURE_MEMORY_MB: Final = 1 << 16
 MAX_SETTINGS_BYTES: Final = 1 << 20
 
 Loaded = TypeVar("Loaded", bound="Settings")
@@ -43,8 +43,8 @@ class Settings(BaseModel):
     recent: Annotated[tuple[RecentPath, ...], Field(max_length=100)] = ()
     window: tuple[str, str] | None = None
     white_pictures: bool = False
-    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None = None
-    picture_memory: Annotated[int, Field(ge=0, le=MOST_MEGABYTES)] = 128
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
     form: Literal["finalized", "reparametrized", "masks"] = "finalized"
     keep_unsaved: bool = True
 
@@ -91,7 +91,7 @@ class Settings(BaseModel):
         except (FileNotFoundError, UnicodeEncodeError):  # FileNotFoundError: no working folder
             return self
         others = [other for other in self.recent if other != name]
-        return self.model_copy(update={"recent": (name, *others)[:RECENT]})
+        return self.model_copy(update={"recent": (name, *others)[:MAX_RECENT]})
 
 
 def _file(model: type[Loaded], path: Path | None) -> StateFile[Loaded]:

@@ -23,7 +23,7 @@ SUPERSEDED_TIMEOUT_S = 0.4
 this grace, a slider that moves faster than previews are computed would never show one."""
 PROGRESS_INTERVAL_S = 0.05
 """Minimum time between two progress events, since the window has to draw each."""
-FAREWELL = 30.0
+CLOSE_TIMEOUT_S = 30.0
 """Timeout of `Engine.close` for the running job, in seconds."""
 HURRIED_CLOSE_TIMEOUT_S = 0.1
 """Timeout of `Engine.close` with `hurry` for a job that does not write files."""
@@ -201,7 +201,7 @@ class Engine:
         self.stop()
         running = self._running
         is_hurried = hurry and not (running and running.job.writes)
-        self._thread.join(HURRIED_CLOSE_TIMEOUT_S if is_hurried else FAREWELL)
+        self._thread.join(HURRIED_CLOSE_TIMEOUT_S if is_hurried else CLOSE_TIMEOUT_S)
         if self._thread.is_alive() and running and not is_hurried:
             log.warning("%s did not stop; it ends with the program", running.job.title)
         return not self._thread.is_alive()

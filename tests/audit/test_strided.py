@@ -7,7 +7,7 @@ import pytest
 import torch
 from floats import ORDERED
 
-from prune_gui.audit.raster.cell_statistics import cell_statistics, reach_of_weights
+from prune_gui.audit.raster.cell_statistics import cell_statistics, max_weight_magnitude
 from prune_gui.audit.raster.density import density
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.kernel_grid_density import density_of
@@ -88,7 +88,7 @@ def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
                 measured.mean, np.where(np.isfinite(laid_flat), laid_flat, np.nan)
             )
     finite = np.abs(values[np.isfinite(values)])
-    assert reach_of_weights(resolution.checkpoint, "view", Monitor()) == finite.max()
+    assert max_weight_magnitude(resolution.checkpoint, "view", Monitor()) == finite.max()
     if kernel_grid := KernelGrid.of(values.shape):
         whole = (
             range(kernel_grid.rows),

@@ -214,7 +214,7 @@ def test_the_program_ends_without_waiting_for_compilation(run, way):
         import threading
         from prune_gui.gui import workbench
         from prune_gui.worker import Job, Started, engine
-        engine.FAREWELL = 10_000
+        engine.CLOSE_TIMEOUT_S = 10_000
         never = threading.Event()
         workbench.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]
         shown = MainWindow.showEvent

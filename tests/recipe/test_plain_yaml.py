@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.errors import LONGEST, RecipeError
+from prune_gui.errors import MAX_MESSAGE_CHARS, RecipeError
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.plain_yaml import MAX_BYTES, MAX_NODES, dump_yaml, load_yaml
 
@@ -107,7 +107,7 @@ def test_a_hostile_text_is_refused_quickly_with_one_short_line(text):
     assert time.monotonic() - began < PATIENCE_S
     assert str(caught.value).startswith("recipe.yaml: ")
     assert str(caught.value).isprintable()
-    assert len(str(caught.value)) <= LONGEST
+    assert len(str(caught.value)) <= MAX_MESSAGE_CHARS
 
 
 yamlish = st.text(

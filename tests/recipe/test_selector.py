@@ -15,7 +15,7 @@ from prune_gui.checkpoint import TensorInfo, open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.recipe import Recipe, resolve, select
 from prune_gui.recipe.amounts import parse_amounts
-from prune_gui.recipe.selector import LONGEST, Pattern, patterns_in
+from prune_gui.recipe.selector import MAX_PATTERN_CHARS, Pattern, patterns_in
 from prune_gui.session import ModuleIndex
 
 NAMES = [
@@ -134,7 +134,9 @@ def test_a_long_text_is_parsed_or_refused_quickly(text):
     with suppress(RecipeError):
         Pattern.parse(text)
     with suppress(RecipeError):
-        ModuleIndex(TENSORS).matches(text[:LONGEST])  # the line in the window is no longer
+        ModuleIndex(TENSORS).matches(
+            text[:MAX_PATTERN_CHARS]
+        )  # the line in the window is no longer
     with suppress(ValueError):
         parse_amounts(text)
     assert (

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.write import checksums
-from prune_gui.checkpoint.write.checksums import CHECKSUMS, checksums_in, with_checksums
+from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY, checksums_in, with_checksums
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.recipe import Recipe, export, resolve, verify, verifying
 
@@ -152,7 +152,7 @@ def test_masks_have_exactly_as_many_zeros_as_were_pruned(state, tmp_path, form):
 def test_without_checksums_zeros_and_finite_values_are_still_checked(state, tmp_path):
     path = saved(state, tmp_path, "safetensors")
     with safe_open(path, "pt") as file:
-        metadata = {key: text for key, text in file.metadata().items() if key != CHECKSUMS}
+        metadata = {key: text for key, text in file.metadata().items() if key != CHECKSUMS_KEY}
     save_file(load_file(path) | {"half.weight": state["half.weight"]}, path, metadata)
     found = verify(path)
     assert [tuple(problem) for problem in found.problems] == [
@@ -199,7 +199,7 @@ def test_a_file_of_another_program_has_a_note_about_missing_checksums(tmp_path):
     "record", ["x", "[]", "1", '{"w": 7}', '{"w": "0"}', '{"w": "0000000g"}', "[" * 99_999]
 )
 def test_malformed_checksums_are_a_problem(tmp_path, record):
-    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors", {CHECKSUMS: record})
+    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors", {CHECKSUMS_KEY: record})
     assert problems(tmp_path / "m.safetensors") == [
         ("m.safetensors", "the checksums recorded in it cannot be understood")
     ]
@@ -257,14 +257,14 @@ def test_large_tensors_are_read_in_chunks(tmp_path, monkeypatch):
 
 def test_the_size_of_the_record_does_not_depend_on_the_checksums():
     keys = ["a", 'b"', "é"]
-    wide = with_checksums({CHECKSUMS: "", "k": "v"}, keys, dict.fromkeys(keys, 0xFFFFFFFF))
-    empty = with_checksums({CHECKSUMS: "of an earlier save", "k": "v"}, keys)
+    wide = with_checksums({CHECKSUMS_KEY: "", "k": "v"}, keys, dict.fromkeys(keys, 0xFFFFFFFF))
+    empty = with_checksums({CHECKSUMS_KEY: "of an earlier save", "k": "v"}, keys)
     assert len(json.dumps(wide)) == len(json.dumps(empty))
     assert checksums_in(wide) == dict.fromkeys(keys, 0xFFFFFFFF)
     assert with_checksums({"k": "v"}, keys) == {"k": "v"}
 
 
 def test_checksums_that_do_not_fit_into_a_header_are_omitted(monkeypatch):
-    monkeypatch.setattr(checksums, "MAX_BYTES", 20)
-    assert with_checksums({CHECKSUMS: "old"}, ["a", "b"]) == {CHECKSUMS: ""}
-    assert checksums_in({CHECKSUMS: ""}) == {}
+    monkeypatch.setattr(checksums, "MAX_RECORD_CHARS", 20)
+    assert with_checksums({CHECKSUMS_KEY: "old"}, ["a", "b"]) == {CHECKSUMS_KEY: ""}
+    assert checksums_in({CHECKSUMS_KEY: ""}) == {}

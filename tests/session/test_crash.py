@@ -10,14 +10,14 @@ from datetime import datetime
 
 import pytest
 
-from prune_gui.session import CrashTrail
+from prune_gui.session import CrashTrace
 from prune_gui.session.crash import MAX_TRAIL_BYTES
 
 PRELUDE = """
 import os, signal, sys
 from pathlib import Path
-from prune_gui.session import CrashTrail
-trail = CrashTrail(Path(sys.argv[1]))
+from prune_gui.session import CrashTrace
+trail = CrashTrace(Path(sys.argv[1]))
 trail.start()
 """
 
@@ -41,24 +41,24 @@ def run(code, trail):
 def test_a_crash_trace_is_found_once_by_the_next_start(trail):
     die = "def deep_inside():\n    os.kill(os.getpid(), signal.SIGSEGV)\ndeep_inside()"
     assert run(die, trail) == -signal.SIGSEGV
-    crash = CrashTrail(trail).last
+    crash = CrashTrace(trail).last
     assert crash is not None
     assert "Segmentation fault" in crash.text
     assert "in deep_inside" in crash.text
     kept = trail.with_name("crash.txt.old")
     assert kept.read_text().strip() == crash.text
-    assert CrashTrail(trail).last is None  # it is reported once
+    assert CrashTrace(trail).last is None  # it is reported once
     assert kept.exists()
 
 
 def test_a_normal_exit_leaves_no_trace(trail):
     assert run("trail.stop()", trail) == 0
-    assert CrashTrail(trail).last is None
+    assert CrashTrace(trail).last is None
 
 
 def test_a_crash_after_stop_is_not_recorded(trail):
     assert run("trail.stop(); os.kill(os.getpid(), signal.SIGSEGV)", trail) == -signal.SIGSEGV
-    assert CrashTrail(trail).last is None
+    assert CrashTrace(trail).last is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
@@ -72,7 +72,7 @@ def test_a_fifo_at_the_path_of_the_trace_does_not_block_the_start(trail, caplog)
     assert run("trail.stop()", trail) == 0
     assert trail.with_name("crash.txt.damaged-1").is_fifo()
     os.mkfifo(trail.with_name("other.txt"))
-    crash_trail = CrashTrail(trail)
+    crash_trail = CrashTrace(trail)
     crash_trail._path = trail.with_name("other.txt")
     crash_trail.start()  # the FIFO was made after the constructor checked the path
     crash_trail.stop()
@@ -83,7 +83,7 @@ def test_an_extreme_modification_time_of_the_trace_is_no_error(trail, when):
     trail.parent.mkdir()
     trail.write_text("Segmentation fault")
     os.utime(trail, (when, when))
-    crash = CrashTrail(trail).last
+    crash = CrashTrace(trail).last
     assert crash is not None
     assert crash.when <= datetime.now()
 
@@ -93,7 +93,7 @@ def test_only_the_beginning_of_a_huge_trace_is_read(trail):
     with trail.open("wb") as file:
         file.write(b"Segmentation fault")
         file.truncate(5 << 30)
-    crash = CrashTrail(trail).last
+    crash = CrashTrace(trail).last
     assert crash is not None
     assert len(crash.text) <= MAX_TRAIL_BYTES
     trail.with_name("crash.txt.old").unlink()

@@ -36,7 +36,7 @@ def all_nodes(index):
 @given(tensors(), st.sampled_from([0, 1000]))
 def test_each_node_has_the_indices_of_its_parameters(some, large):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module_index, "LARGE", large)
+        patch.setattr(module_index, "LARGE_PARAMETER_COUNT", large)
         index = ModuleIndex(some)
     leaf_tensors = set()
     for node in all_nodes(index):
@@ -119,7 +119,7 @@ def test_conditions_restrict_a_filter(text, names):
 
 
 def test_a_filter_is_quick_once_its_condition_values_are_loaded(monkeypatch):
-    monkeypatch.setattr(module_index, "LARGE", 1)
+    monkeypatch.setattr(module_index, "LARGE_PARAMETER_COUNT", 1)
     some = ModuleIndex(TensorInfo(name, (2, 2), "float32") for name in ("a.weight", "b.weight"))
     text = "weight dtype:float*, !size>9 sparsity>0"
     assert some.is_quick("weight sparsity>0")

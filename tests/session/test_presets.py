@@ -15,7 +15,7 @@ from prune_gui.recipe import Recipe, Step
 from prune_gui.recipe.recipe_match import match_recipe
 from prune_gui.session import Presets, Session
 from prune_gui.session import presets as presets_module
-from prune_gui.session.presets import LONGEST, SHIPPED, shipped
+from prune_gui.session.presets import MAX_NAME_CHARS, SHIPPED, shipped
 
 NAMES = st.text(
     st.characters(exclude_categories=["C", "Z"], max_codepoint=0x9FFF), min_size=1, max_size=20
@@ -50,7 +50,7 @@ def test_every_name_round_trips_through_one_file(tmp_path_factory, name):
     assert [path.parent for path in folder.rglob("*")] == [folder]
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "n" * (LONGEST + 1)])
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "n" * (MAX_NAME_CHARS + 1)])
 def test_invalid_names_are_refused(presets, name):
     with pytest.raises(PruneGuiError, match="needs a name"):
         presets.save(name, Recipe())

@@ -212,7 +212,7 @@ def test_closing_ends_the_thread_during_a_job_without_further_events(event_log):
 def test_closing_gives_up_on_a_job_that_never_checks_for_cancellation(
     event_log, caplog, monkeypatch
 ):
-    monkeypatch.setattr(engine, "FAREWELL", 0.01)
+    monkeypatch.setattr(engine, "CLOSE_TIMEOUT_S", 0.01)
     worker, let_through = Engine(event_log.events.put), threading.Event()
     event_log.until(Started, worker.submit(Job("Asking a plug-in", lambda _: let_through.wait())))
     assert not worker.close()
@@ -224,8 +224,8 @@ def test_closing_gives_up_on_a_job_that_never_checks_for_cancellation(
 @pytest.mark.parametrize(
     ("hurry", "writes", "timeout_s"),
     [
-        (False, False, engine.FAREWELL),
-        (True, True, engine.FAREWELL),
+        (False, False, engine.CLOSE_TIMEOUT_S),
+        (True, True, engine.CLOSE_TIMEOUT_S),
         (True, False, engine.HURRIED_CLOSE_TIMEOUT_S),
     ],
 )

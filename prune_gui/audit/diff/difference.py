@@ -15,7 +15,7 @@ import torch
 from prune_gui.audit.diff.tensor_diff import Side, TensorDiff, Zeros, common_dtype, diff_tensors
 from prune_gui.audit.statistics.patterns import followed, possible
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.parameters import COMPILED, PARALLEL
+from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFIX
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.parallel import chunks, run
@@ -221,8 +221,8 @@ def _stored_alike(
 
 
 def _about_prefixes(a: Checkpoint, b: Checkpoint) -> Iterator[str]:
-    """Yield a note if all names differ by the prefix of a training wrapper (see `PARALLEL`)."""
-    for prefix in (PARALLEL, COMPILED):
+    """Yield a note if all names differ by the prefix of a training wrapper."""
+    for prefix in (DATA_PARALLEL_PREFIX, COMPILED_PREFIX):
         for one, other in ((a, b), (b, a)):
             if one.tensors and {prefix + name for name in one.tensors} == {*other.tensors}:
                 yield (

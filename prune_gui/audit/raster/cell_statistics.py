@@ -17,7 +17,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import ScoreKeys
-from prune_gui.recipe.auxiliary_files import file_entries
+from prune_gui.recipe.auxiliary_files import weight_reader
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ def reach_of(measure: Measure, size: int, monitor: Monitor) -> float:
     return max(run(max_magnitude, chunks(size)), default=0.0)
 
 
-def reach_of_weights(checkpoint: Checkpoint, name: str, monitor: Monitor) -> float:
+def max_weight_magnitude(checkpoint: Checkpoint, name: str, monitor: Monitor) -> float:
     """Return `reach_of` for the weights in the file, computed from their raw bits.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    keys = ScoreKeys.of(file_entries(checkpoint, checkpoint.tensors[name]))
+    keys = ScoreKeys.of(weight_reader(checkpoint, checkpoint.tensors[name]))
 
     def max_key(span: tuple[int, int]) -> int:
         monitor.advance(span[1] - span[0])

@@ -20,7 +20,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.selection.scores import WeightDelta
 from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, file_entries
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
 
 Measure = Callable[[int, int], tuple[Values, Flags]]
 """From start and stop to a number per element of [start, stop), float32 or float64, and flags for
@@ -99,7 +99,7 @@ def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: s
     checkpoint = resolution.checkpoint
     info = checkpoint.tensors[name]
     origin = other.entries(path, info, "weights")
-    delta = WeightDelta(file_entries(checkpoint, info), origin)
+    delta = WeightDelta(weight_reader(checkpoint, info), origin)
     return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
 
 

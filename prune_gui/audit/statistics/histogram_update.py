@@ -16,7 +16,7 @@ from prune_gui.pruning.selection.chunk_spans import chunk_spans
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.auxiliary_files import file_entries
+from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 
@@ -42,7 +42,7 @@ def draft_cut(resolution: Resolution, name: str) -> DraftCut | None:
     if not isinstance(predicate, ElementCut) or applied_steps[-1].step == IN_FILE:
         return None
     keys = predicate.ranking.keys
-    if not isinstance(keys, ScoreKeys) or keys.scores != file_entries(
+    if not isinstance(keys, ScoreKeys) or keys.scores != weight_reader(
         checkpoint, checkpoint.tensors[name]
     ):
         return None

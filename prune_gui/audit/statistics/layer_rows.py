@@ -190,10 +190,10 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         dead_in_file=none,
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
     )
-    return measured_anew(rows, statistics)
+    return updated_rows(rows, statistics)
 
 
-def measured_anew(rows: Rows, statistics: LayerStatistics) -> Rows:
+def updated_rows(rows: Rows, statistics: LayerStatistics) -> Rows:
     """Return rows updated with newly computed statistics of the same resolution."""
     measures, places = statistics.measures, rows.grouping.places
 

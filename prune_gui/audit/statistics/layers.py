@@ -20,7 +20,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
-from prune_gui.pruning.selection.radix_select import SMALL
+from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.recipe import Resolution, stack
 
 MAX_BATCH: Final = 1024
@@ -126,7 +126,7 @@ def compute(
             info = statistics.infos[index]
             if not wanted(info):
                 break
-            if info.numel > SMALL:
+            if info.numel > MAX_SMALL_ELEMENTS:
                 measures[index] = _compute_one(statistics.resolution, info, monitor)
                 continue
             batch.append(index)

@@ -16,7 +16,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.norms.channels import channel_norms
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.predicates import PrunedChannels
+from prune_gui.pruning.predicates import PrunedUnits
 from prune_gui.recipe import Resolution
 
 
@@ -80,7 +80,7 @@ def norms(
     return result
 
 
-def ranks(chosen: PrunedChannels) -> tuple[NDArray[np.float64], float]:
+def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
     """Return the ranks of the channels, and the maximum rank that is pruned; 0.0 if none is.
 
     Args:
@@ -92,7 +92,7 @@ def ranks(chosen: PrunedChannels) -> tuple[NDArray[np.float64], float]:
     return values, float(np.max(values, where=chosen.pruned & np.isfinite(values), initial=0.0))
 
 
-def channels_up_to(every: Sequence[PrunedChannels], rank: float) -> tuple[int, int, int]:
+def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> tuple[int, int, int]:
     """Return the number of channels that a cut at `rank` would prune, and the totals.
 
     Args:

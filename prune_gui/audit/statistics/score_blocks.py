@@ -18,7 +18,7 @@ from prune_gui.pruning.predicates import (
     Groups,
     NMCut,
     Predicate,
-    PrunedChannels,
+    PrunedUnits,
     RowCut,
 )
 from prune_gui.pruning.selection.keys import Bits, KeySource, RandomKeys, ScoreKeys
@@ -159,7 +159,7 @@ def _uniform(size: int, cut: float, *, prunes: bool) -> tuple[Numbers, Flags, Fl
     )
 
 
-def _of_units(chosen: PrunedChannels, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
+def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
     """Return the scores of elements, given the unit that each belongs to.
 
     Args:

@@ -10,7 +10,7 @@ from prune_gui.pruning.methods.lamp import Lamp
 from prune_gui.pruning.predicates import ElementCut, NMCut, RowCut
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.auxiliary_files import file_entries
+from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.stack import AppliedStep
 
 Kind = Literal["weights", "scores", "lamp", "random"]
@@ -57,7 +57,7 @@ def scores_of(resolution: Resolution, name: str, step: int) -> Scored | None:
     return _scored(resolution, name, kind, keys, own)
 
 
-def found_by(resolution: Resolution, name: str, step: int) -> Scored | None:
+def scores_before(resolution: Resolution, name: str, step: int) -> Scored | None:
     """Return the scores of a step with what earlier steps prune; None if it has no scores."""
     applied_steps = resolution.layers.get(name, ())
     index = next((i for i, applied in enumerate(applied_steps) if applied.step == step), None)
@@ -69,7 +69,7 @@ def found_by(resolution: Resolution, name: str, step: int) -> Scored | None:
 
 def weights_of(resolution: Resolution, name: str) -> Scored:
     """Return the absolute weights of a parameter as scores, with what all steps prune."""
-    weights = file_entries(resolution.checkpoint, resolution.checkpoint.tensors[name])
+    weights = weight_reader(resolution.checkpoint, resolution.checkpoint.tensors[name])
     applied_steps = resolution.layers.get(name, ())
     last = applied_steps[-1] if applied_steps else None
     if last is not None and isinstance(last.predicate, ElementCut):

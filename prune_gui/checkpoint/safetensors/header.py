@@ -15,7 +15,7 @@ from reprlib import repr as short
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, size_in_bytes
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr
 
@@ -270,7 +270,7 @@ def _checked_tensor(
     dtype = DTYPES.get(code) if isinstance(code, str) else None
     if dtype is None:
         raise _HeaderError(tr("{key!r} has the unknown dtype {dtype}", key=key, dtype=short(code)))
-    bits = ENTRY_BITS[dtype]
+    bits = ELEMENT_BITS[dtype]
     if not (_are_sizes(shape + offsets) and _is_countable(shape, bits)):
         raise _HeaderError(
             tr(

@@ -17,7 +17,7 @@ from prune_gui.checkpoint.safetensors.header import (
     header_bytes,
 )
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.checksums import CHECKSUMS, with_checksums
+from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY, with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter
 from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.errors import CheckpointError
@@ -49,7 +49,7 @@ def write_safetensors(
             file.write(chunk)
             checksums[key] = zlib.crc32(chunk, checksums[key])
             monitor.advance(len(chunk))
-        if CHECKSUMS in metadata:
+        if CHECKSUMS_KEY in metadata:
             file.seek(0)
             file.write(header_of(writers, metadata, checksums))
         flush(file)

@@ -12,7 +12,7 @@ from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.sharded.index import listed
 from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
 from prune_gui.checkpoint.torch.overlaps import overlapping
 from prune_gui.checkpoint.torch.reading import read_torch_file
 from prune_gui.checkpoint.torch.state_dict_search import (
@@ -142,7 +142,7 @@ def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, R
     views: dict[Hashable, str] = {}
     for key, tensor in tensors.items():
         dtype = str(tensor.dtype).removeprefix("torch.")
-        if dtype not in ENTRY_BITS:
+        if dtype not in ELEMENT_BITS:
             raise CheckpointError(
                 tr(
                     "{file}: {key!r} has the dtype {dtype}, which is not supported. Save it in "

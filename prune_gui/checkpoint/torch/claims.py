@@ -11,7 +11,7 @@ import torch
 import torch._utils
 from torch.storage import TypedStorage
 
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS, MAX_DIMS, MAX_ELEMENTS
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.language import later
 
@@ -36,7 +36,7 @@ STORAGE_DTYPES: Final = {
 """The dtypes of the storage classes that torch names in its files."""
 TORCH_TYPES: Final = re.compile(
     r"torch\.((cuda\.)?(sparse\.)?\w*Tensor|(cuda\.|storage\.)?\w+Storage|per_(tensor|channel)_\w+"
-    rf"|{'|'.join(ENTRY_BITS)}|u?int[1-7]|bits\w+)"
+    rf"|{'|'.join(ELEMENT_BITS)}|u?int[1-7]|bits\w+)"
 )
 """Classes, dtypes and schemes that torch files name but never call."""
 

@@ -20,7 +20,7 @@ import torch._tensor
 import torch._utils
 from torch.storage import TypedStorage
 
-from prune_gui.checkpoint.tensor_info import ENTRY_BITS
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
 from prune_gui.checkpoint.torch import pickle_calls, special_tensors
 from prune_gui.checkpoint.torch.claims import (
     STORAGE_DTYPES,
@@ -297,7 +297,7 @@ class _TorchMachine(Machine):
             case _:
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides, dtype)
-        if dtype is not None and str(dtype).removeprefix("torch.") not in ENTRY_BITS:
+        if dtype is not None and str(dtype).removeprefix("torch.") not in ELEMENT_BITS:
             raise FalseClaimError(later("it holds a tensor of unknown dtype {dtype}", dtype=dtype))
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)

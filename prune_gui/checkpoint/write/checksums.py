@@ -7,32 +7,32 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-CHECKSUMS: Final = "prune_gui.crc32"
+CHECKSUMS_KEY: Final = "prune_gui.crc32"
 """Metadata: a JSON object with the CRC-32 of each tensor's bytes, as eight hexadecimal digits.
 
 CRC-32 detects accidental damage. It is also computed for the comparison with the written file, at
 about twice the speed of SHA-256. No digest in the file itself can detect deliberate changes.
 """
 CHECKSUM: Final = re.compile(r"[0-9a-f]{8}")
-MAX_BYTES: Final = 1 << 24
+MAX_RECORD_CHARS: Final = 1 << 24
 """The limit for the record: 300,000 tensors with names of 40 characters. Headers have a limit."""
 
 
 def with_checksums(
     metadata: Mapping[str, str], keys: Iterable[str], checksums: Mapping[str, int] | None = None
 ) -> dict[str, str]:
-    """Return metadata with the checksums filled in, if it has the key `CHECKSUMS`.
+    """Return metadata with the checksums filled in, if it has the key `CHECKSUMS_KEY`.
 
     Args:
-        metadata: the metadata of a file. The value of `CHECKSUMS` is replaced.
+        metadata: the metadata of a file. The value of `CHECKSUMS_KEY` is replaced.
         keys: the keys of the tensors, in order.
         checksums: the checksums by key; None fills in zeros, which take the same number of bytes.
     """
-    if CHECKSUMS not in metadata:
+    if CHECKSUMS_KEY not in metadata:
         return dict(metadata)
     digits = {key: f"{checksums[key] if checksums else 0:08x}" for key in keys}
     record = json.dumps(digits, ensure_ascii=False, separators=(",", ":"))
-    return {**metadata, CHECKSUMS: record if len(record) <= MAX_BYTES else ""}
+    return {**metadata, CHECKSUMS_KEY: record if len(record) <= MAX_RECORD_CHARS else ""}
 
 
 def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
@@ -41,7 +41,7 @@ def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
     Raises:
         ValueError: the record is invalid.
     """
-    record = metadata.get(CHECKSUMS)
+    record = metadata.get(CHECKSUMS_KEY)
     if not record:
         return {}
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.byte_chunks import byte_chunks
-from prune_gui.checkpoint.parameters import MASK, ORIGINAL
+from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class TensorWriter:
     Attributes:
         name: the key in the file. If it is the name of a tied parameter, or this name with `_orig`
             or `_mask` appended, the tensor is also written under the aliases.
-        dtype: the dtype; see `ENTRY_BITS`.
+        dtype: the dtype; see `ELEMENT_BITS`.
         shape: the shape.
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
             row-major order. May be called more than once.
@@ -118,7 +118,7 @@ def _aliases(name: str, like: Checkpoint | None) -> list[str]:
         return []
     if name in like.tensors:
         return list(like.tensors[name].aliases)
-    for suffix in (ORIGINAL, MASK):
+    for suffix in (ORIGINAL_SUFFIX, MASK_SUFFIX):
         info = like.tensors.get(name.removesuffix(suffix))
         if name.endswith(suffix) and info is not None:
             return [alias + suffix for alias in info.aliases]
@@ -132,9 +132,9 @@ def lookup_source(key: str, mapping: Mapping[str, Value], *, default: Value) -> 
     """
     candidates = (
         key,
-        key.removesuffix(ORIGINAL),
-        key.removesuffix(MASK),
-        key + ORIGINAL,
-        key + MASK,
+        key.removesuffix(ORIGINAL_SUFFIX),
+        key.removesuffix(MASK_SUFFIX),
+        key + ORIGINAL_SUFFIX,
+        key + MASK_SUFFIX,
     )
     return next((mapping[name] for name in candidates if name in mapping), default)

@@ -22,7 +22,7 @@ from prune_gui.gui.dialogs.save import FORMS
 from prune_gui.gui.runtime.locale import SYSTEM, plain
 from prune_gui.language import LANGUAGES, later, tr
 from prune_gui.session import Settings
-from prune_gui.session.settings import MOST_MEGABYTES, MOST_THREADS
+from prune_gui.session.settings import MAX_PICTURE_MEMORY_MB, MAX_THREADS
 
 THEMES: Final = {
     "system": later("As the system"),
@@ -52,9 +52,9 @@ class SettingsDialog(QDialog):
         themes = {theme: tr(text) for theme, text in THEMES.items()}
         self.theme = _choice(themes)
         self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
-        self.threads = _number(0, MOST_THREADS)
+        self.threads = _number(0, MAX_THREADS)
         self.threads.setSpecialValueText(tr("Automatic"))
-        self.picture_memory = _number(0, MOST_MEGABYTES)
+        self.picture_memory = _number(0, MAX_PICTURE_MEMORY_MB)
         self.picture_memory.setSuffix(" MB")
         self.picture_memory.setSingleStep(MEMORY_STEP_MB)
         self.form = _choice({form: plain(tr(name)) for form, (name, _) in FORMS.items()})

@@ -9,14 +9,14 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QStringListModel,
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
 from prune_gui.language import later
-from prune_gui.recipe.selector import NUMBERS
+from prune_gui.recipe.selector import NUMBER_FIELDS
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
-LANGUAGE: Final = later(
+CONDITIONS_HELP: Final = later(
     "Conditions narrow it down: type:Linear, dtype:bfloat16, shape:768x*, dims>1, size>=1M, "
     "sparsity>90%."
 )
@@ -82,5 +82,5 @@ def words(checkpoint: Checkpoint) -> list[str]:
         *(f"type:{module_type}" for module_type in module_types),
         *(f"dtype:{dtype}" for dtype in dtypes),
         "shape:",
-        *(f"{field}>" for field in NUMBERS),
+        *(f"{field}>" for field in NUMBER_FIELDS),
     ]

@@ -8,7 +8,7 @@ from typing import Final
 from PySide6.QtCore import QLibraryInfo, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.errors import LONGEST, one_line
+from prune_gui.errors import MAX_MESSAGE_CHARS, one_line
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 
 SYSTEM: Final = "system"
@@ -58,7 +58,7 @@ def numbers_of(locale: QLocale) -> QLocale:
     return locale if locale.zeroDigit() == "0" else QLocale("en_US")
 
 
-def literal(text: str, limit: int = LONGEST) -> str:
+def literal(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     """Return a text of at most `limit` characters for an action or a button, with & escaped."""
     return one_line(text, limit).replace("&", "&&")
 

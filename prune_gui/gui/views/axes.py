@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pyqtgraph as pg
 
 from prune_gui.audit.raster.kernel_grid import KernelGrid
-from prune_gui.gui.formatting import TIMES
+from prune_gui.gui.formatting import SHAPE_SEPARATOR
 from prune_gui.language import later, number, tr
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def layout_labels(
     if len(names) < 2:
         what = names[0] if names else tr("entry")
         return "" if layout.rows == 1 else tr("row of {count:,}", count=layout.columns), what
-    return names[0], f" {TIMES} ".join(names[1:])
+    return names[0], f" {SHAPE_SEPARATOR} ".join(names[1:])
 
 
 def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float, int]]:

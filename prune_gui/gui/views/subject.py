@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import TIMES, sparsity
+from prune_gui.gui.formatting import SHAPE_SEPARATOR, sparsity
 from prune_gui.language import tr
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
@@ -103,7 +103,7 @@ def bare_facts(info: TensorInfo) -> str:
 
 
 def _shape(info: TensorInfo) -> str:
-    return f" {TIMES} ".join(map(str, info.shape)) or tr("a single number")
+    return f" {SHAPE_SEPARATOR} ".join(map(str, info.shape)) or tr("a single number")
 
 
 def subject_of(workbench: Workbench) -> Subject | str:

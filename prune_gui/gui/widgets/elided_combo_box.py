@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-NARROW: Final = 90
+MIN_WIDTH_PX: Final = 90
 """Minimum width of the box in pixels."""
 
 
@@ -24,7 +24,7 @@ class ElidedComboBox(QComboBox):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.setMinimumWidth(NARROW)
+        self.setMinimumWidth(MIN_WIDTH_PX)
 
     def shown(self) -> str:
         """Return the current text, elided to the width of the box."""

@@ -51,7 +51,7 @@ def _parse_channels(given: object) -> object:
     return tuple(channels)
 
 
-def in_ranges(channels: Sequence[int]) -> str:
+def format_ranges(channels: Sequence[int]) -> str:
     """Return a text of channels and ranges of channels: "3, 7, 12-15"."""
     parts: list[str] = []
     for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
@@ -89,7 +89,7 @@ class Channels(Method):
 
     @field_serializer("channels", when_used="json")
     def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
-        return list(channels) if len(channels) <= MAX_LIST_LENGTH else in_ranges(channels)
+        return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Prune the listed channels of each target."""
@@ -103,7 +103,7 @@ class Channels(Method):
         import numpy as np
 
         from prune_gui.pruning.lazy import Lazy
-        from prune_gui.pruning.predicates import ChannelCut, PrunedChannels
+        from prune_gui.pruning.predicates import ChannelCut, PrunedUnits
 
         dim = dimension(target, self.dim, min_dims=1, flat=CHANNELS_OF_ONE)
         size, last = target.shape[dim], max(self.channels)
@@ -124,5 +124,5 @@ class Channels(Method):
         remaining = remaining_channels(target, dim)
         pruned = np.zeros(size, np.bool_)
         pruned[list(self.channels)] = True
-        chosen = Lazy.known(PrunedChannels(pruned, None, remaining))
+        chosen = Lazy.known(PrunedUnits(pruned, None, remaining))
         return Decision(ChannelCut(target.shape, dim, chosen), int(remaining[pruned].sum()))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.amount import AmountOf
     from prune_gui.pruning.lazy import Lazy
-    from prune_gui.pruning.predicates import Predicate, PrunedChannels
+    from prune_gui.pruning.predicates import Predicate, PrunedUnits
 
 
 class UnitAmount(Protocol):
@@ -67,7 +67,7 @@ class Units:
     remaining_elements: NDArray[np.int64]
     rank: Callable[[Monitor], NDArray[np.floating[Any]]]
     rank_bytes: int
-    predicate: Callable[[Lazy[PrunedChannels]], Predicate]
+    predicate: Callable[[Lazy[PrunedUnits]], Predicate]
 
     def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
         """Return the result of `rank`.
@@ -128,7 +128,7 @@ def _select_locally(units: Units, request: UnitAmount) -> Decision:
     )
     possible = min(k, units.max_pruned(request))
 
-    def rank_and_select() -> PrunedChannels:
+    def rank_and_select() -> PrunedUnits:
         [lowest] = _select_lowest([units], [units.ranks(Monitor())], [possible], possible)
         return lowest
 
@@ -177,7 +177,7 @@ def _select_lowest(
     ranks: Sequence[NDArray[np.floating[Any]]],
     max_pruned: Sequence[int],
     k: int,
-) -> list[PrunedChannels]:
+) -> list[PrunedUnits]:
     """Select the `k` lowest units of all targets, at most `max_pruned[i]` of target i.
 
     Of equal ranks, units of earlier targets are selected first, then those of lower index.
@@ -185,7 +185,7 @@ def _select_lowest(
     import torch
 
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.predicates import PrunedChannels
+    from prune_gui.pruning.predicates import PrunedUnits
     from prune_gui.pruning.selection.batched import find_cuts_batched
     from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
     from prune_gui.pruning.selection.radix_select import Ranking, mark
@@ -207,7 +207,7 @@ def _select_lowest(
         all_units, ranks, rankings, rankable, find_cuts_batched(rankings, k, Monitor()), strict=True
     ):
         pruned = mark(ranking.keys, cut, 0, len(mask)) & mask
-        selected.append(PrunedChannels(pruned, own, units.remaining_elements))
+        selected.append(PrunedUnits(pruned, own, units.remaining_elements))
     return selected
 
 

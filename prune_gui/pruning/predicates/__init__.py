@@ -5,7 +5,7 @@ A predicate holds a few numbers and a way to read the scores, whatever the size 
 
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 from prune_gui.pruning.predicates.blocks import BlockCut, Blocks
-from prune_gui.pruning.predicates.channels import ChannelCut, PrunedChannels, count_per_channel
+from prune_gui.pruning.predicates.channels import ChannelCut, PrunedUnits, count_per_channel
 from prune_gui.pruning.predicates.custom_mask import CustomMask
 from prune_gui.pruning.predicates.cuts import ElementCut, RowCut
 from prune_gui.pruning.predicates.groups import Groups, NMCut
@@ -23,7 +23,7 @@ __all__ = [
     "PackedMask",
     "PluginMask",
     "Predicate",
-    "PrunedChannels",
+    "PrunedUnits",
     "RowCut",
     "count_per_channel",
 ]

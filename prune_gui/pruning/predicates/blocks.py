@@ -13,7 +13,7 @@ from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
-from prune_gui.pruning.predicates.channels import PrunedChannels
+from prune_gui.pruning.predicates.channels import PrunedUnits
 from prune_gui.pruning.selection.keys import RemainingMask
 
 
@@ -64,7 +64,7 @@ class BlockCut(Predicate):
     """
 
     blocks: Blocks
-    chosen: Lazy[PrunedChannels]
+    chosen: Lazy[PrunedUnits]
 
     @property
     def note(self) -> str:

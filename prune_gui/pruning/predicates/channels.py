@@ -18,7 +18,7 @@ from prune_gui.pruning.selection.keys import RemainingMask
 
 
 @dataclass(frozen=True, slots=True)
-class PrunedChannels:
+class PrunedUnits:
     """The pruned units of a parameter (channels or blocks), and the scores that rank them.
 
     Attributes:
@@ -68,7 +68,7 @@ class ChannelCut(Predicate):
 
     shape: tuple[int, ...]
     dim: int
-    chosen: Lazy[PrunedChannels]
+    chosen: Lazy[PrunedUnits]
 
     @property
     def note(self) -> str:

@@ -17,7 +17,7 @@ from prune_gui.language import tr
 from prune_gui.pruning.kernels import keys as key_kernels
 from prune_gui.pruning.predicates.base import ElementRank, Predicate
 
-KEPT_AT_MOST: Final = 1 << 28
+MAX_CACHED_BYTES: Final = 1 << 28
 """Limit in bytes of all cached masks: two billion elements. The mask in use is always kept."""
 
 
@@ -80,7 +80,7 @@ def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
 
 def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
     with _kept_lock:
-        spare = KEPT_AT_MOST - bits.nbytes - sum(other.nbytes for other in _kept.values())
+        spare = MAX_CACHED_BYTES - bits.nbytes - sum(other.nbytes for other in _kept.values())
         for oldest in list(_kept):
             if spare >= 0:
                 break

@@ -28,7 +28,7 @@ from prune_gui.pruning.selection.keys import (
     with_equal_nans,
 )
 from prune_gui.pruning.selection.radix_select import (
-    SMALL,
+    MAX_SMALL_ELEMENTS,
     Cut,
     Ranking,
     find_cuts,
@@ -36,7 +36,7 @@ from prune_gui.pruning.selection.radix_select import (
     work,
 )
 
-BATCH_TENSORS: Final = 4096
+MAX_BATCH_TENSORS: Final = 4096
 """Maximum number of tensors in a batch: some milliseconds of work, so that Cancel is prompt."""
 
 
@@ -88,9 +88,9 @@ def batches_of_small(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
         size = ranking.keys.size
         fits = (
             bool(batch)
-            and len(batch) < BATCH_TENSORS
+            and len(batch) < MAX_BATCH_TENSORS
             and elements + size <= parallel.CHUNK_ELEMENTS
-            and max(size, batch[0].keys.size) <= SMALL
+            and max(size, batch[0].keys.size) <= MAX_SMALL_ELEMENTS
             and are_compatible(ranking.keys, batch[0].keys)
         )
         if batch and not fits:

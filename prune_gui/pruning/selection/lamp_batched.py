@@ -26,7 +26,7 @@ SCORE_BITS: Final = 63
 """Bits of a score: float64 without the sign, which orders as an integer."""
 OPEN_BITS: Final = 44
 """Trailing score bits that the first pass ignores: its groups are less than 0.5 % wide."""
-LOOKS: Final = 3
+PASSES: Final = 3
 """Usual number of passes: by leading bits, over the scores near the cut, to cut each tensor."""
 NO_TENSOR: Final = -1
 
@@ -63,7 +63,7 @@ class BatchedGroups:
     @property
     def work(self) -> int:
         """Approximate number of bytes to read until the cuts are known."""
-        return LOOKS * self.nbytes
+        return PASSES * self.nbytes
 
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the lower and the upper bound of the scores of each group."""

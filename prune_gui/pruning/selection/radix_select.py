@@ -38,7 +38,7 @@ from prune_gui.pruning.selection.keys import (
 from prune_gui.pruning.selection.scores import TensorScores
 
 DIGIT_BITS = 16
-SMALL: Final = 1 << 14
+MAX_SMALL_ELEMENTS: Final = 1 << 14
 """Elements of a tensor up to which a sort is faster than histograms."""
 
 
@@ -110,7 +110,7 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
         Cancelled: the monitor is cancelled.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
-    if len(rankings) == 1 and rankings[0].keys.size <= SMALL:
+    if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
         monitor.advance(work(rankings[0].keys))
         return [_cut_small(rankings[0], k)]
     cuts = _find_cuts(rankings, k, monitor)
@@ -127,7 +127,7 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
 
 
 def _cut_small(ranking: Ranking, k: int) -> Cut:
-    """Return the cut of a ranking of at most `SMALL` elements."""
+    """Return the cut of a ranking of at most `MAX_SMALL_ELEMENTS` elements."""
     size, first = ranking.keys.size, ranking.keys.first_non_finite
     bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
     keys = bits & bits.dtype.type(ranking.keys.magnitude)
@@ -178,7 +178,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class CountBelow:
     """The number of elements of a ranking below a key.
 
     Attributes:
@@ -192,7 +192,7 @@ class Below:
     non_finite: int
 
 
-def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list[Below]:
+def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list[CountBelow]:
     """Count the elements of each ranking below a key, digit by digit as `find_cuts` does.
 
     With a histogram cache, a later `find_cuts` with its cut at this key reads no elements again.
@@ -221,7 +221,7 @@ def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list
             break
     monitor.advance(unread_bytes)
     return [
-        Below(lower, own.total, _non_finite(ranking, own))
+        CountBelow(lower, own.total, _non_finite(ranking, own))
         for ranking, lower, own in zip(rankings, below, leading, strict=True)
     ]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.raster import cell_grid as cells_module
-from prune_gui.audit.raster.cell_statistics import cell_statistics, reach_of, reach_of_weights
+from prune_gui.audit.raster.cell_statistics import cell_statistics, max_weight_magnitude, reach_of
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics.element_values import sizes, weights
@@ -155,4 +155,4 @@ def test_the_reach_from_raw_bits_equals_that_from_values(resolved, shape, dtype,
     resolution = resolved(w=tensor.to(dtype))
     size = resolution.checkpoint.tensors["w"].numel
     by_numbers = reach_of(weights(resolution, "w"), size, Monitor())
-    assert reach_of_weights(resolution.checkpoint, "w", Monitor()) == by_numbers
+    assert max_weight_magnitude(resolution.checkpoint, "w", Monitor()) == by_numbers

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.statistics import layers, values
-from prune_gui.audit.statistics.layer_rows import deepest, fitting, grouping, measured_anew, rows_of
+from prune_gui.audit.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows
 from prune_gui.audit.statistics.layers import compute, empty_statistics
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -65,7 +65,7 @@ def test_every_statistic_equals_that_of_the_full_mask(
     resolution = resolved(*steps, **tensors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-        patch.setattr(layers, "SMALL", small)
+        patch.setattr(layers, "MAX_SMALL_ELEMENTS", small)
         patch.setattr(layers, "MAX_BATCH", together)
         found = rows(weighed(resolution))
     for row, name in enumerate(found.names):
@@ -220,7 +220,7 @@ def test_updated_rows_equal_new_rows_and_share_unchanged_arrays(resolved, depth)
     before = rows(statistics, depth)
     while not statistics.is_complete:
         statistics = compute(statistics, first(), Monitor())
-        found, expected = measured_anew(before, statistics), rows(statistics, depth)
+        found, expected = updated_rows(before, statistics), rows(statistics, depth)
         for part in ("energy", "kept", "nan", "infinite", "dead", "dead_in_file"):
             np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
         assert found.total is before.total

@@ -4,7 +4,7 @@ from prune_gui import language
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.axes import (
-    TIMES,
+    SHAPE_SEPARATOR,
     CountAxis,
     IndexAxis,
     ValueAxis,
@@ -39,8 +39,13 @@ from prune_gui.gui.views.axes import (
             (4, 3, 2),
             ("input channel", "output channel", "kernel position"),
         ),
-        ("LSTM", "rnn.weight_ih_l0", (16, 3), (f"gate {TIMES} hidden unit", "input")),
-        ("LSTM", "rnn.weight_hh_l0", (16, 4), (f"gate {TIMES} hidden unit", "hidden unit")),
+        ("LSTM", "rnn.weight_ih_l0", (16, 3), (f"gate {SHAPE_SEPARATOR} hidden unit", "input")),
+        (
+            "LSTM",
+            "rnn.weight_hh_l0",
+            (16, 4),
+            (f"gate {SHAPE_SEPARATOR} hidden unit", "hidden unit"),
+        ),
     ],
 )
 def test_dimensions_are_named_by_module_type_and_parameter_name(kind, name, shape, expected):
@@ -73,7 +78,7 @@ def test_axes_are_labelled_by_the_layout(names, layout, dims, expected):
 def test_a_flattened_convolution_names_all_dimensions_across():
     down, across = layout_labels(CONV, SliceLayout.flattened((4, 3, 2, 2)), None)
     assert down == "output channel"
-    assert across == f"input channel {TIMES} kernel row {TIMES} kernel column"
+    assert across == f"input channel {SHAPE_SEPARATOR} kernel row {SHAPE_SEPARATOR} kernel column"
 
 
 def test_the_axes_of_a_kernel_grid_count_channels():

@@ -18,7 +18,7 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS, Decision, Target
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
-from prune_gui.pruning.selection.lamp_batched import LOOKS
+from prune_gui.pruning.selection.lamp_batched import PASSES
 from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
@@ -159,7 +159,7 @@ def test_cuts_of_many_elements_agree_with_sorting_in_few_passes(kind, dtype, sha
     together = sum(tensor.nbytes for tensor in tensors if tensor.numel() <= 500)
     apart = sum(tensor.nbytes for tensor in tensors) - together
     passes = {8: 10, 4: 4, 2: 1}[dtype.itemsize]
-    assert seen[-1][0] <= passes * apart + LOOKS * together
+    assert seen[-1][0] <= passes * apart + PASSES * together
     assert seen[-1][0] <= seen[-1][1]
 
 
@@ -194,7 +194,7 @@ def test_lamp_is_invariant_to_the_scale_of_a_layer(made, share, powers):
 @pytest.mark.parametrize("power", [1013, 600, -600, -1060])
 def test_overflow_and_underflow_of_squares_do_not_affect_scores(monkeypatch, power, small):
     if not small:
-        monkeypatch.setattr(batched, "BATCH_TENSORS", 0)
+        monkeypatch.setattr(batched, "MAX_BATCH_TENSORS", 0)
     generator = torch.Generator().manual_seed(0)
     tensors = [
         torch.randint(-999, 999, (n,), generator=generator).double() for n in (700, 90, 400, 1)

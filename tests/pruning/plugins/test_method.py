@@ -165,7 +165,7 @@ def test_random_numbers_depend_on_seed_and_name_and_not_on_the_global_generator(
 
 
 def test_an_evicted_mask_is_recomputed_identically(plugin_file, weights, resolved, monkeypatch):
-    monkeypatch.setattr(plugin_mask, "KEPT_AT_MOST", 0)
+    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 0)
     load_methods(plugin_file(source("unstructured", RANDOM)))
     steps = [{"method": "lowest", "seed": 1}, L1, {"method": "lowest", "scope": "global"}]
     resolution = resolved(weights, *steps)

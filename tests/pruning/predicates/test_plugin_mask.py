@@ -42,7 +42,7 @@ def test_each_span_of_each_parameter_equals_the_computed_mask(sizes, data):
 
 
 def test_the_least_recently_used_mask_is_evicted_and_computed_again(monkeypatch):
-    monkeypatch.setattr(plugin_mask, "KEPT_AT_MOST", 200)  # two masks of 100 bytes
+    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 200)  # two masks of 100 bytes
     makers = [Maker(seed) for seed in range(3)]
     masks = [PackedMask(maker, "a test") for maker in makers]
     for i in (0, 1, 0, 2, 0):  # 2 evicts 1
@@ -53,7 +53,7 @@ def test_the_least_recently_used_mask_is_evicted_and_computed_again(monkeypatch)
 
 
 def test_a_mask_above_the_limit_is_cached_while_it_is_in_use(monkeypatch):
-    monkeypatch.setattr(plugin_mask, "KEPT_AT_MOST", 10)
+    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 10)
     maker = Maker(0)
     mask = PackedMask(maker, "a test")
     mask.bits()
@@ -72,7 +72,7 @@ def test_a_mask_without_references_leaves_the_cache():
 
 
 def test_a_mask_that_differs_when_computed_again_is_rejected(monkeypatch):
-    monkeypatch.setattr(plugin_mask, "KEPT_AT_MOST", 0)
+    monkeypatch.setattr(plugin_mask, "MAX_CACHED_BYTES", 0)
     maker = Maker(0)
     mask = PackedMask(maker, "Coin (coin.py)")
     mask.bits()

@@ -59,7 +59,7 @@ def prunable_count(ranking: Ranking) -> int:
 def test_batched_cuts_equal_unbatched_cuts(every, batch_tensors, data):
     k = data.draw(st.integers(0, sum(map(prunable_count, every))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batched, "BATCH_TENSORS", batch_tensors)
+        patch.setattr(batched, "MAX_BATCH_TENSORS", batch_tensors)
         cuts = find_cuts_batched(every, k, Monitor())
     expected = find_cuts([*every, empty_like(every[0])], k, Monitor())
     assert [cut.pruned for cut in cuts] == [cut.pruned for cut in expected[:-1]]

@@ -55,7 +55,7 @@ def prunable_count(ranking: Ranking) -> int:
 
 def one_by_one(every: list[Ranking], k: int) -> list[Cut]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batched, "BATCH_TENSORS", 1)
+        patch.setattr(batched, "MAX_BATCH_TENSORS", 1)
         return find_lamp_cuts(every, k, Monitor())
 
 

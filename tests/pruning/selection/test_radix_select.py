@@ -25,7 +25,7 @@ from prune_gui.pruning.selection.keys import (
     raw_bits,
 )
 from prune_gui.pruning.selection.radix_select import (
-    SMALL,
+    MAX_SMALL_ELEMENTS,
     Ranking,
     count_below,
     find_cuts,
@@ -221,7 +221,7 @@ def test_elements_below_a_key_are_counted_exactly(parts, dtype, value, masked):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_a_cut_at_a_counted_key_reads_no_elements_again(dtype):
-    size = SMALL + 1
+    size = MAX_SMALL_ELEMENTS + 1
     tensor = torch.randn(size, generator=torch.Generator().manual_seed(0)).to(dtype)
     reads = []
 

@@ -73,13 +73,13 @@ def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) ->
     Raises:
         Cancelled: by the monitor.
     """
-    from prune_gui.audit.statistics.scores import found_by
+    from prune_gui.audit.statistics.scores import scores_before
 
     method = moved.method
     if isinstance(method, Threshold):
         return _threshold(moved, value, monitor)
     if isinstance(method, Lamp):
-        scored = found_by(moved.shown, moved.name, moved.number)
+        scored = scores_before(moved.shown, moved.name, moved.number)
         if scored is None:
             return None
         score = moved.session.score_histograms.found(moved.name, scored, monitor).score_at(value)
@@ -98,13 +98,13 @@ def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> 
     Raises:
         Cancelled: by the monitor.
     """
-    from prune_gui.audit.statistics.scores import found_by
+    from prune_gui.audit.statistics.scores import scores_before
 
     if isinstance(moved.method, Threshold):
         return _threshold(moved, value, monitor)
     below = remaining = total = 0
     for name in moved.names:
-        scored = found_by(moved.shown, name, moved.number)
+        scored = scores_before(moved.shown, name, moved.number)
         if scored is not None:
             histogram = moved.session.score_histograms.found(name, scored, monitor)
             below += histogram.up_to(value)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
 
-from prune_gui.checkpoint.module_types import is_usual
+from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.errors import RecipeError
-from prune_gui.gui.panels.condition_completer import LANGUAGE, ConditionCompleter
+from prune_gui.gui.panels.condition_completer import CONDITIONS_HELP, ConditionCompleter
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import keep_room
@@ -48,7 +48,7 @@ class TargetsField(QWidget):
             tr(
                 "Globs over parameter names, with commas between them; ! excludes.\n{conditions}\n"
                 "They follow what is selected on the left until you type here.",
-                conditions=tr(LANGUAGE),
+                conditions=tr(CONDITIONS_HELP),
             )
         )
         self.line.setMaxLength(MAX_LINE_CHARS)
@@ -158,7 +158,11 @@ class TargetsField(QWidget):
             tensors, kinds = checkpoint.tensors.values(), partial(getattr, checkpoint, "kinds")
             chosen = select(patterns, tensors, counts, kinds) if patterns else []
             chosen = [tensor for tensor in chosen if not tensor.not_prunable]
-            return len(chosen), sum(tensor.numel for tensor in chosen), all(map(is_usual, chosen))
+            return (
+                len(chosen),
+                sum(tensor.numel for tensor in chosen),
+                all(map(is_usually_pruned, chosen)),
+            )
 
         def then(result: tuple[int, int, bool]) -> None:
             number, elements, usual = result

@@ -26,13 +26,13 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import show_remarks
-from prune_gui.gui.panels.condition_completer import LANGUAGE, ConditionCompleter
+from prune_gui.gui.panels.condition_completer import CONDITIONS_HELP, ConditionCompleter
 from prune_gui.gui.panels.modules.model import Column, TreeModel
 from prune_gui.gui.panels.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
-from prune_gui.recipe.selector import LONGEST
+from prune_gui.recipe.selector import MAX_PATTERN_CHARS
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -68,12 +68,12 @@ class TreePanel(QWidget):
             tr(
                 "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}\n"
                 "Enter selects what is found.",
-                conditions=tr(LANGUAGE),
+                conditions=tr(CONDITIONS_HELP),
             )
         )
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
-        self.filter.setMaxLength(LONGEST)
+        self.filter.setMaxLength(MAX_PATTERN_CHARS)
         self.filter.setAcceptDrops(False)  # the window handles dropped files
         self._funnel = self.filter.addAction(
             icon("filter"), QLineEdit.ActionPosition.LeadingPosition

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import TIMES, percent, sparsity
+from prune_gui.gui.formatting import SHAPE_SEPARATOR, percent, sparsity
 from prune_gui.gui.views.subject import by
 from prune_gui.language import items, later, number, tr, trn
 from prune_gui.recipe.pruned_by_codes import IN_FILE
@@ -210,7 +210,7 @@ def _parameters(count: int) -> str:
 
 
 def _shape_text(info: TensorInfo) -> str:
-    return f" {TIMES} ".join(map(number, info.shape)) or tr("a single number")
+    return f" {SHAPE_SEPARATOR} ".join(map(number, info.shape)) or tr("a single number")
 
 
 def _plain_shape(rows: Rows, row: int) -> str:

@@ -342,8 +342,8 @@ def compute_layers(
         deepest,
         fitting,
         grouping,
-        measured_anew,
         rows_of,
+        updated_rows,
     )
     from prune_gui.audit.statistics.layers import compute, empty_statistics
 
@@ -361,7 +361,7 @@ def compute_layers(
     if groups is None or groups.depth != depth:
         groups = grouping(statistics.infos, depth)
     if before is not None and counted and before.rows.grouping is groups:
-        rows = measured_anew(before.rows, statistics)
+        rows = updated_rows(before.rows, statistics)
     else:
         rows = rows_of(statistics, groups)
     return LayersData(

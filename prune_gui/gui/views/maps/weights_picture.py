@@ -208,12 +208,12 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.audit.raster.cell_statistics import reach_of, reach_of_weights
+        from prune_gui.audit.raster.cell_statistics import max_weight_magnitude, reach_of
 
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
             if self.quantity in ("value", "size"):
-                reach = reach_of_weights(subject.resolution.checkpoint, subject.name, monitor)
+                reach = max_weight_magnitude(subject.resolution.checkpoint, subject.name, monitor)
             else:
                 reach = reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)

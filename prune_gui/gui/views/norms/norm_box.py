@@ -8,7 +8,7 @@ from typing import Final
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from prune_gui.gui.widgets.elided_combo_box import NARROW
+from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
 from prune_gui.language import later, number, tr
 
 NORMS: Final = (
@@ -42,7 +42,7 @@ class NormBox(QComboBox):
         self._before = DEFAULT_ORDER
         self._ranks = False
         self.setEditable(True)
-        self.setMinimumWidth(NARROW)
+        self.setMinimumWidth(MIN_WIDTH_PX)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.setAccessibleName(tr("Norm"))

@@ -31,7 +31,7 @@ def test_a_filter_accepts_conditions(demo_window, qtbot):
 def test_conditions_on_a_large_file_are_prepared_on_the_engines_thread(
     demo_window, workbench, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(module_index, "LARGE", 0)
+    monkeypatch.setattr(module_index, "LARGE_PARAMETER_COUNT", 0)
     threads = []
     monkeypatch.setattr(
         type(workbench.session.outline),

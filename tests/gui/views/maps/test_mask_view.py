@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
 from safetensors.torch import save_file
 
 from prune_gui.gui.views import MaskView
-from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps import map_view, tiles
 from prune_gui.gui.views.maps.tile_render import render_tiles
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -412,7 +412,7 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
     bench.choose("conv.weight")
     bench.until_idle()
     combo = mask.findChild(QComboBox, "layout")
-    combo.setCurrentText(f"dim 1 {TIMES} dim 2")
+    combo.setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     bench.until_idle()
     assert (mask._layout.rows, mask._layout.columns) == (3, 5)
     assert mask._plot.plotItem.getAxis("left").labelText == "input channel"

@@ -3,7 +3,7 @@ from PySide6.QtWidgets import QComboBox, QSlider
 
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 
@@ -49,9 +49,9 @@ def test_dimensions_of_size_one_are_not_offered(chooser):
     assert [combo.itemText(i) for i in range(combo.count())] == [
         "sheet of kernels",
         "flattened",
-        f"dim 0 {TIMES} dim 1",
-        f"dim 0 {TIMES} dim 2",
-        f"dim 1 {TIMES} dim 2",
+        f"dim 0 {SHAPE_SEPARATOR} dim 1",
+        f"dim 0 {SHAPE_SEPARATOR} dim 2",
+        f"dim 1 {SHAPE_SEPARATOR} dim 2",
     ]
     _pick(chooser, "dim 0")
     assert len(chooser.findChildren(QSlider)) == 1

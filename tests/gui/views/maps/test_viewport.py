@@ -4,7 +4,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QSlider, QTabWidget
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.axes import TIMES
+from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.viewport import Viewport
 
 SIGHT = QRectF(1, 2, 3, 4)
@@ -83,7 +83,7 @@ def test_the_chosen_section_is_shared(tabs, show, bench):
     bench.choose("conv.weight")
     bench.until_idle()
     mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
-    mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {TIMES} dim 2")
+    mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     sliders = {slider.accessibleName(): slider for slider in mask.findChildren(QSlider)}
     sliders["Index along dim 3"].setValue(1)
     bench.until_idle()

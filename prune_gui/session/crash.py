@@ -15,7 +15,7 @@ from prune_gui.regular_files import open_regular
 from prune_gui.session.log import log_path
 from prune_gui.session.state_file import set_aside
 
-MAX_TRAIL_BYTES: Final = 1 << 20
+MAX_TRACE_BYTES: Final = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class CrashTrace:
     def _move_to_old(self) -> Crash | None:
         try:
             with open_regular(self._path) as file:
-                content, modified = file.read(MAX_TRAIL_BYTES), os.fstat(file.fileno()).st_mtime
+                content, modified = file.read(MAX_TRACE_BYTES), os.fstat(file.fileno()).st_mtime
             text = content.decode(errors="replace").strip()
             if not text:
                 return None

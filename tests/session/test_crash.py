@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from prune_gui.session import CrashTrace
-from prune_gui.session.crash import MAX_TRAIL_BYTES
+from prune_gui.session.crash import MAX_TRACE_BYTES
 
 PRELUDE = """
 import os, signal, sys
@@ -95,5 +95,5 @@ def test_only_the_beginning_of_a_huge_trace_is_read(trail):
         file.truncate(5 << 30)
     crash = CrashTrace(trail).last
     assert crash is not None
-    assert len(crash.text) <= MAX_TRAIL_BYTES
+    assert len(crash.text) <= MAX_TRACE_BYTES
     trail.with_name("crash.txt.old").unlink()

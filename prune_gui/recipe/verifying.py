@@ -231,9 +231,7 @@ class _File:
             if not same:
                 self._problem(key, tr(ADDED if recorded is None else CHANGED))
         zeros = self._zeros.get(key)
-        if zeros and (
-            facts.zeros < zeros.number or (zeros.exactly and facts.zeros != zeros.number)
-        ):
+        if zeros and not zeros.agree(facts.zeros):
             self._problem(key, tr(FEW_ZEROS, pruned=zeros.number, zeros=facts.zeros))
         if facts.non_finite and same:
             self._result.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ SAVES = {
 LOADER = "load_out_safetensors.py"
 State = dict[str, bytes]
 
-pytestmark = [  # after an injected fault or a kill, files stay open
+pytestmark = [  # a file stays open if its close fails, or after a kill
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -46,6 +47,13 @@ def resolution(tmp_path_factory) -> Resolution:
     save_file({"w": torch.arange(1.0, 9.0), "v": torch.ones(3)}, path)
     with open_checkpoint(path) as checkpoint:
         yield resolve(Recipe(steps=[STEP]), checkpoint)
+
+
+@pytest.fixture(autouse=True)
+def unclosed_files():
+    """Collect the files that stay open, so that no later test is blamed for them."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

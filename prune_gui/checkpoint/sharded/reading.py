@@ -7,6 +7,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -161,8 +162,9 @@ class ShardedCheckpoint(Checkpoint):
         """Close all shards."""
         with self._lock:
             self._closed = True
-            while self._open:
-                self._open.popitem()[1].close()
+            with ExitStack() as shards:  # closes all of them, even if one fails
+                while self._open:
+                    shards.callback(self._open.popitem()[1].close)
 
 
 def _views(shard: Checkpoint, keys: Sequence[str]) -> list[torch.Tensor]:

@@ -49,7 +49,7 @@ def make_checkpoint(path: Path, gigabytes: float) -> None:
         )
         for i in range(count)
     ]
-    write_checkpoint(path, writers, like=None, metadata={}, monitor=Monitor())
+    write_checkpoint(path, writers, template=None, metadata={}, monitor=Monitor())
 
 
 def copy(source: Path, target: Path) -> None:

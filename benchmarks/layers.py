@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from heartbeat import report
 from opening import experts
+from pauses import report
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QComboBox
 from window import PauseMeter

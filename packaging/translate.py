@@ -1,6 +1,6 @@
 """Update the translations from the source code: ``python packaging/translate.py``.
 
-Extracts every message of the program: the literals in calls of `tr`, `trn` and `later`, and the
+Extracts every message of the program: the literals in calls of `tr`, `trn` and `deferred`, and the
 first paragraph of the docstring of each built-in method. Adds new messages to each catalogue
 `resources/translations/*.po`, removes obsolete ones, compiles the catalogue to `.mo`, and prints
 the untranslated messages. A `.po` file can be edited with any gettext editor.
@@ -20,7 +20,7 @@ from prune_gui.pruning.methods import METHODS, Method, summary_of
 
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
-KEYWORDS: Final = {"tr": None, "trn": (1, 2), "later": None}
+KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None}
 
 
 def found() -> Catalog:

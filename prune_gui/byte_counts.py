@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from prune_gui.language import number, tr, trn
+from prune_gui.language import format_number, tr, trn
 
 SIZE_PATTERN: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?([KMGT]?)(i?)B", re.IGNORECASE)
 
@@ -32,5 +32,5 @@ def short_bytes(count: int) -> str:
     """Return a byte count with about three significant digits: 7,642,181,920 is "7.64 GB"."""
     for power, unit in ((15, "PB"), (12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
         if count >= 999.5 * 10 ** (power - 3):
-            return f"{number(count / 10**power, '.3g')} {unit}"
+            return f"{format_number(count / 10**power, '.3g')} {unit}"
     return trn("{count} byte", "{count} bytes", count)

@@ -1,6 +1,6 @@
 """Messages for the user in the current language, with numbers formatted for the locale.
 
-Messages are written in English at the point of use, as literals inside `tr`, `trn` or `later`.
+Messages are written in English at the point of use, as literals inside `tr`, `trn` or `deferred`.
 `packaging/translate.py` extracts them; `resources/translations` holds their translations. Text
 that programs read (recipes, JSON, metadata, the log) is never translated.
 """
@@ -69,7 +69,7 @@ def language() -> str:
 def tr(message: str, **fields: object) -> str:
     """Return a message in the current language, with ``{fields}`` filled in as by `str.format`.
 
-    A message that `later` returned is translated and filled in with the fields it was given.
+    A message that `deferred` returned is translated and filled in with the fields it was given.
     """
     if isinstance(message, _Later):
         fields, message = message.fields, message.message
@@ -82,7 +82,7 @@ def trn(one: str, many: str, count: int, **fields: object) -> str:
     return _fill_in(_messages.ngettext(one, many, count), {"count": count, **fields})
 
 
-def later(message: str, **fields: object) -> str:
+def deferred(message: str, **fields: object) -> str:
     """Return an English message with ``{fields}`` filled in; pass it to `tr` to display it."""
     if not fields:
         return message
@@ -91,17 +91,17 @@ def later(message: str, **fields: object) -> str:
     return filled
 
 
-def number(value: float, spec: str = ",") -> str:
+def format_number(value: float, spec: str = ",") -> str:
     """Format a number for the locale: 1,234,567 unless `spec` says otherwise."""
     return _numbers.format_field(value, spec)
 
 
-def items(texts: Iterable[str]) -> str:
+def join_items(texts: Iterable[str]) -> str:
     """Join the non-empty texts as items of a list: "a, b, c", in Chinese "a、b、c"."""
     return _join(texts, lambda joined, text: tr("{items}, {item}", items=joined, item=text))
 
 
-def clauses(texts: Iterable[str]) -> str:
+def join_clauses(texts: Iterable[str]) -> str:
     """Join the non-empty texts as clauses of a sentence: "a, b, c"."""
     return _join(texts, lambda joined, text: tr("{clauses}, {clause}", clauses=joined, clause=text))
 

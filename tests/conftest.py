@@ -84,7 +84,7 @@ def plugin_file(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         server = psutil.Process(launcher._server._process.pid)
         deadline = time.monotonic() + 5 * GRACE_S
         while True:
-            loading.rest()  # a worker process may have finished
+            loading.end_idle()  # a worker process may have finished
             # A zombie has ended; the server reaps it when it forks the next process.
             children = server.children(recursive=True)
             running = [process for process in children if not _has_ended(process)]

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from prune_gui.cli import program
-from prune_gui.cli.printing import print_json, say
+from prune_gui.cli.printing import print_json, print_line
 
 NAMES = (
     "a\nWarning: forged",
@@ -111,8 +111,8 @@ def test_a_wrong_argument_is_printed_as_plain_text(run, name):
 
 
 def test_say_prints_one_line(capsys):
-    say("a\nb\x1b")
-    say()
+    print_line("a\nb\x1b")
+    print_line()
     assert capsys.readouterr().out == "a\\nb\\x1b\n\n"
 
 

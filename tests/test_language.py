@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from prune_gui.language import (
     LANGUAGES,
     SOURCE,
-    clauses,
-    items,
+    deferred,
+    format_number,
+    join_clauses,
+    join_items,
     language,
-    later,
-    number,
     tr,
     trn,
     use_language,
@@ -46,7 +46,7 @@ def forms(message):
 
 
 def is_message(node):
-    """Return whether a node of a syntax tree is a call of `tr`, `trn` or `later`."""
+    """Return whether a node of a syntax tree is a call of `tr`, `trn` or `deferred`."""
     is_named_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     return is_named_call and node.func.id in translate.KEYWORDS
 
@@ -90,7 +90,7 @@ def test_the_compiled_catalogue_matches_its_po_file(code):
 
 
 def test_english_needs_no_catalogue():
-    assert tr("Open") == later("Open") == "Open"
+    assert tr("Open") == deferred("Open") == "Open"
     assert trn("{count} step of {name}", "{count} steps of {name}", 1, name="a") == "1 step of a"
     assert trn("{count:,} step", "{count:,} steps", 1234) == "1,234 steps"
 
@@ -109,13 +109,11 @@ def test_the_current_language_is_returned(code):
 
 @pytest.mark.usefixtures("foreign_language")
 def test_a_deferred_message_is_translated_when_it_is_shown():
-    deferred = later("{count:,} entries of {name!r}", count=1234, name="{name}")
-    assert deferred == "1,234 entries of '{name}'"
-    assert tr(deferred) == foreign("{count:,} entries of {name!r}").format(
-        count=1234, name="{name}"
-    )
-    assert tr(later("Open")) == foreign("Open")
-    assert tr("{name}", name=tr(deferred)) == foreign("{}").format(tr(deferred))
+    message = deferred("{count:,} entries of {name!r}", count=1234, name="{name}")
+    assert message == "1,234 entries of '{name}'"
+    assert tr(message) == foreign("{count:,} entries of {name!r}").format(count=1234, name="{name}")
+    assert tr(deferred("Open")) == foreign("Open")
+    assert tr("{name}", name=tr(message)) == foreign("{}").format(tr(message))
 
 
 @given(st.integers() | st.floats(allow_nan=False, allow_infinity=False))
@@ -127,13 +125,13 @@ def test_only_the_separators_of_numbers_change_with_the_locale(value):
     shown, rest = english.split(" of ", 1)
     shown = shown.replace(",", "\u202f").replace(".", ",")
     assert localized == f"{shown} of {rest}"
-    assert number(value) == shown
+    assert format_number(value) == shown
 
 
 def test_items_and_clauses_have_separators_of_their_own_in_chinese():
     texts = ["a", "", "b", "c"]
-    assert items(texts) == clauses(texts) == "a, b, c"
-    assert items([]) == clauses([""]) == ""
+    assert join_items(texts) == join_clauses(texts) == "a, b, c"
+    assert join_items([]) == join_clauses([""]) == ""
     use_language("zh_CN")
-    assert items(texts) == "a、b、c"
-    assert clauses(texts) == "a，b，c"  # noqa: RUF001
+    assert join_items(texts) == "a、b、c"
+    assert join_clauses(texts) == "a，b，c"  # noqa: RUF001

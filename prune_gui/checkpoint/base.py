@@ -159,7 +159,7 @@ class Checkpoint(ABC):
 
     @cached_property
     @gc_paused()
-    def kinds(self) -> Mapping[str, frozenset[str]]:
+    def module_types(self) -> Mapping[str, frozenset[str]]:
         """The types of the modules that contain each parameter, inferred from names and shapes."""
         return module_types_around(module_tree(self.tensors.values()))
 

@@ -17,9 +17,9 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 
-ONE_STATE: Final = later("{name} has no state dicts to choose from. Open it without naming one.")
+ONE_STATE: Final = deferred("{name} has no state dicts to choose from. Open it without naming one.")
 
 
 def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> Checkpoint:

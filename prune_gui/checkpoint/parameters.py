@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.roles import roles
 from prune_gui.checkpoint.tensor_info import TensorInfo
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 ORIGINAL_SUFFIX: Final = "_orig"
 MASK_SUFFIX: Final = "_mask"
@@ -65,7 +65,7 @@ def parameters(raw: Mapping[str, RawTensor]) -> tuple[dict[str, TensorInfo], lis
                 continue
         spared = None
         if values.shares is not None:
-            spared = later("shares memory with {other}", other=values.shares)
+            spared = deferred("shares memory with {other}", other=values.shares)
             overlaps[name] = values.shares
         infos[name] = TensorInfo(
             name, values.shape, values.dtype, (), pair, values.special, spared=spared
@@ -96,15 +96,15 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
     original, mask = raw[name + ORIGINAL_SUFFIX], raw[name + MASK_SUFFIX]
     special = original.special or mask.special
     if name in raw:
-        message = later(
+        message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because {name!r} exists too."
         )
     elif original.shape != mask.shape:
-        message = later(
+        message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because their shapes differ."
         )
     else:
-        message = later(
+        message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because they are not both dense "
             "({special})."
         )

@@ -7,27 +7,27 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.tensor_info import TensorInfo
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 GROUP_SUFFIXES: Final = ("_g", "_u", ".original", ".original0")
 """Suffixes of one tensor of each group; the others are found from its name."""
 PARAMETRIZED: Final = re.compile(r"(?P<module>(?:.*\.)?)parametrizations\.(?P<weight>[^.]+)\.[^.]+")
 
-DIRECTION: Final = later(
+DIRECTION: Final = deferred(
     "direction of the weight-normalized {weight}: a zero here is a zero there, and what stays "
     "grows to the same norm"
 )
-MAGNITUDE: Final = later("magnitude of the weight-normalized {weight}")
-SPECTRAL: Final = later(
+MAGNITUDE: Final = deferred("magnitude of the weight-normalized {weight}")
+SPECTRAL: Final = deferred(
     "what the spectrally normalized {weight} is made from: a zero here is a zero there, and the "
     "rest is divided by another norm"
 )
-ITERATION: Final = later("vector of the power iteration for the spectral norm of {weight}")
-ORIGINAL: Final = later(
+ITERATION: Final = deferred("vector of the power iteration for the spectral norm of {weight}")
+ORIGINAL: Final = deferred(
     "what the parametrized {weight} is made from: a zero here need not be a zero there"
 )
-WEIGHT_NORM_REASON: Final = later("magnitude of a weight norm")
-ITERATION_REASON: Final = later("vector of a power iteration")
+WEIGHT_NORM_REASON: Final = deferred("magnitude of a weight norm")
+ITERATION_REASON: Final = deferred("vector of a power iteration")
 
 
 class Role(NamedTuple):
@@ -64,7 +64,7 @@ def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> Iterator[tuple
     elif name.endswith("_g") and _is_magnitude(tensors[name], tensors.get(f"{stem}_v")):
         yield from _weight_norm_roles(name, f"{stem}_v", stem)
     elif name.endswith("_u") and _is_singular_vector(tensors[name], tensors.get(f"{stem}_orig")):
-        yield f"{stem}_orig", Role(later(SPECTRAL, weight=stem))
+        yield f"{stem}_orig", Role(deferred(SPECTRAL, weight=stem))
         yield from _iteration_roles(stem, stem, tensors)
 
 
@@ -77,21 +77,21 @@ def _parametrization_roles(
     elif first in tensors:
         index = 0
         while (name := f"{group}.original{index}") in tensors:
-            yield name, Role(later(ORIGINAL, weight=weight))
+            yield name, Role(deferred(ORIGINAL, weight=weight))
             index += 1
     elif original in tensors:
         step = 0
         while step < 8 and f"{group}.{step}._u" not in tensors:
             step += 1
         spectral = _is_singular_vector(tensors.get(f"{group}.{step}._u"), tensors[original])
-        yield original, Role(later(SPECTRAL if spectral else ORIGINAL, weight=weight))
+        yield original, Role(deferred(SPECTRAL if spectral else ORIGINAL, weight=weight))
         if spectral:
             yield from _iteration_roles(f"{group}.{step}.", weight, tensors)
 
 
 def _weight_norm_roles(magnitude: str, direction: str, weight: str) -> Iterator[tuple[str, Role]]:
-    yield magnitude, Role(later(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
-    yield direction, Role(later(DIRECTION, weight=weight))
+    yield magnitude, Role(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
+    yield direction, Role(deferred(DIRECTION, weight=weight))
 
 
 def _iteration_roles(
@@ -99,7 +99,7 @@ def _iteration_roles(
 ) -> Iterator[tuple[str, Role]]:
     for name in (f"{stem}_u", f"{stem}_v"):
         if name in tensors:
-            yield name, Role(later(ITERATION, weight=weight), ITERATION_REASON)
+            yield name, Role(deferred(ITERATION, weight=weight), ITERATION_REASON)
 
 
 def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:

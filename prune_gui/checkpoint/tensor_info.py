@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 ELEMENT_BITS: Final = {
     "float64": 64,
@@ -107,7 +107,7 @@ class TensorInfo(NamedTuple):
         if self.spared is not None:
             return self.spared
         if self.numel == 0:
-            return later("empty")
+            return deferred("empty")
         return None
 
 
@@ -118,11 +118,11 @@ def size_in_bytes(shape: tuple[int, ...], dtype: str) -> int:
 
 def _dtype_reason(dtype: str) -> str:
     if dtype == "float8_e8m0fnu":
-        return later("cannot hold a zero")
+        return deferred("cannot hold a zero")
     if dtype in PACKED_DTYPES or dtype == "float4_e2m1fn_x2":
-        return later("packed")
+        return deferred("packed")
     if dtype.startswith("q"):
-        return later("quantized")
+        return deferred("quantized")
     if dtype.startswith("complex"):
-        return later("complex")
-    return later("boolean") if dtype == "bool" else later("integer")
+        return deferred("complex")
+    return deferred("boolean") if dtype == "bool" else deferred("integer")

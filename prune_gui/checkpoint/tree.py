@@ -69,7 +69,7 @@ class ModuleNode:
         return sum(tensor.numel for tensor in self.tensors)
 
     @cached_property
-    def kind(self) -> str:
+    def module_type(self) -> str:
         """The type of the module, inferred from names and shapes; "" if it cannot be."""
         if not 0 < len(self.below) <= MAX_MODULE_PARAMETERS:
             return ""
@@ -122,7 +122,7 @@ def _module_types_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
     stack: list[tuple[ModuleNode, frozenset[str]]] = [(tree, frozenset())]
     while stack:
         node, outer_types = stack.pop()
-        types = outer_types | {node.kind} if node.kind else outer_types
+        types = outer_types | {node.module_type} if node.module_type else outer_types
         for child in node.children:
             if child.tensor is not None:
                 types_by_name[child.tensor.name] = types

@@ -18,7 +18,7 @@ from prune_gui.cli.options import (
     target,
     use_methods,
 )
-from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, say, shape_text
+from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import RecipeError, one_line
 
 if TYPE_CHECKING:
@@ -138,14 +138,14 @@ def prune_and_save(
             print_json({**_result_json(resolution, outputs), "loaders": loaders})
             return
         for row in _table(report(resolution)):
-            say(row)
+            print_line(row)
         for number, outcome in enumerate(resolution.outcomes, 1):
             for name, note in outcome.notes.items():
-                say(f"Note on step {number}: {name}: {note}")
+                print_line(f"Note on step {number}: {name}: {note}")
         for out, form in outputs.items():
-            say(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
+            print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
         for loader in loaders:
-            say(f"Wrote {loader} (its load(model) loads that into a model)")
+            print_line(f"Wrote {loader} (its load(model) loads that into a model)")
 
 
 def _size_on_disk(out: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from prune_gui.cli.options import as_json, file
-from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, say, shape_text
+from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
             print_json(_differences_json(checkpoint_a, checkpoint_b, differences))
         else:
             for line in _table(checkpoint_a, checkpoint_b, differences):
-                say(line)
+                print_line(line)
 
 
 def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[str]:

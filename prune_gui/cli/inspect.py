@@ -14,7 +14,7 @@ from prune_gui.cli.printing import (
     aligned,
     job,
     print_json,
-    say,
+    print_line,
     shape_text,
 )
 from prune_gui.errors import one_line
@@ -75,9 +75,9 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]
             for info in checkpoint.tensors.values()
         ],
         "modules": [
-            {"path": node.path, "kind": node.kind, "inferred": True}
+            {"path": node.path, "kind": node.module_type, "inferred": True}
             for node in module_tree(checkpoint.tensors.values()).walk()
-            if node.kind
+            if node.module_type
         ],
     }
 
@@ -91,29 +91,31 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
     while stack:
         depth, node = stack.pop()
         label = "  " * depth + one_line(node.name, MAX_NAME_LENGTH)
-        kind = f"{node.kind}?" if node.kind else ""  # "?": the type is inferred
+        kind = f"{node.module_type}?" if node.module_type else ""  # "?": the type is inferred
         cells = _cells(node.tensor, rows) if node.tensor else ("", kind, "", "")
         lines.append((label, *cells))
         stack += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
-    say(
+    print_line(
         f"{checkpoint.path}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
         f"{zeros.total.total:,} prunable parameters, {size:,} bytes"
     )
     if checkpoint.description:
-        say(f"Model: {checkpoint.description}")
+        print_line(f"Model: {checkpoint.description}")
     for line in aligned([("Module", "Shape", "Type", "Parameters", "Zeros"), *lines]):
-        say(line)
+        print_line(line)
     for key, value in checkpoint.metadata.items():
         first, *more = value.splitlines() or [""]
-        say(f"Metadata {key}: {first}")
+        print_line(f"Metadata {key}: {first}")
         for line in more:
-            say(f"    {line}")  # indented, so that it cannot be mistaken for a line of the program
+            print_line(
+                f"    {line}"
+            )  # indented, so that it cannot be mistaken for a line of the program
     for note in _role_lines(checkpoint):
-        say(note)
+        print_line(note)
     for warning in (*checkpoint.warnings, *_provenance_remarks(checkpoint)):
-        say(f"Warning: {warning}")
+        print_line(f"Warning: {warning}")
 
 
 def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:

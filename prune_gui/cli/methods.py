@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from prune_gui.cli.options import as_json, own_methods, use_methods
-from prune_gui.cli.printing import print_json, say
+from prune_gui.cli.printing import print_json, print_line
 
 
 @click.command()
@@ -29,13 +29,15 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
         return
     for name, method in METHODS.items():
         origin = "" if method.source == Method.source else f"  (from {method.source})"
-        say(f"{name}{origin}")
-        say(f"    {_first_line(method.__doc__)}")
+        print_line(f"{name}{origin}")
+        print_line(f"    {_first_line(method.__doc__)}")
         for field_name, field in method.model_fields.items():
             default = "required" if field.is_required() else f"{field.default}"
-            say(f"    {field_name} [{default}]: {field.description}")
-        say()
-    say("Infinity ranks above every finite score, and NaN above infinity: they are pruned last.")
+            print_line(f"    {field_name} [{default}]: {field.description}")
+        print_line()
+    print_line(
+        "Infinity ranks above every finite score, and NaN above infinity: they are pruned last."
+    )
 
 
 def _first_line(text: str | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from prune_gui.byte_counts import parse_bytes
-from prune_gui.cli.printing import say
+from prune_gui.cli.printing import print_line
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -67,6 +67,6 @@ def use_methods(own: Sequence[Path]) -> None:
     from prune_gui.pruning.plugins import load_methods, use_installed
 
     for problem in use_installed():
-        say(f"prune-gui: {problem}", err=True)
+        print_line(f"prune-gui: {problem}", err=True)
     for path in own:
         load_methods(path)

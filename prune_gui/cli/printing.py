@@ -25,7 +25,7 @@ MAX_NAME_LENGTH: Final = 200
 MAX_LINE_LENGTH: Final = 2000
 
 
-def say(line: str = "", *, err: bool = False) -> None:
+def print_line(line: str = "", *, err: bool = False) -> None:
     """Print one line; characters that do not print are escaped."""
     click.echo(one_line(line, MAX_LINE_LENGTH), err=err)
 

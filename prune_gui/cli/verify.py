@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.options import as_json, file
-from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, say
+from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_line
 from prune_gui.errors import PruneGuiError, one_line
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
     else:
         for path, result in zip(files, results, strict=True):
             for line in _lines(path, result):
-                say(line)
+                print_line(line)
     problems = [line for each in zip(files, results, strict=True) for line in _problems(*each)]
     if problems:
         more = f" And {len(problems) - 1:,} more." if len(problems) > 1 else ""

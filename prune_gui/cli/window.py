@@ -11,7 +11,7 @@ import click
 
 from prune_gui.cli.apply import prune_and_save
 from prune_gui.cli.options import file, own_methods, use_methods
-from prune_gui.cli.printing import say
+from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
 from prune_gui.resources import resource
 
@@ -65,8 +65,8 @@ def demo(out: Path, own: Sequence[Path]) -> int:
         from prune_gui.gui.app import run
 
         return run(checkpoint, recipe, own)
-    say(f"No window: {problem} Doing the same job without one.")
-    say()
+    print_line(f"No window: {problem} Doing the same job without one.")
+    print_line()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

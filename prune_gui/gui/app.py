@@ -18,7 +18,7 @@ from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.runtime.first_paint import FirstPaint
 from prune_gui.gui.runtime.gc_timer import GcTimer
-from prune_gui.gui.runtime.locale import speak
+from prune_gui.gui.runtime.locale import set_language
 from prune_gui.gui.runtime.log_feed import LogFeed
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.runtime.qt_classes import make_classes
@@ -63,7 +63,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     log_feed = LogFeed()
     log_feed.start()
     preferences = Preferences(Settings.load(), app)
-    speak(app, preferences.now.language)
+    set_language(app, preferences.now.language)
     Theme(app, preferences.now.theme).follow(preferences)
     gc_timer = GcTimer(app)
     windows = Windows(preferences, log_path(), crash_trail.last, app)
@@ -132,7 +132,7 @@ def _open_files(
         checkpoint = None  # its window is restored already
     target_window = windows.open() if restored and checkpoint is not None else window
     if window.last_crash is not None:
-        window.acts.refresh()
+        window.menu_actions.refresh()
         window.status.say(
             tr("Prune GUI crashed when it was last used: Help > Last crash tells where.")
         )

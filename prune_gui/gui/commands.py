@@ -16,7 +16,7 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.command import command_line
 from prune_gui.resources import resource
@@ -78,7 +78,7 @@ class Commands:
             agreed = dialog.exec()
             dialog.deleteLater()
             if agreed and self._workbench.session is session:
-                self._workbench.go_on(other)
+                self._workbench.switch_to(other)
                 return
         other.checkpoint.close()
 
@@ -101,7 +101,7 @@ class Commands:
                     "files is opened by its folder."
                 )
             )
-            self._workbench.fail(later("Opening what was dropped"), several)
+            self._workbench.fail(deferred("Opening what was dropped"), several)
         elif checkpoints:
             self.open_path(checkpoints[0], recipes[0] if recipes else None)
         elif recipes:
@@ -118,13 +118,13 @@ class Commands:
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:
-            self._workbench.fail(later("Opening the recipe"), error)
+            self._workbench.fail(deferred("Opening the recipe"), error)
             return
         if self._workbench.session is None:
             early = PruneGuiError(
                 tr("Open a checkpoint first, then the recipe {name} for it.", name=path.name)
             )
-            self._workbench.fail(later("Opening the recipe"), early)
+            self._workbench.fail(deferred("Opening the recipe"), early)
         else:
             self._workbench.use_recipe(recipe, path)
 
@@ -206,7 +206,7 @@ class Commands:
 
             return python_script(session.resolver.resolve(recipe, monitor), out)
 
-        self._workbench.look(
+        self._workbench.run_job(
             "script", work, lambda text: self._copy(text, tr("Copied the Python script"))
         )
 
@@ -274,7 +274,7 @@ class Commands:
             with replacing(path, nbytes=len(text), overwrite=True) as draft:
                 draft.write_bytes(text)
         except PruneGuiError as error:
-            self._workbench.fail(later("Saving the recipe"), error)
+            self._workbench.fail(deferred("Saving the recipe"), error)
             return False
         session.mark_saved(session.recipe, path)
         self._workbench.saved.emit(path)

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import clauses, later, number, tr, trn
+from prune_gui.language import deferred, format_number, join_clauses, tr, trn
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import format_ranges
@@ -36,26 +36,26 @@ MAX_NOTES: Final = 3
 TOOL_TIP_LINE_CHARS: Final = 80
 """Maximum line length of a tool tip."""
 UNITS: Final = {
-    "entry": later("entries"),
-    "channel": later("channels"),
-    "block": later("blocks"),
+    "entry": deferred("entries"),
+    "channel": deferred("channels"),
+    "block": deferred("blocks"),
 }
 """Units of an amount, as shown in a combo box."""
 VALUE_TEXTS: Final = {
-    "scope": {"local": later("local"), "global": later("global"), "row": later("row")},
-    "amount_of": {"total": later("of all"), "reach": later("reached in all")},
-    "relative_to": {"std": later("in standard deviations")},
-    "take": {"zeros": later("its zeros")},
-    "tail": {"keep": later("tail keep")},
-    "flatten": {"False": later("flatten False")},
+    "scope": {"local": deferred("local"), "global": deferred("global"), "row": deferred("row")},
+    "amount_of": {"total": deferred("of all"), "reach": deferred("reached in all")},
+    "relative_to": {"std": deferred("in standard deviations")},
+    "take": {"zeros": deferred("its zeros")},
+    "tail": {"keep": deferred("tail keep")},
+    "flatten": {"False": deferred("flatten False")},
 }
 """Texts of field values that are clear without the name of their field."""
 SHAPE_SEPARATOR: Final = "\N{MULTIPLICATION SIGN}"
 """Separator between the sizes of a shape."""
 NAMED_FIELDS: Final = {
-    "dim": later("dim {value}"),
-    "n": later("n {value}"),
-    "seed": later("seed {value}"),
+    "dim": deferred("dim {value}"),
+    "n": deferred("n {value}"),
+    "seed": deferred("seed {value}"),
 }
 """Texts of field values with the name of the field. Fields of plug-ins use their own names."""
 
@@ -82,7 +82,7 @@ def short_count(count: int) -> str:
     """Return a number with a unit prefix: 22,713,728 is "22.7 M"."""
     for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
-            return f"{number(count / size, '.1f')} {letter}"
+            return f"{format_number(count / size, '.1f')} {letter}"
     return str(count)
 
 
@@ -121,12 +121,12 @@ def parameters(method: Method) -> str:
         if name not in ALWAYS_SHOWN_FIELDS and getattr(method, name) != field.default
     ]
     texts = (_parameter(method, name, getattr(method, name)) for name in shown_fields)
-    return clauses(texts)
+    return join_clauses(texts)
 
 
 def title(step: Step) -> str:
     """Return a step in one line: "L1 unstructured, local, 50 %"."""
-    return one_line(clauses((tr(step.method.title), parameters(step.method))))
+    return one_line(join_clauses((tr(step.method.title), parameters(step.method))))
 
 
 def targets(step: Step) -> str:

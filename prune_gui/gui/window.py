@@ -45,13 +45,13 @@ from prune_gui.gui.panels.stack.history_panel import HistoryPanel
 from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.gui.panels.welcome import Welcome
-from prune_gui.gui.runtime.locale import literal, plain
+from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.focus_frame import FocusFrame
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import items, tr
+from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Presets
 
@@ -89,8 +89,8 @@ class MainWindow(QMainWindow):
     stack: StackPanel
     log: LogPanel
     status: StatusBar
-    taking: Exporter
-    acts: menus.Actions
+    exporter: Exporter
+    menu_actions: menus.Actions
     panes: PaneNavigation
 
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
@@ -109,14 +109,14 @@ class MainWindow(QMainWindow):
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
-        self.taking = Exporter(self.commands, workbench)
-        self.acts = menus.Actions(self)
+        self.exporter = Exporter(self.commands, workbench)
+        self.menu_actions = menus.Actions(self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
-        self.reload_notice = ReloadNotice(workbench, self.acts["reload"])
+        self.reload_notice = ReloadNotice(workbench, self.menu_actions["reload"])
         self.status.addPermanentWidget(self.reload_notice)
-        self._welcome = Welcome(self.acts.several(menus.WELCOME))
+        self._welcome = Welcome(self.menu_actions.several(menus.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
         self._centre.addWidget(self.views)
@@ -130,10 +130,11 @@ class MainWindow(QMainWindow):
         self._make_toolbar()
         self._make_menus()
         self.stack.offer(
-            self.acts.several(menus.STACK_MENU), self.acts.several(menus.STACK_BUTTONS)
+            self.menu_actions.several(menus.STACK_MENU),
+            self.menu_actions.several(menus.STACK_BUTTONS),
         )
-        self.tree.offer(self.acts.several(menus.TREE_MENU))
-        self.views.offer(self.acts.several(menus.VIEW_MENU))
+        self.tree.offer(self.menu_actions.several(menus.TREE_MENU))
+        self.views.offer(self.menu_actions.several(menus.VIEW_MENU))
         self.share_memory(1)
         self._connect()
         self._peek_original = PeekOriginal(workbench, self)
@@ -154,8 +155,8 @@ class MainWindow(QMainWindow):
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
         more = [(tr("Preset"), action) for action in preset_actions]
-        more += [(plain(tr("&View")), dock.toggleViewAction()) for dock in self._docks]
-        palette = Palette(self.acts, self, more)
+        more += [(without_mnemonics(tr("&View")), dock.toggleViewAction()) for dock in self._docks]
+        palette = Palette(self.menu_actions, self, more)
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         palette.show()
         palette.setFocus(Qt.FocusReason.PopupFocusReason)
@@ -164,7 +165,7 @@ class MainWindow(QMainWindow):
         """Show the list of keyboard shortcuts."""
         from prune_gui.gui.actions.palette import Shortcuts
 
-        shortcuts = Shortcuts(self.acts, self)
+        shortcuts = Shortcuts(self.menu_actions, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         shortcuts.open()
 
@@ -211,7 +212,7 @@ class MainWindow(QMainWindow):
         """Open the modeless dialog that tries several amounts of a step."""
         from prune_gui.gui.dialogs.sweep import SweepDialog
 
-        dialog = SweepDialog(self.workbench, self.taking, self.stack.current, self)
+        dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
@@ -229,7 +230,7 @@ class MainWindow(QMainWindow):
         """Open the modeless dialog that applies the stack to several checkpoints."""
         from prune_gui.gui.dialogs.batch import BatchDialog
 
-        dialog = BatchDialog(self.workbench, self.taking, self.commands.folder, self)
+        dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
@@ -289,8 +290,8 @@ class MainWindow(QMainWindow):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
         super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "acts"):
-            self.acts.redraw_icons()
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "menu_actions"):
+            self.menu_actions.redraw_icons()
 
     def _make_docks(self) -> list[QDockWidget]:
         pruning = QWidget()
@@ -325,7 +326,7 @@ class MainWindow(QMainWindow):
             if name == menus.SEPARATOR:
                 bar.addSeparator()
             else:
-                bar.addAction(self.acts[name])
+                bar.addAction(self.menu_actions[name])
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
@@ -348,25 +349,25 @@ class MainWindow(QMainWindow):
                 elif name == menus.DOCKS:
                     menu.addActions([dock.toggleViewAction() for dock in self._docks])
                 else:
-                    menu.addAction(self.acts[name])
+                    menu.addAction(self.menu_actions[name])
         themes = QActionGroup(self)
         for name in ("theme_system", "theme_light", "theme_dark"):
-            themes.addAction(self.acts[name])
+            themes.addAction(self.menu_actions[name])
 
     def _connect(self) -> None:
         self.tree.selected.connect(self.draft.targets.follow)
         self.tree.targeted.connect(self.draft.target)
         self.stack.edit_wanted.connect(self.draft.edit)
-        self.stack.current_changed.connect(self.acts.refresh)
-        self.status.busy_changed.connect(self.acts.refresh)
-        self.views.changed.connect(self.acts.refresh)
+        self.stack.current_changed.connect(self.menu_actions.refresh)
+        self.status.busy_changed.connect(self.menu_actions.refresh)
+        self.views.changed.connect(self.menu_actions.refresh)
         self.views.cut_dragged.connect(self.draft.cut_at)
         self.views.score_cut_dragged.connect(self.draft.cut_at_score)
         self.views.rank_cut_dragged.connect(self.draft.cut_at_rank)
         self.views.prune_wanted.connect(self.draft.prune_channels)
         self.views.protect_wanted.connect(self.draft.protect_channels)
         self.draft.added.connect(self.stack.list.setFocus)
-        self.draft.outcome_changed.connect(self.acts.refresh)
+        self.draft.outcome_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
         self.workbench.opened.connect(self._opened)
         self.workbench.edited.connect(self._refresh)
@@ -398,17 +399,17 @@ class MainWindow(QMainWindow):
         self._recent.setEnabled(bool(self.commands.settings.recent))
         self._presets.setEnabled(session is not None)
         self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
-        self.acts.refresh()
+        self.menu_actions.refresh()
 
     def _show_loaded_methods(self, methods: Sequence[type[Method]]) -> None:
-        titles = items(tr(method.title) for method in methods)
+        titles = join_items(tr(method.title) for method in methods)
         file = Path(methods[0].source).name
         self.status.say(tr("Loaded {methods} from {file}", methods=titles, file=file))
 
     def _list_recent(self) -> None:
         self._recent.clear()
         for number, path in enumerate(self.commands.settings.recent, start=1):
-            text = literal(path)
+            text = escape_mnemonics(path)
             action = self._recent.addAction(f"&{number}  {text}" if number < 10 else text)
             action.setToolTip(tr("With Ctrl: in a new window"))
             action.triggered.connect(partial(self._open_recent, Path(path)))
@@ -425,7 +426,7 @@ class MainWindow(QMainWindow):
         checkpoint = self.workbench.session.checkpoint
         self._states.clear()
         for name in checkpoint.candidates[:MAX_LISTED_STATES]:
-            action = self._states.addAction(literal(name, 80))
+            action = self._states.addAction(escape_mnemonics(name, 80))
             action.setCheckable(True)
             action.setChecked(name == checkpoint.state_dict)
             action.triggered.connect(

@@ -11,7 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import (
     Draft,
@@ -117,7 +117,7 @@ class Workbench(QObject):
 
     def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
         """Run imports for the GUI on the engine's thread, which does not block the window."""
-        return self._run(Job(later("Starting the engine"), lambda _: work()), lambda _: then())
+        return self._run(Job(deferred("Starting the engine"), lambda _: work()), lambda _: then())
 
     def use_threads(self, count: int | None) -> None:
         """Set the number of worker threads; None for the default of torch."""
@@ -155,7 +155,7 @@ class Workbench(QObject):
 
         def reloaded(session: Session) -> None:
             if self.session is before:
-                self.go_on(session)
+                self.switch_to(session)
             else:  # another checkpoint was opened meanwhile
                 session.checkpoint.close()
 
@@ -163,10 +163,10 @@ class Workbench(QObject):
         self._run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
 
     def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
-        """Open another checkpoint, and call `then`, which passes it to `go_on` or closes it."""
+        """Open another checkpoint, and call `then`, which passes it to `switch_to` or closes it."""
         self._run(open_job(path), then)
 
-    def go_on(self, session: Session) -> None:
+    def switch_to(self, session: Session) -> None:
         """Switch to another session; keep the recipe, its history and the chosen parameter."""
         chosen = self.chosen
         if self.session is not None:
@@ -186,7 +186,7 @@ class Workbench(QObject):
         try:
             act(self.session)
         except RecipeError as error:
-            self.fail(later("Changing the recipe"), error)
+            self.fail(deferred("Changing the recipe"), error)
             return
         self.edited.emit()
         self.resolve()
@@ -259,7 +259,7 @@ class Workbench(QObject):
         job = export_job(session, out, form, overwrite=overwrite, shard_size=shard_size)
         return self._run(job, saved)
 
-    def measure(
+    def compute_sizes(
         self,
         target: OutputPath,
         then: Callable[[Sizes], None],
@@ -277,14 +277,14 @@ class Workbench(QObject):
 
         return self.bridge.run(sizes_job(self.session, target), done, failed)
 
-    def look(
+    def run_job(
         self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
         """Run `work` urgently on the engine's thread; a newer job of a lane replaces an older one.
 
         Returns the ticket of the job. `then` gets the result on the GUI thread.
         """
-        return self._run(Job(later("Drawing"), work, lane=lane, urgent=True), then)
+        return self._run(Job(deferred("Drawing"), work, lane=lane, urgent=True), then)
 
     def stop(self) -> None:
         """Stop the engine without waiting. Call `close` after the bridge has emitted `ended`."""
@@ -323,7 +323,7 @@ class Workbench(QObject):
         for job in compile_jobs():
             self._run(job, lambda _: None)
         for problem in problems:
-            self.fail(later("Loading installed methods"), problem)
+            self.fail(deferred("Loading installed methods"), problem)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
         self.edit(lambda session: session.renew_methods())
@@ -347,7 +347,7 @@ class Workbench(QObject):
     def _close(self, checkpoint: Checkpoint) -> None:
         """Queue the closing of a checkpoint after the jobs that still read from it."""
         self._closing.append(checkpoint)
-        title = later("Closing {name}", name=checkpoint.path.name)
+        title = deferred("Closing {name}", name=checkpoint.path.name)
         job = Job(title, lambda _: checkpoint.close())
         self._run(job, lambda _: self._closing.remove(checkpoint))
 

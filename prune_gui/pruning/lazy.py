@@ -18,10 +18,10 @@ class Lazy(Generic[T]):
         work: computes the value.
 
     Attributes:
-        latest: replaced by a new object each time that any lazy value is computed.
+        last_computation: replaced by a new object each time that any lazy value is computed.
     """
 
-    latest: ClassVar[object] = object()
+    last_computation: ClassVar[object] = object()
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
@@ -29,14 +29,14 @@ class Lazy(Generic[T]):
         self._values: list[T] = []
 
     @classmethod
-    def known(cls, value: T) -> Lazy[T]:
+    def of_value(cls, value: T) -> Lazy[T]:
         """Return a lazy value that is already computed."""
         lazy = cls(lambda: value)
         lazy._values.append(value)
         return lazy
 
     @property
-    def is_known(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether the value is already computed."""
         return bool(self._values)
 
@@ -46,5 +46,5 @@ class Lazy(Generic[T]):
             with self._lock:
                 if not self._values:
                     self._values.append(self._work())
-                    Lazy.latest = object()
+                    Lazy.last_computation = object()
         return self._values[0]

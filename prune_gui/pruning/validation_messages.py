@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 MAX_MESSAGE_LENGTH: Final = 300
 """Maximum length of the message of a validator, in characters."""
 MESSAGES: Final = {
-    "bool_parsing": later("true or false is expected"),
-    "bool_type": later("true or false is expected"),
-    "extra_forbidden": later("there is no such field"),
-    "finite_number": later("a finite number is expected"),
-    "float_parsing": later("a number is expected"),
-    "float_type": later("a number is expected"),
-    "greater_than": later("a number above {gt:g} is expected"),
-    "greater_than_equal": later("a number of at least {ge:g} is expected"),
-    "int_type": later("a whole number is expected"),
-    "less_than": later("a number below {lt:g} is expected"),
-    "less_than_equal": later("a number of at most {le:g} is expected"),
-    "literal_error": later("{expected} is expected"),
-    "missing": later("it is missing"),
-    "model_type": later("fields such as method: l1_unstructured are expected"),
-    "string_type": later("text is expected"),
-    "tuple_type": later("a list such as [a, b] is expected"),
+    "bool_parsing": deferred("true or false is expected"),
+    "bool_type": deferred("true or false is expected"),
+    "extra_forbidden": deferred("there is no such field"),
+    "finite_number": deferred("a finite number is expected"),
+    "float_parsing": deferred("a number is expected"),
+    "float_type": deferred("a number is expected"),
+    "greater_than": deferred("a number above {gt:g} is expected"),
+    "greater_than_equal": deferred("a number of at least {ge:g} is expected"),
+    "int_type": deferred("a whole number is expected"),
+    "less_than": deferred("a number below {lt:g} is expected"),
+    "less_than_equal": deferred("a number of at most {le:g} is expected"),
+    "literal_error": deferred("{expected} is expected"),
+    "missing": deferred("it is missing"),
+    "model_type": deferred("fields such as method: l1_unstructured are expected"),
+    "string_type": deferred("text is expected"),
+    "tuple_type": deferred("a list such as [a, b] is expected"),
 }
 """By error type of pydantic. Other types keep the English message of pydantic."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from prune_gui.errors import RecipeError, one_line
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.validation_messages import validation_message
 
@@ -27,7 +27,7 @@ MAX_CHARACTERS: Final = 10_000
 NUMBER: Final = r"(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}) ?(%?)"
 SINGLE: Final = re.compile(NUMBER)
 RANGE: Final = re.compile(rf"{NUMBER} ?(?:to|-|–) ?{NUMBER} ?by ?{NUMBER}")  # noqa: RUF001
-EXAMPLE: Final = later('Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".')
+EXAMPLE: Final = deferred('Write amounts such as "10%, 20%, 30%" or "10% to 90% by 10%".')
 
 
 def parse_amounts(text: str) -> tuple[Amount, ...]:

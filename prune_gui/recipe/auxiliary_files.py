@@ -11,23 +11,23 @@ import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import Content
 from prune_gui.pruning.selection.scores import TensorScores, View
 
 _Stamps = dict[Path, tuple[int, int, int] | None]
 
-OTHER_SHAPE: Final = later(
+OTHER_SHAPE: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
 )
-OTHER_COLUMNS: Final = later(
+OTHER_COLUMNS: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, one "
     "per input column, {columns}."
 )
-NO_SCORES: Final = later(
+NO_SCORES: Final = deferred(
     "{path}: {name} cannot serve as scores: {reason}. They are floating point numbers."
 )
-NO_WEIGHTS: Final = later(
+NO_WEIGHTS: Final = deferred(
     "{path}: {name} cannot serve as weights: {reason}. They are floating point numbers."
 )
 

@@ -78,12 +78,16 @@ def write(
     checkpoint = resolution.checkpoint
     target = OutputPath.of(checkpoint, out, shard_size)
     entries = [part.entry for part in parts_to_write(resolution, form)]
-    like = surroundings(resolution, form)
-    beside = loader_of(resolution, target, form)
+    template = surroundings(resolution, form)
+    extra_files = loader_of(resolution, target, form)
     if target.is_folder:
-        written = check_shards_target(target.path, entries, beside=beside, overwrite=overwrite)
+        written = check_shards_target(
+            target.path, entries, extra_files=extra_files, overwrite=overwrite
+        )
     else:
-        written = check_target(target.path, entries, like=like, beside=beside, overwrite=overwrite)
+        written = check_target(
+            target.path, entries, template=template, extra_files=extra_files, overwrite=overwrite
+        )
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
     fingerprinted += checkpoint.nbytes_beside()
     with monitor.plan(fingerprinted + 2 * written):  # written, then read back to verify
@@ -94,10 +98,10 @@ def write(
                 target.path,
                 entries,
                 source=checkpoint,
-                like=like,
+                template=template,
                 metadata=metadata,
                 shard_size=shard_size,
-                beside=beside,
+                extra_files=extra_files,
                 overwrite=overwrite,
                 monitor=monitor,
             )
@@ -105,9 +109,9 @@ def write(
         write_checkpoint(
             target.path,
             entries,
-            like=like,
+            template=template,
             metadata={**checkpoint.metadata, **metadata},
-            beside=beside,
+            extra_files=extra_files,
             overwrite=overwrite,
             monitor=monitor,
         )

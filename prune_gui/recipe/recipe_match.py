@@ -40,7 +40,7 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
     every = checkpoint.tensors.values()
 
     def matching(patterns: Iterable[str]) -> list[TensorInfo]:
-        return select(tuple(patterns), every, kinds=lambda: checkpoint.kinds)
+        return select(tuple(patterns), every, module_types=lambda: checkpoint.module_types)
 
     protected = {info.name for info in matching(recipe.protect)} if recipe.protect else set()
     matches = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.errors import RecipeError, StepError
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Target
@@ -36,10 +36,10 @@ from prune_gui.recipe.stack import AppliedStep
 from prune_gui.recipe.step import Step
 
 Tile = tuple[slice, ...]
-PROTECTED: Final = later(
+PROTECTED: Final = deferred(
     "{name} is protected. Protect it no longer, or change the targets of the step."
 )
-ALL_PROTECTED: Final = later(
+ALL_PROTECTED: Final = deferred(
     "{name} is protected, like all targets. Protect it no longer, or change the targets of the "
     "step."
 )
@@ -74,7 +74,7 @@ class Outcome:
 
         Cached: the same object until another lazy value is computed.
         """
-        latest = Lazy.latest
+        latest = Lazy.last_computation
         if not self._cached_notes or self._cached_notes[-1][0] is not latest:
             notes = dict(self.remarks)
             for name, predicate in self.predicates.items():
@@ -187,8 +187,13 @@ class Resolution:
         """The names of the parameters that the recipe protects from all steps."""
         if not self.recipe.protect:
             return frozenset()
-        every, kinds = self.checkpoint.tensors.values(), partial(getattr, self.checkpoint, "kinds")
-        return frozenset(info.name for info in select(self.recipe.protect, every, kinds=kinds))
+        every, module_types = (
+            self.checkpoint.tensors.values(),
+            partial(getattr, self.checkpoint, "module_types"),
+        )
+        return frozenset(
+            info.name for info in select(self.recipe.protect, every, module_types=module_types)
+        )
 
     @cached_property
     def total(self) -> tuple[int, int]:
@@ -309,8 +314,8 @@ class Resolution:
     def _select(self, step: Step) -> tuple[list[TensorInfo], dict[str, str]]:
         """Return the parameters that a step targets, and remarks by parameter or pattern."""
         every = self.checkpoint.tensors.values()
-        kinds = partial(getattr, self.checkpoint, "kinds")
-        matching = select(step.targets, every, self.counts, kinds)
+        module_types = partial(getattr, self.checkpoint, "module_types")
+        matching = select(step.targets, every, self.counts, module_types)
         prunable = [info for info in matching if not info.not_prunable]
         chosen = [info for info in prunable if info.name not in self.protected]
         if prunable and not chosen:
@@ -339,7 +344,7 @@ class Resolution:
         unmatched = [
             pattern
             for pattern in including
-            if len(including) > 1 and not select([pattern], every, self.counts, kinds)
+            if len(including) > 1 and not select([pattern], every, self.counts, module_types)
         ]
         protected = [info.name for info in prunable if info.name in self.protected]
         remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
@@ -354,7 +359,7 @@ class Resolution:
             weights=weight_reader(self.checkpoint, info),
             other=lambda path, what: self._auxiliary_files.entries(path, info, what),
             remaining_mask=stack.remaining_mask_of(self.layers.get(info.name, ())),
-            remembered=self._histograms,
+            histogram_cache=self._histograms,
         )
 
 
@@ -432,7 +437,7 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
     if zeros:
         keys = ScoreKeys.of(weight_reader(checkpoint, info))
         only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(ElementCut(Ranking(keys), Lazy.known(only_zeros)))
+        predicates.append(ElementCut(Ranking(keys), Lazy.of_value(only_zeros)))
     return predicates
 
 

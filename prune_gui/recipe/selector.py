@@ -16,7 +16,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 
-Kinds = Mapping[str, frozenset[str]]
+ModuleTypes = Mapping[str, frozenset[str]]
 """The types of the modules that contain each parameter, by parameter name; see `kinds_around`."""
 Counts = Mapping[str, tuple[int, int]]
 """(pruned elements, all elements) by parameter name."""
@@ -94,11 +94,11 @@ class Condition:
             )
         return cls(field, relation, number)
 
-    def looks_at(self, tensor: TensorInfo, kinds: Kinds, counts: Counts) -> Looked:
+    def values_of(self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts) -> Looked:
         """Return the property of a parameter that the condition tests, for `accepts`."""
         match self.field:
             case "type":
-                return kinds.get(tensor.name, frozenset())
+                return module_types.get(tensor.name, frozenset())
             case "dtype":
                 return frozenset((tensor.dtype,))
             case "shape":
@@ -111,7 +111,7 @@ class Condition:
         return pruned / total if total else 0.0
 
     def accepts(self, looked: Looked) -> bool:
-        """Return whether the condition holds for a property from `looks_at`."""
+        """Return whether the condition holds for a property from `values_of`."""
         if isinstance(looked, frozenset):
             return any(fnmatchcase(text.lower(), str(self.value)) for text in looked)
         return RELATIONS[self.relation](looked, float(self.value))
@@ -158,9 +158,11 @@ class Pattern:
         conditions = tuple(Condition.parse(*match.groups()) for match in matches)
         return cls(text.startswith("!"), glob, conditions)
 
-    def holds(self, tensor: TensorInfo, kinds: Kinds, counts: Counts) -> bool:
+    def holds(self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts) -> bool:
         """Return whether all conditions hold for a parameter; ignores its name."""
-        return all(one.accepts(one.looks_at(tensor, kinds, counts)) for one in self.conditions)
+        return all(
+            one.accepts(one.values_of(tensor, module_types, counts)) for one in self.conditions
+        )
 
 
 def patterns_in(line: str) -> tuple[str, ...]:
@@ -183,7 +185,7 @@ def select(
     patterns: Sequence[str],
     tensors: Iterable[TensorInfo],
     counts: Counts = NOTHING,
-    kinds: Callable[[], Kinds] = dict,
+    module_types: Callable[[], ModuleTypes] = dict,
 ) -> list[TensorInfo]:
     """Return the tensors that match an including pattern and no excluding one, in the given order.
 
@@ -196,7 +198,7 @@ def select(
         patterns: the patterns.
         tensors: the tensors to select from.
         counts: for conditions on sparsity; a tensor that is missing has sparsity 0.
-        kinds: returns the module types; called only if there is a condition on the type.
+        module_types: returns the module types; called only if there is a condition on the type.
 
     Raises:
         RecipeError: a condition is not valid.
@@ -207,9 +209,9 @@ def select(
     needs_types = any(
         condition.field == "type" for pattern in parsed for condition in pattern.conditions
     )
-    module_types = kinds() if needs_types else {}
-    includes = _matcher(including, counts, module_types)
-    excludes = _matcher(excluding, counts, module_types)
+    types = module_types() if needs_types else {}
+    includes = _matcher(including, counts, types)
+    excludes = _matcher(excluding, counts, types)
     return [tensor for tensor in tensors if includes(tensor) and not excludes(tensor)]
 
 
@@ -227,7 +229,7 @@ def _plain_name(glob: str) -> str | None:
 
 
 def _matcher(
-    patterns: Sequence[Pattern], counts: Counts, kinds: Kinds
+    patterns: Sequence[Pattern], counts: Counts, module_types: ModuleTypes
 ) -> Callable[[TensorInfo], bool]:
     """Return a function that returns whether a tensor matches any of the patterns."""
     globs = []
@@ -251,7 +253,7 @@ def _matcher(
         if not exact_names.isdisjoint(names) or any(map(by_name, names)):
             return True
         return any(
-            any(map(matches_glob, names)) and pattern.holds(tensor, kinds, counts)
+            any(map(matches_glob, names)) and pattern.holds(tensor, module_types, counts)
             for matches_glob, pattern in conditional
         )
 

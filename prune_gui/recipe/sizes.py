@@ -105,16 +105,16 @@ def _nbytes(
     monitor.advance()
     checkpoint = resolution.checkpoint
     entries = [part.entry for part in parts]
-    like = surroundings(resolution, form)
+    template = surroundings(resolution, form)
     metadata = {**metadata_for(resolution, form, ANY_FINGERPRINT), CHECKSUMS_KEY: ""}
     if not target.is_folder:
         metadata = {**checkpoint.metadata, **metadata}
-        return file_nbytes(target.path, entries, like=like, metadata=metadata)
+        return file_nbytes(target.path, entries, template=template, metadata=metadata)
     return shards_nbytes(
         target.path,
         entries,
         source=checkpoint,
-        like=like,
+        template=template,
         metadata=metadata,
         shard_size=target.shard_size,
         monitor=monitor,

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import items, tr
+from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe.selector import Pattern
@@ -69,7 +69,7 @@ class Step(BaseModel):
                     "own, load the file that has it first: --methods FILE on the command line, "
                     "Prune > Load methods from a file in the window",
                     name=name,
-                    methods=items(METHODS),
+                    methods=join_items(METHODS),
                 )
             )
         folder = info.context or Path()

@@ -21,7 +21,7 @@ from prune_gui.checkpoint.torch.archive import damaged_record
 from prune_gui.checkpoint.write.checksums import checksums_in
 from prune_gui.checkpoint.write.reading_back import Read, stored_reader
 from prune_gui.errors import CheckpointError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.provenance import Provenance
 
@@ -39,12 +39,12 @@ MIN_NON_FINITE_BITS: Final = {
 NAN_BITS: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80, "float8_e8m0fnu": 0xFF}
 """The bits of the only non-finite value of a dtype."""
 REAL_DTYPES: Final = {"complex128": "float64", "complex64": "float32", "complex32": "float16"}
-CHANGED: Final = later("its values are not those that were saved")
-MISSING: Final = later("it was saved in this file, and is missing")
-ADDED: Final = later("it was not in the file when that was saved")
-FEW_ZEROS: Final = later("{pruned:,} of its entries were pruned, and {zeros:,} are zero")
-NON_FINITE: Final = later("{count:,} of its values are not finite")
-SAVED_NON_FINITE: Final = later("{count:,} of its values are not finite, as when it was saved")
+CHANGED: Final = deferred("its values are not those that were saved")
+MISSING: Final = deferred("it was saved in this file, and is missing")
+ADDED: Final = deferred("it was not in the file when that was saved")
+FEW_ZEROS: Final = deferred("{pruned:,} of its entries were pruned, and {zeros:,} are zero")
+NON_FINITE: Final = deferred("{count:,} of its values are not finite")
+SAVED_NON_FINITE: Final = deferred("{count:,} of its values are not finite, as when it was saved")
 
 
 class Finding(NamedTuple):

@@ -21,11 +21,11 @@ class History:
     """All recipes of a session. Immutable; a new edit discards the entries that redo would use.
 
     Attributes:
-        moments: the entries in order of time; never empty.
+        entries: the entries in order of time; never empty.
         position: index of the current entry.
     """
 
-    moments: tuple[HistoryEntry, ...]
+    entries: tuple[HistoryEntry, ...]
     position: int = 0
 
     @classmethod
@@ -36,29 +36,29 @@ class History:
     @property
     def recipe(self) -> Recipe:
         """The current recipe."""
-        return self.moments[self.position].recipe
+        return self.entries[self.position].recipe
 
     @property
     def undo_label(self) -> str | None:
         """Label of the edit that undo reverts; None if there is none."""
-        return self.moments[self.position].label if self.position else None
+        return self.entries[self.position].label if self.position else None
 
     @property
     def redo_label(self) -> str | None:
         """Label of the edit that redo repeats; None if there is none."""
-        undone = self.moments[self.position + 1 :]
+        undone = self.entries[self.position + 1 :]
         return undone[0].label if undone else None
 
     def act(self, label: str, recipe: Recipe) -> History:
         """Return the history after an edit that made `recipe`; self if the recipe is unchanged."""
         if recipe == self.recipe:
             return self
-        past = self.moments[: self.position + 1]
+        past = self.entries[: self.position + 1]
         return History((*past, HistoryEntry(label, recipe)), len(past))
 
     def at(self, position: int) -> History:
         """Return the history at another position, clamped to the valid range."""
-        return History(self.moments, min(max(position, 0), len(self.moments) - 1))
+        return History(self.entries, min(max(position, 0), len(self.entries) - 1))
 
     def undo(self) -> History:
         """Return the history one entry back; at the first entry unchanged."""

@@ -20,8 +20,8 @@ from prune_gui.recipe.selector import (
     RELATIONS,
     Condition,
     Counts,
-    Kinds,
     Looked,
+    ModuleTypes,
     Pattern,
     patterns_in,
 )
@@ -51,11 +51,11 @@ class Node:
 class ModuleIndex:
     """The nodes of the module tree by number, made on first use; the root is number 0.
 
-    Use it from one thread at a time, except for `look`.
+    Use it from one thread at a time, except for `load_condition_values`.
 
     Args:
         tensors: the tensors of a checkpoint.
-        kinds: returns the module types around each tensor, for `matches`.
+        module_types: returns the module types around each tensor, for `matches`.
 
     Attributes:
         tensors: in file order; each array below has one value per tensor.
@@ -64,9 +64,11 @@ class ModuleIndex:
     """
 
     @gc_paused()
-    def __init__(self, tensors: Iterable[TensorInfo], kinds: Callable[[], Kinds] = dict) -> None:
+    def __init__(
+        self, tensors: Iterable[TensorInfo], module_types: Callable[[], ModuleTypes] = dict
+    ) -> None:
         self.tensors = tuple(tensors)
-        self._kinds = kinds
+        self._module_types = module_types
         self._index_by_name = {tensor.name: index for index, tensor in enumerate(self.tensors)}
         self._lowercase_names = [tensor.name.lower() for tensor in self.tensors]
         self.entries = np.array([tensor.numel for tensor in self.tensors], np.int64)
@@ -112,7 +114,7 @@ class ModuleIndex:
                 return None
         return node
 
-    def place_of(self, name: str) -> int:
+    def index_of(self, name: str) -> int:
         """Return the index of a parameter in the arrays."""
         return self._index_by_name[name]
 
@@ -151,7 +153,7 @@ class ModuleIndex:
         """
         return not self._unloaded_conditions(text) or len(self.tensors) <= LARGE_PARAMETER_COUNT
 
-    def look(self, text: str) -> None:
+    def load_condition_values(self, text: str) -> None:
         """Load the values that the conditions in `text` compare; may run on any thread.
 
         Raises:
@@ -171,10 +173,10 @@ class ModuleIndex:
 
     def _load_condition_values(self, condition: Condition) -> None:
         """Load the value of each parameter that a condition compares."""
-        kinds = self._kinds() if condition.field == "type" else {}
+        module_types = self._module_types() if condition.field == "type" else {}
         distinct: dict[Looked, int] = {}
         indices = [
-            distinct.setdefault(condition.looks_at(tensor, kinds, NOTHING), len(distinct))
+            distinct.setdefault(condition.values_of(tensor, module_types, NOTHING), len(distinct))
             for tensor in self.tensors
         ]
         self._condition_values[condition.field] = list(distinct), np.array(indices, np.intp)
@@ -214,7 +216,9 @@ class ModuleIndex:
             [all(word in name for word in words) for name in self._lowercase_names], np.bool_
         )
 
-    def meant_by(self, nodes: Iterable[Node], shown: NDArray[np.bool_]) -> frozenset[str]:
+    def selected_parameters(
+        self, nodes: Iterable[Node], shown: NDArray[np.bool_]
+    ) -> frozenset[str]:
         """Return the names of the parameters that a selection of nodes stands for.
 
         A parameter stands for itself. A module stands for its parameters of two or more dimensions

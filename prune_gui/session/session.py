@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
 from prune_gui.session.file_stamps import FileStamps
@@ -22,7 +22,7 @@ class Session:
     Attributes:
         checkpoint: the checkpoint; open as long as the session is.
         stamps: stamps of its files at the time of opening.
-        outline: the module tree.
+        module_index: the module tree.
         resolver: only for the engine's thread.
         score_histograms: only for the engine's thread.
         history: all recipes so far.
@@ -42,7 +42,9 @@ class Session:
     ) -> None:
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
-        self.outline = ModuleIndex(checkpoint.tensors.values(), lambda: checkpoint.kinds)
+        self.module_index = ModuleIndex(
+            checkpoint.tensors.values(), lambda: checkpoint.module_types
+        )
         self.resolver = Resolver(checkpoint)
         self.score_histograms = ScoreHistogramCache(checkpoint)
         self.made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
@@ -129,7 +131,9 @@ class Session:
         """Enable or disable a step; its position stays."""
         steps = list(self.steps)
         steps[index] = steps[index].model_copy(update={"enabled": enabled})
-        label = later("Switch on step {number}") if enabled else later("Switch off step {number}")
+        label = (
+            deferred("Switch on step {number}") if enabled else deferred("Switch off step {number}")
+        )
         self._set_steps(tr(label, number=index + 1), steps)
 
     def move(self, index: int, to: int) -> None:
@@ -166,7 +170,7 @@ class Session:
         if not patterns:  # an empty pattern list would select everything
             return frozenset()
         if patterns != self._protected[0]:
-            selected = select(patterns, tensors, kinds=lambda: self.checkpoint.kinds)
+            selected = select(patterns, tensors, module_types=lambda: self.checkpoint.module_types)
             self._protected = patterns, frozenset(info.name for info in selected)
         return self._protected[1]
 
@@ -216,7 +220,7 @@ def _protect_label(names: Collection[str], *, on: bool) -> str:
     """Return the undo label of protecting parameters, or of no longer protecting them."""
     if len(names) == 1:
         (name,) = names
-        message = later("Protect {name}") if on else later("Protect {name} no longer")
+        message = deferred("Protect {name}") if on else deferred("Protect {name} no longer")
         return tr(message, name=name)
     if on:
         return trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))

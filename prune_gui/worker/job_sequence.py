@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prune_gui.language import later
+from prune_gui.language import deferred
 from prune_gui.recipe.batch import BatchRow, outputs, prune_file
 from prune_gui.worker.engine import Job
 
@@ -33,7 +33,7 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
         def work(monitor: Monitor) -> SweepRow:
             return sweep().row(amount, monitor)
 
-        title = later("Trying amount {place} of {total}", place=position, total=len(amounts))
+        title = deferred("Trying amount {place} of {total}", place=position, total=len(amounts))
         return Job(title, work)
 
     return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
@@ -52,7 +52,7 @@ def batch_jobs(
         def work(monitor: Monitor) -> BatchRow:
             return prune_file(recipe, path, out, form, monitor, overwrite=overwrite)
 
-        title = later(
+        title = deferred(
             "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
         )
         return Job(title, work, writes=out is not None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe
@@ -78,13 +78,13 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         checkpoint = open_checkpoint(path, state)
         return Session(checkpoint, recipe, recipe_path, named_states.load(checkpoint))
 
-    return Job(later("Opening {name}", name=path.name), work)
+    return Job(deferred("Opening {name}", name=path.name), work)
 
 
 def resolve_job(session: Session, draft: Draft | None) -> Job:
     """Resolve the session's current recipe and a draft; the result is a `Resolved`."""
     work = partial(_resolve_with_totals, session, session.recipe, draft)
-    return Job(later("Resolving"), work, lane="resolve")
+    return Job(deferred("Resolving"), work, lane="resolve")
 
 
 def _resolve_with_totals(
@@ -149,7 +149,7 @@ def compare_job(path: Path) -> Job:
             other.close()
             raise
 
-    return Job(later("Opening {name} to compare with", name=path.name), work)
+    return Job(deferred("Opening {name} to compare with", name=path.name), work)
 
 
 def export_job(
@@ -165,7 +165,7 @@ def export_job(
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
-    return Job(later("Saving {name}", name=out.name), work, writes=True)
+    return Job(deferred("Saving {name}", name=out.name), work, writes=True)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
@@ -177,7 +177,7 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
 
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
-    return Job(later("Working out sizes"), work, lane="sizes", urgent=True)
+    return Job(deferred("Working out sizes"), work, lane="sizes", urgent=True)
 
 
 def warm_up_job() -> Job:
@@ -192,7 +192,7 @@ def warm_up_job() -> Job:
         warm_up()
         return use_installed()
 
-    return Job(later("Starting the engine"), work)
+    return Job(deferred("Starting the engine"), work)
 
 
 def threads_job(count: int | None) -> Job:
@@ -203,7 +203,7 @@ def threads_job(count: int | None) -> Job:
 
         use_threads(count)
 
-    return Job(later("Changing the number of threads"), work, lane="threads")
+    return Job(deferred("Changing the number of threads"), work, lane="threads")
 
 
 def compile_jobs() -> list[Job]:
@@ -214,7 +214,7 @@ def compile_jobs() -> list[Job]:
     from prune_gui.worker.warm_up import loops
 
     def job(compile_some: Callable[[], object]) -> Job:
-        return Job(later("Preparing"), lambda _: compile_some(), idle=True)
+        return Job(deferred("Preparing"), lambda _: compile_some(), idle=True)
 
     return [job(compile_some) for compile_some in loops()]
 
@@ -230,4 +230,4 @@ def methods_job(path: Path) -> Job:
         register(methods)
         return methods
 
-    return Job(later("Loading methods from {name}", name=path.name), work)
+    return Job(deferred("Loading methods from {name}", name=path.name), work)

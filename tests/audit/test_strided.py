@@ -124,7 +124,7 @@ def test_bins_of_a_strided_tensor_equal_those_of_numpy(pair):
         return score_histogram(resolution.checkpoint, name, scored.keys, scored.layers, Monitor())
 
     one, other = both(scores)
-    for part in ("bounds", "counts", "odd", "energy"):
+    for part in ("bounds", "counts", "non_finite", "energy"):
         np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
     assert one.counts.sum() == finite.sum()
 

@@ -294,6 +294,6 @@ def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp
     ]
     with pytest.raises(CheckpointError, match="was changed by another program"):
         write_checkpoint(
-            tmp_path / "out.safetensors", entries, like=opened, metadata={}, monitor=Monitor()
+            tmp_path / "out.safetensors", entries, template=opened, metadata={}, monitor=Monitor()
         )
     assert temp_files(tmp_path) == []

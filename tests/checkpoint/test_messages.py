@@ -40,7 +40,7 @@ def zeros(name: str, dtype: str = "float32") -> TensorWriter:
 
 
 def write(out: Path, *entries: TensorWriter) -> None:
-    write_checkpoint(out, entries, like=None, metadata={}, monitor=Monitor())
+    write_checkpoint(out, entries, template=None, metadata={}, monitor=Monitor())
 
 
 def write_folder(out: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_error_of_a_full_disk_is_translated(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1234))
     big = TensorWriter("w", "float32", (1000,), lambda: iter([torch.zeros(1000)]))
     with pytest.raises(CheckpointError) as refused:
-        check_target(tmp_path / "m.safetensors", [big], like=None)
+        check_target(tmp_path / "m.safetensors", [big], template=None)
     expected = foreign(
         "{name} needs {needed:,} bytes, and {folder} has {free:,} left. "
         "Make room, or save it elsewhere."

@@ -42,14 +42,14 @@ def tree_of(shapes):
 
 
 def types_of(shapes):
-    return {node.path: node.kind for node in tree_of(shapes).walk() if node.kind}
+    return {node.path: node.module_type for node in tree_of(shapes).walk() if node.module_type}
 
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_the_type_of_a_torch_module_is_inferred_from_its_parameters(kind):
     name = kind.strip().lower() or "m"
     shapes = {f"a.{name}.{key}": value.shape for key, value in MODULES[kind].state_dict().items()}
-    types = {node.path: node.kind for node in tree_of(shapes).walk()}
+    types = {node.path: node.module_type for node in tree_of(shapes).walk()}
     assert types[f"a.{name}"] == kind.strip()
     assert types["a"] == ""
 
@@ -82,5 +82,5 @@ def test_names_and_shapes_decide_the_type_or_it_is_empty(shapes, types):
 def test_a_module_with_many_parameters_is_not_expanded():
     root = tree_of({f"experts.{i}.weight": (2, 2) for i in range(100_000)})
     (experts,) = root.children
-    assert (root.kind, experts.kind) == ("", "")
+    assert (root.module_type, experts.module_type) == ("", "")
     assert "children" not in vars(experts)

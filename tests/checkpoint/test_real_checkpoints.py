@@ -38,7 +38,7 @@ def test_a_real_checkpoint_opens_reads_and_writes_faithfully(
         assert checkpoint.warnings == ()
         metadata = checkpoint.metadata
         write_checkpoint(
-            out, unchanged(checkpoint), like=checkpoint, metadata=metadata, monitor=Monitor()
+            out, unchanged(checkpoint), template=checkpoint, metadata=metadata, monitor=Monitor()
         )
         if checkpoint.format == "safetensors":
             with (

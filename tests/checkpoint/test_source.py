@@ -152,14 +152,14 @@ def test_truncation_during_a_save_leaves_no_new_file(tmp_path, monkeypatch, name
     FORMATS[name](path, 1.0)
     with open_checkpoint(path) as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
-        octets = TensorWriter.octets
+        octets = TensorWriter.byte_chunks
 
         def cut_off(self: TensorWriter):
             for piece in octets(self):
                 os.truncate(path, mmap.PAGESIZE)
                 yield piece
 
-        monkeypatch.setattr(TensorWriter, "octets", cut_off)
+        monkeypatch.setattr(TensorWriter, "byte_chunks", cut_off)
         with pytest.raises(CheckpointError, match="changed by another program"):
             export(resolution, out)
     assert [child.name for child in tmp_path.iterdir()] == [name]

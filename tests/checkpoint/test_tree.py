@@ -96,5 +96,5 @@ def test_module_types_around_parameters_equal_those_of_each_module(shapes_by_nam
     expected: dict[str, set[str]] = {name: set() for name in shapes_by_name}
     for node in module_tree(root.below).walk():
         for tensor in node.below if len(node.below) <= limit else ():
-            expected[tensor.name] |= {node.kind} - {""}
+            expected[tensor.name] |= {node.module_type} - {""}
     assert nodes == expected

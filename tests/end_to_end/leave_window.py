@@ -53,8 +53,8 @@ def restore(window: MainWindow) -> Iterator[Ready]:
     [step] = bench.session.steps
     checkpoint, [targets] = bench.session.checkpoint, step.targets
     sys.stdout.write(f"{checkpoint.path.name} {targets} {bench.session.unsaved}\n")
-    if window.acts["last_crash"].isEnabled():
-        QTimer.singleShot(0, window.acts["last_crash"].trigger)
+    if window.menu_actions["last_crash"].isEnabled():
+        QTimer.singleShot(0, window.menu_actions["last_crash"].trigger)
         yield lambda: box_with("crashed at")
         press("Copy")
         yield QGuiApplication.clipboard().text

@@ -56,15 +56,15 @@ def work(window: MainWindow, tree_filter: str, rest: str, folder: str) -> Iterat
     for view in range(tabs.count()):
         tabs.setCurrentIndex(view)
         yield lambda: window.views.current.picture() is not None
-    window.acts["undo"].trigger()
+    window.menu_actions["undo"].trigger()
     yield lambda: len(bench.resolved.recipe.steps) == 1
-    window.acts["redo"].trigger()
+    window.menu_actions["redo"].trigger()
     yield lambda: len(bench.resolved.recipe.steps) == 2
     for form in ("finalized", "reparametrized"):
         yield from save(window, f"{folder}/{form}.safetensors", form)
     for copied in COPIES:
         QGuiApplication.clipboard().clear()
-        window.acts[f"copy_{copied}"].trigger()
+        window.menu_actions[f"copy_{copied}"].trigger()
         yield QGuiApplication.clipboard().text
         Path(folder, copied).write_text(QGuiApplication.clipboard().text())
     yield from choose_method(window, "Random unstructured")
@@ -80,7 +80,7 @@ def restore_and_save(window: MainWindow, folder: str) -> Iterator[Ready]:
     press("Bring back")
     yield lambda: bench.session is not None and len(bench.session.steps) == 3
     window.stack.list.setCurrentIndex(window.stack.list.model().index(2, 0))
-    window.acts["remove"].trigger()
+    window.menu_actions["remove"].trigger()
     yield lambda: bench.resolved is not None and len(bench.resolved.recipe.steps) == 2
     yield from save(window, f"{folder}/again.safetensors", "finalized")
     window.close()

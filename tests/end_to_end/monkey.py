@@ -190,7 +190,7 @@ class Monkey:
         return self._random.choice(candidates) if candidates else None
 
     def _trigger(self) -> str:
-        actions = self.window.acts._made
+        actions = self.window.menu_actions._made
         action = self._choice_or_none(
             a for n, a in actions.items() if a.isEnabled() and n not in EXCLUDED_ACTIONS
         )

@@ -163,8 +163,8 @@ def check(window: MainWindow, qtbot) -> None:
     assert resolved is not None
     assert window.stack.list.model().rowCount() == len(session.steps)
     assert window.stack.list.model()._steps == session.steps
-    assert window.history.moments.count() == len(session.history.moments)
-    assert window.history.moments.currentRow() == session.history.position
+    assert window.history.entry_list.count() == len(session.history.entries)
+    assert window.history.entry_list.currentRow() == session.history.position
     assert window.isWindowModified() == session.unsaved
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
     assert window.draft.preview.isChecked() or bench.draft is None

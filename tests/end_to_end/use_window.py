@@ -107,7 +107,7 @@ def add_step(window: MainWindow) -> Iterator[Ready]:
 
 def save(window: MainWindow, out: str, form: str) -> Iterator[Ready]:
     """Save the pruned checkpoint from the dialog, and wait until it is written."""
-    QTimer.singleShot(0, window.acts["save_checkpoint"].trigger)
+    QTimer.singleShot(0, window.menu_actions["save_checkpoint"].trigger)
     yield lambda: isinstance(QApplication.activeModalWidget(), SaveDialog)
     dialog = QApplication.activeModalWidget()
     [choice] = [

@@ -49,7 +49,7 @@ def names_in(checkpoint: Checkpoint) -> list[str]:
     path = checkpoint.path.absolute()
     parts = {part for name in checkpoint.tensors for part in name.split(".")}
     dtypes = {info.dtype for info in checkpoint.tensors.values()}
-    kinds = set().union(*checkpoint.kinds.values())
+    kinds = set().union(*checkpoint.module_types.values())
     files = (str(path), path.name, str(path.parent), f"{path.parent.name}/{path.name}")
     return [*checkpoint.tensors, *parts, *dtypes, *kinds, *files]
 

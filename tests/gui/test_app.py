@@ -222,7 +222,7 @@ def test_the_program_ends_without_waiting_for_compilation(run, way):
             shown(window, event)
             def leave(event):
                 if isinstance(event, Started) and event.job.title == "Preparing":
-                    window.acts[{way!r}].trigger()
+                    window.menu_actions[{way!r}].trigger()
                     print(window.isVisible())
             window.workbench.bridge.happened.connect(leave)
         MainWindow.showEvent = look

@@ -19,7 +19,7 @@ def copied(demo_window, workbench, make_step, settle, qtbot):
 
     def copy(action: str) -> str:
         with qtbot.waitSignal(workbench.copied):
-            demo_window.acts[action].trigger()
+            demo_window.menu_actions[action].trigger()
         return QGuiApplication.clipboard().text()
 
     return copy

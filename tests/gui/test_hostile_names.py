@@ -113,8 +113,8 @@ def test_every_view_shows_names_as_plain_text(
         qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
         unsafe |= unsafe_in(window)
         rich += rich_in(window)
-    window.acts["batch"].trigger()
-    window.acts["sweep"].trigger()
+    window.menu_actions["batch"].trigger()
+    window.menu_actions["sweep"].trigger()
     for dialog in window.findChildren(QDialog):
         unsafe |= unsafe_in(dialog)
         dialog.close()

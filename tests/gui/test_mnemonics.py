@@ -22,7 +22,7 @@ from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs import save as save_dialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
-from prune_gui.gui.runtime.locale import speak
+from prune_gui.gui.runtime.locale import set_language
 from prune_gui.language import LANGUAGES, SOURCE, use_language
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe
@@ -34,7 +34,7 @@ from prune_gui.session.journal import Unsaved
 def language(request, qapp):
     """Set each language of the program, for Qt too."""
     before = qapp.findChildren(QTranslator)
-    speak(qapp, request.param)
+    set_language(qapp, request.param)
     yield
     for translator in set(qapp.findChildren(QTranslator)).difference(before):
         qapp.removeTranslator(translator)
@@ -93,7 +93,7 @@ def test_mnemonics_are_unique_in_the_window(demo_window, workbench, settle, qtbo
 @pytest.mark.parametrize("act", ["settings", "sweep", "batch"])
 def test_mnemonics_are_unique_in_what_an_action_opens(demo_window, act):
     before = set(demo_window.children())
-    demo_window.acts[act].trigger()
+    demo_window.menu_actions[act].trigger()
     (opened,) = set(demo_window.children()) - before
     assert duplicate_mnemonics(texts_of(opened)) == []
     opened.close()

@@ -40,9 +40,9 @@ def load(qtbot, monkeypatch):
         monkeypatch.setattr(questions, "agree_to_run", lambda _, p: asked.append(p) or agreed)
         if agreed:
             with qtbot.waitSignal(getattr(window.workbench, wait), timeout=60_000):
-                window.acts["load_methods"].trigger()
+                window.menu_actions["load_methods"].trigger()
         else:
-            window.acts["load_methods"].trigger()
+            window.menu_actions["load_methods"].trigger()
         assert asked == [path]
 
     return by_menu
@@ -110,7 +110,7 @@ def test_a_file_loaded_again_changes_the_steps_that_use_it(
     assert not demo_window.draft.editing
     assert not workbench.session.unsaved
     assert type(workbench.session.steps[1].method) is METHODS["nap"]
-    demo_window.acts["undo"].trigger()
+    demo_window.menu_actions["undo"].trigger()
     settle()
     assert workbench.shown.total[0] == 65536
 

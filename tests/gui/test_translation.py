@@ -98,7 +98,7 @@ def test_messages_after_actions_are_translated(demo_window, workbench, names, qt
     seen = set()
     for act in ("copy_recipe", "copy_command", "copy_script"):
         with qtbot.waitSignal(workbench.copied, timeout=60_000):
-            demo_window.acts[act].trigger()
+            demo_window.menu_actions[act].trigger()
         seen |= untranslated_in(demo_window.status, *names)
     workbench.saved.emit(Path("/models/a.pt"))
     seen |= untranslated_in(demo_window.status, "/models/a.pt", *names)
@@ -113,7 +113,7 @@ def test_messages_after_actions_are_translated(demo_window, workbench, names, qt
 @pytest.mark.parametrize("act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch"])
 def test_what_an_action_opens_is_translated(demo_window, names, act):
     before = set(demo_window.children())
-    demo_window.acts[act].trigger()
+    demo_window.menu_actions[act].trigger()
     (opened,) = set(demo_window.children()) - before
     own = [*names, *language.LANGUAGES.values()]
     assert untranslated_in(opened, *own) == set()
@@ -121,7 +121,7 @@ def test_what_an_action_opens_is_translated(demo_window, names, act):
 
 
 def test_the_results_of_a_sweep_are_translated(demo_window, workbench, names, qtbot):
-    demo_window.acts["sweep"].trigger()
+    demo_window.menu_actions["sweep"].trigger()
     dialog = demo_window.findChild(SweepDialog)
     dialog.amounts.setText("10%, 99.999%, 3")
     dialog.run.click()
@@ -141,7 +141,7 @@ def test_the_results_of_a_sweep_are_translated(demo_window, workbench, names, qt
 
 
 def test_the_results_of_a_batch_are_translated(demo_window, workbench, names, qtbot, tmp_path):
-    demo_window.acts["batch"].trigger()
+    demo_window.menu_actions["batch"].trigger()
     dialog = demo_window.findChild(BatchDialog)
     dialog.write.setChecked(True)
     dialog.add([workbench.session.checkpoint.path])

@@ -98,7 +98,7 @@ def test_the_tab_key_reaches_every_input_and_returns_to_the_start(demo_window, m
 
 def test_an_empty_window_shows_the_start_page(window):
     assert window._centre.currentWidget() is window._welcome
-    assert not window.acts["save_checkpoint"].isEnabled()
+    assert not window.menu_actions["save_checkpoint"].isEnabled()
     assert not window.draft.isEnabled()
 
 
@@ -131,12 +131,12 @@ def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, s
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
         if how == "menu":
             answer("ask_folder", shards)
-            window.acts["open_folder"].trigger()
+            window.menu_actions["open_folder"].trigger()
         elif how == "drop":
             drop(window, f"{shards}/")
         else:
             answer("ask_checkpoint", index)
-            window.acts["open"].trigger()
+            window.menu_actions["open"].trigger()
     assert len(window.workbench.session.checkpoint.tensors) == 22
     assert window.windowTitle().startswith(f"{index.name}[*] – {shards}")  # noqa: RUF001
     assert window.tree.tree.header().toolTip() == "cnn"
@@ -150,7 +150,7 @@ def test_shards_are_saved_to_a_folder_beside_theirs(
     workbench.edit(lambda session: session.add(make_step()))
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
-        window.acts["save_checkpoint"].trigger()
+        window.menu_actions["save_checkpoint"].trigger()
     out = shards.parent / "demo-pruned"
     assert saved.args == [out]
     with open_checkpoint(out) as pruned:
@@ -170,7 +170,7 @@ def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(
 
 def test_the_demo_opens_with_its_recipe_and_is_not_a_recent_file(window, qtbot):
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
-        window.acts["demo"].trigger()
+        window.menu_actions["demo"].trigger()
     assert len(window.workbench.session.steps) == 3
     assert Settings.load().recent == ()
     assert not window.isWindowModified()
@@ -178,7 +178,7 @@ def test_the_demo_opens_with_its_recipe_and_is_not_a_recent_file(window, qtbot):
 
 def test_the_shipped_recipe_is_never_overwritten(window, qtbot, answer, tmp_path):
     with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
-        window.acts["demo"].trigger()
+        window.menu_actions["demo"].trigger()
     asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
     assert window.commands.save_recipe()
     assert asked
@@ -188,13 +188,13 @@ def test_the_shipped_recipe_is_never_overwritten(window, qtbot, answer, tmp_path
 def test_a_change_marks_the_title_until_the_recipe_is_saved(changed, answer, tmp_path):
     assert changed.isWindowModified()
     answer("ask_recipe_target", tmp_path / "mine.yaml")
-    changed.acts["save_recipe"].trigger()
+    changed.menu_actions["save_recipe"].trigger()
     assert not changed.isWindowModified()
     assert Recipe.load(tmp_path / "mine.yaml").steps == changed.workbench.session.steps
-    changed.acts["undo"].trigger()
+    changed.menu_actions["undo"].trigger()
     assert changed.isWindowModified()
     asked = answer("ask_recipe_target", None)
-    changed.acts["save_recipe"].trigger()
+    changed.menu_actions["save_recipe"].trigger()
     assert not asked
     assert Recipe.load(tmp_path / "mine.yaml").steps == ()
 
@@ -261,7 +261,7 @@ def test_closing_during_a_save_asks_whether_to_stop_it(
     monkeypatch.setattr(workbench, "save", save)
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     asked = answer("ask_cancel_saving", stops)
-    demo_window.acts["save_checkpoint"].trigger()
+    demo_window.menu_actions["save_checkpoint"].trigger()
     qtbot.waitUntil(running.is_set)
     assert demo_window.close() is stops
     assert asked
@@ -279,7 +279,7 @@ def test_a_checkpoint_is_saved_to_the_path_of_the_dialog(
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     monkeypatch.setattr(SaveDialog, "path", out)
     with qtbot.waitSignal(workbench.saved, timeout=60_000):
-        changed.acts["save_checkpoint"].trigger()
+        changed.menu_actions["save_checkpoint"].trigger()
     with open_checkpoint(out) as saved:
         assert int((saved.read("features.conv1.weight") == 0).sum()) == 72
     assert changed.status._note.text() == f"Saved {out}"
@@ -361,7 +361,7 @@ def test_a_dropped_recipe_replaces_the_steps_and_can_be_undone(demo_window, tmp_
     path.write_text("steps: [{method: identity, targets: ['*.weight']}]")
     drop(demo_window, path)
     assert len(demo_window.workbench.session.steps) == 1
-    assert demo_window.acts["undo"].text() == "&Undo: Open recipe"
+    assert demo_window.menu_actions["undo"].text() == "&Undo: Open recipe"
 
 
 def test_errors_share_one_box_without_duplicates(window, workbench, tmp_path, qtbot):
@@ -438,7 +438,7 @@ def test_reset_layout_restores_the_docks(window):
     docks[0].setFloating(True)
     for dock in docks:
         dock.setVisible(dock.isHidden())
-    window.acts["reset"].trigger()
+    window.menu_actions["reset"].trigger()
     assert [window.dockWidgetArea(dock) for dock in docks] == places
     assert [dock.isHidden() for dock in docks] == hidden
     assert not any(dock.isFloating() for dock in docks)
@@ -454,32 +454,34 @@ def test_the_layout_is_saved_on_closing(window):
 
 def test_the_theme_is_saved(window, qtbot):
     light = window.palette().window().color().lightness()
-    window.acts["theme_dark"].trigger()
+    window.menu_actions["theme_dark"].trigger()
     qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
     assert Settings.load().theme == "dark"
-    assert window.acts["theme_dark"].isChecked()
-    assert not window.acts["theme_system"].isChecked()
+    assert window.menu_actions["theme_dark"].isChecked()
+    assert not window.menu_actions["theme_system"].isChecked()
 
 
 def test_actions_choose_the_next_and_the_previous_parameter(demo_window, workbench):
     tensors = workbench.session.checkpoint.tensors
     names = [name for name, info in tensors.items() if info.not_prunable is None]
     workbench.choose(names[0])
-    demo_window.acts["previous_parameter"].trigger()
+    demo_window.menu_actions["previous_parameter"].trigger()
     assert workbench.chosen == names[0]
     for name in names[1:]:
-        demo_window.acts["next_parameter"].trigger()
+        demo_window.menu_actions["next_parameter"].trigger()
         assert workbench.chosen == name
-    demo_window.acts["next_parameter"].trigger()
+    demo_window.menu_actions["next_parameter"].trigger()
     assert workbench.chosen == names[-1]
-    demo_window.acts["previous_parameter"].trigger()
+    demo_window.menu_actions["previous_parameter"].trigger()
     assert workbench.chosen == names[-2]
 
 
 def test_every_action_is_in_one_menu_and_shortcuts_are_unique(window):
     listed = [name for names in menus.MENUS.values() for name in own(names)]
     assert sorted(listed) == sorted(act.name for act in menus.TABLE)
-    keys = [k.toString() for n in listed for k in window.acts[n].shortcuts() if not k.isEmpty()]
+    keys = [
+        k.toString() for n in listed for k in window.menu_actions[n].shortcuts() if not k.isEmpty()
+    ]
     assert len(keys) == len(set(keys))
 
 

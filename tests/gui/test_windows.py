@@ -106,7 +106,7 @@ def test_windows_prune_independently(unsaved, qtbot):
     counts = dict(one.workbench.shown.counts)
     assert counts["features.conv1.weight"] == (72, 144)
     assert "fc.weight" not in counts
-    other.acts["undo"].trigger()
+    other.menu_actions["undo"].trigger()
     qtbot.waitUntil(lambda: settled(other), timeout=60_000)
     assert other.workbench.shown.counts["fc.weight"] == (0, 40)
     assert one.workbench.shown.counts == counts
@@ -151,7 +151,7 @@ def open_and_close_one(windows, qtbot, path, before=lambda: None):
         window.commands.open_path(path)
     left = [weakref.ref(one) for one in (window, bench, bench.session, bench.session.checkpoint)]
     before()
-    window.acts["close_window"].trigger()
+    window.menu_actions["close_window"].trigger()
     return left
 
 
@@ -175,14 +175,14 @@ def test_a_window_with_a_busy_engine_closes_without_blocking_others(two, windows
 
 def test_quitting_asks_about_unsaved_steps_in_each_window(unsaved, windows, answers, qtbot):
     asked = answers(digits_cnn=Button.Discard, other=Button.Discard)
-    unsaved[0].acts["quit"].trigger()
+    unsaved[0].menu_actions["quit"].trigger()
     assert sorted(asked) == ["digits_cnn", "other"]
     assert not list(windows)
 
 
 def test_cancel_in_one_window_stops_quitting(unsaved, windows, answers):
     asked = answers(digits_cnn=Button.Discard, other=Button.Cancel)
-    unsaved[0].acts["quit"].trigger()
+    unsaved[0].menu_actions["quit"].trigger()
     assert "other" in asked
     assert len(list(windows)) == 2
     assert all(window.isVisible() and window.workbench.session.unsaved for window in windows)
@@ -194,7 +194,7 @@ def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
     other.show_settings()
     one.commands.use_white_pictures(True)
     assert other.commands.settings.white_pictures
-    assert other.acts["white_pictures"].isChecked()
+    assert other.menu_actions["white_pictures"].isChecked()
     shown = [dialog for window in two for dialog in window.findChildren(SettingsDialog)]
     assert [dialog.white_pictures.isChecked() for dialog in shown] == [True, True]
 
@@ -219,7 +219,7 @@ def test_a_new_window_has_the_layout_of_the_front_window(windows):
     one = windows.make()
     one.resize(one.minimumSizeHint())
     one._docks[-1].show()
-    one.acts["new_window"].trigger()
+    one.menu_actions["new_window"].trigger()
     [_, other] = windows
     assert other.size() == one.size()
     assert other._docks[-1].isVisibleTo(other)

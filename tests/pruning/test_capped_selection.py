@@ -87,7 +87,7 @@ def test_each_row_loses_its_own_smallest(dtype, rows, pool, data):
     counts = remaining_mask.reshape(rows, 7).sum(1)
     units = np.array([data.draw(st.integers(0, int(count))) for count in counts])
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)), within(remaining_mask))
-    predicate = RowCut(ranking, 7, Lazy.known(find_row_cuts(ranking, units)))
+    predicate = RowCut(ranking, 7, Lazy.of_value(find_row_cuts(ranking, units)))
     marked = (predicate.prunes(0, remaining_mask.size) & remaining_mask).reshape(rows, 7)
     for row, (values, row_mask) in enumerate(
         zip(tensor, remaining_mask.reshape(rows, 7), strict=True)
@@ -100,7 +100,7 @@ def test_each_row_loses_its_own_smallest(dtype, rows, pool, data):
 def test_row_cuts_of_a_span_equal_that_span_of_the_whole(span):
     tensor = torch.randint(-3, 3, (3, 7), generator=torch.Generator().manual_seed(0)).float()
     ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)))
-    cuts = Lazy.known(find_row_cuts(ranking, np.array([2, 0, 7])))
+    cuts = Lazy.of_value(find_row_cuts(ranking, np.array([2, 0, 7])))
     predicate = RowCut(ranking, 7, cuts)
     whole = predicate.prunes(0, 21)
     assert whole.reshape(3, 7).sum(1).tolist() == [2, 0, 7]

@@ -159,7 +159,9 @@ def told_of(tmp_path, state, *some_steps) -> dict[str, Size]:
         told = sizes(resolution, tmp_path / "out.safetensors")
         whole = {}
         for form in FORMS:
-            written = b"".join(bytes(o) for p in parts(resolution, form) for o in p.entry.octets())
+            written = b"".join(
+                bytes(o) for p in parts(resolution, form) for o in p.entry.byte_chunks()
+            )
             whole[form] = len(zlib.compress(written)) / max(1, len(written))
     return {form: (told[form].share, whole[form]) for form in FORMS}
 

@@ -28,7 +28,7 @@ def layers(draw: st.DrawFn) -> tuple[AppliedStep, ...]:
         predicate: Predicate = CustomMask(TensorScores.of(weights > 0))
         if draw(st.booleans()):
             cut = Cut(keys.first_key(draw(st.integers(0, 3))), draw(st.integers(-1, SIZE)), 0)
-            predicate = ElementCut(Ranking(keys), Lazy.known(cut))
+            predicate = ElementCut(Ranking(keys), Lazy.of_value(cut))
         found.append(AppliedStep(step, predicate))
     return tuple(found)
 

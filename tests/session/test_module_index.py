@@ -79,7 +79,7 @@ SOME = [
 
 def selected(text: str, *paths: str) -> set[str]:
     index = ModuleIndex(SOME)
-    return set(index.meant_by(map(index.find, paths), index.matches(text)))
+    return set(index.selected_parameters(map(index.find, paths), index.matches(text)))
 
 
 def test_a_module_stands_for_its_weights_or_else_all_prunable_parameters():
@@ -94,8 +94,8 @@ def test_a_module_stands_for_embeddings_only_without_other_weights():
     tied = TensorInfo("wte.weight", (9, 2), "float32")
     index = ModuleIndex([*SOME, embedding, tied])
     everything = index.matches("")
-    assert index.meant_by([index[0]], everything) == {"block.weight"}
-    assert index.meant_by([index.find("wte")], everything) == {tied.name}
+    assert index.selected_parameters([index[0]], everything) == {"block.weight"}
+    assert index.selected_parameters([index.find("wte")], everything) == {tied.name}
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_module_stands_for_embeddings_only_without_other_weights():
     ],
 )
 def test_conditions_restrict_a_filter(text, names):
-    kinds = {"block.weight": frozenset({"Linear", "Attention"})}
-    index = ModuleIndex(SOME, lambda: kinds)
+    module_types = {"block.weight": frozenset({"Linear", "Attention"})}
+    index = ModuleIndex(SOME, lambda: module_types)
     found = index.matches(text, {"norm.weight": (1, 2), "block.bias": (0, 2)})
     assert [SOME[place].name for place in np.flatnonzero(found)] == names
 
@@ -125,7 +125,7 @@ def test_a_filter_is_quick_once_its_condition_values_are_loaded(monkeypatch):
     assert some.is_quick("weight sparsity>0")
     assert not some.is_quick(text)
     before = some.matches("weight")
-    some.look(text)
+    some.load_condition_values(text)
     assert some.is_quick(text)
     assert some.matches(text).tolist() == before.tolist()
     with pytest.raises(RecipeError):

@@ -75,7 +75,7 @@ def test_undo_labels_are_translated(session):
     session.use_recipe(Recipe(steps=(step(1),)), session.checkpoint.path)
     history = session.history
     added = foreign("Add {}").format(foreign("L1 unstructured"))
-    assert [entry.label for entry in history.moments] == [
+    assert [entry.label for entry in history.entries] == [
         foreign("Open"),
         added,
         foreign("Duplicate step {}").format(1),

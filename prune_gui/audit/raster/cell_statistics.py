@@ -31,14 +31,14 @@ class CellStatistics:
             where there is none.
         farthest: float64, the finite number of the largest magnitude, of x and -x the positive one;
             NaN where there is none.
-        odd: boolean, whether one of the numbers is NaN or infinite.
+        non_finite: boolean, whether one of the numbers is NaN or infinite.
     """
 
     rows: range
     columns: range
     mean: NDArray[np.float64]
     farthest: NDArray[np.float64]
-    odd: NDArray[np.bool_]
+    non_finite: NDArray[np.bool_]
 
 
 def cell_statistics(
@@ -67,7 +67,7 @@ def cell_statistics(
     if transposed is not None:
         cells_turned = cells[1], cells[0]
         result = cell_statistics(measure, transposed, columns, rows, cells_turned, monitor)
-        return CellStatistics(rows, columns, result.mean.T, result.farthest.T, result.odd.T)
+        return CellStatistics(rows, columns, result.mean.T, result.farthest.T, result.non_finite.T)
     grid = CellGrid.over(layout, rows, columns, cells)
     total, farthest = np.zeros(grid.shape), np.zeros(grid.shape)
     finite, non_finite = np.zeros(grid.shape, np.int64), np.zeros(grid.shape, np.bool_)

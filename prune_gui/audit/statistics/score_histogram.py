@@ -41,14 +41,14 @@ class ScoreHistogram:
         codes: the code of each row of `counts`: 0 for remaining, then the steps that pruned.
         counts: int64 (codes, groups), number of elements.
         energy: float64 (groups,), sum of the squared remaining weights.
-        odd: int64 (codes,), number of elements with non-finite scores; they are in no group.
+        non_finite: int64 (codes,), number of elements with non-finite scores; they are in no group.
     """
 
     bounds: NDArray[np.float64]
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
     energy: NDArray[np.float64]
-    odd: NDArray[np.int64]
+    non_finite: NDArray[np.int64]
 
     @property
     def nbytes(self) -> int:
@@ -58,7 +58,7 @@ class ScoreHistogram:
     @property
     def remaining(self) -> int:
         """The number of remaining elements, with those of non-finite scores."""
-        return int(self.counts[0].sum() + self.odd[0])
+        return int(self.counts[0].sum() + self.non_finite[0])
 
     def up_to(self, score: float) -> int:
         """Return the number of remaining elements in groups with upper bounds up to `score`."""
@@ -71,9 +71,9 @@ class ScoreHistogram:
         """
         remaining = self.counts[0]
         pruned = np.clip(k - (np.cumsum(remaining) - remaining), 0, remaining)
-        pruned_non_finite = min(max(0, k - int(remaining.sum())), int(self.odd[0]))
+        pruned_non_finite = min(max(0, k - int(remaining.sum())), int(self.non_finite[0]))
         rows = dict(zip(self.codes, self.counts, strict=True))
-        non_finite = dict(zip(self.codes, self.odd.tolist(), strict=True))
+        non_finite = dict(zip(self.codes, self.non_finite.tolist(), strict=True))
         rows |= {KEPT: remaining - pruned, step: rows.get(step, 0) + pruned}
         non_finite |= {
             KEPT: non_finite[KEPT] - pruned_non_finite,
@@ -84,7 +84,7 @@ class ScoreHistogram:
             self,
             codes=codes,
             counts=np.stack([rows[code] for code in codes]),
-            odd=np.array([non_finite[code] for code in codes]),
+            non_finite=np.array([non_finite[code] for code in codes]),
         )
 
     def by_lamp(self) -> LampScoreHistogram:
@@ -102,7 +102,7 @@ class ScoreHistogram:
             self.codes,
             self.counts,
             self.energy,
-            self.odd,
+            self.non_finite,
             self.bounds,
         )
 
@@ -195,7 +195,7 @@ def _trimmed(
     kept = np.unique(np.r_[0, 1, first : last + 1])
     bounds = _values(keys, np.append(kept, last + 1) << shift)
     histogram = ScoreHistogram(bounds, codes, counts[:, kept], energy[kept], non_finite)
-    for array in (histogram.bounds, histogram.counts, histogram.energy, histogram.odd):
+    for array in (histogram.bounds, histogram.counts, histogram.energy, histogram.non_finite):
         array.flags.writeable = False
     return histogram
 

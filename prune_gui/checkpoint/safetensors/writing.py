@@ -61,7 +61,7 @@ def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryv
     batch: list[tuple[str, memoryview]] = []
     nbytes = 0
     for writer in writers:
-        for chunk in writer.tensor.octets():
+        for chunk in writer.tensor.byte_chunks():
             batch.append((writer.key, chunk))
             nbytes += len(chunk)
             if nbytes >= BATCH_BYTES:

@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from prune_gui.checkpoint.base import SUFFIXES, Format
 from prune_gui.errors import CheckpointError
-from prune_gui.language import items, tr
+from prune_gui.language import join_items, tr
 from prune_gui.regular_files import read_regular
 
 Item = TypeVar("Item")
@@ -152,7 +152,7 @@ def listed(
     values: Sequence[Item], format_item: Callable[[Item], str] = str, limit: int = MAX_LISTED
 ) -> str:
     """Return the first few values as a list for a sentence, with the number of the others."""
-    names, omitted = items(map(format_item, values[:limit])), len(values) - limit
+    names, omitted = join_items(map(format_item, values[:limit])), len(values) - limit
     return tr("{names} and {more:,} more", names=names, more=omitted) if omitted > 0 else names
 
 

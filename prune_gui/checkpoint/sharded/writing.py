@@ -59,10 +59,10 @@ def write_shards(
     tensors: Sequence[TensorWriter],
     *,
     source: Checkpoint,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int | None = None,
-    beside: Mapping[str, bytes] = MappingProxyType({}),
+    extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
     monitor: Monitor,
 ) -> None:
@@ -76,12 +76,12 @@ def write_shards(
         out: the folder to write.
         tensors: as for `write_checkpoint`.
         source: the checkpoint that the tensors come from.
-        like: `source` if the new shards keep its order and, in torch files, all objects around the
-            state dict; None writes just the tensors.
+        template: `source` if the new shards keep its order and, in torch files, all objects around
+            the state dict; None writes just the tensors.
         metadata: the metadata to add to that of every shard; see `with_checksums`.
         shard_size: the limit for a shard in bytes; a larger tensor gets its own shard. None keeps
             the shards of `source`, which has to be sharded.
-        beside: the contents of other files to write into the folder, by name.
+        extra_files: the contents of other files to write into the folder, by name.
         overwrite: whether an `out` that is not empty may be replaced, including that of `source`.
         monitor: counts the bytes that are written and those that are read back.
 
@@ -89,45 +89,45 @@ def write_shards(
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
         Cancelled: the user cancels.
     """
-    check_shards(out, source, like, shard_size)
+    check_shards(out, source, template, shard_size)
     nbytes = sum(tensor.nbytes for tensor in tensors)
     with (
         replacing_folder(
             out,
             nbytes=nbytes,
             overwrite=overwrite,
-            kept_files=partial(_kept_files, also_replaced=beside),
+            kept_files=partial(_kept_files, also_replaced=extra_files),
         ) as folder,
-        closing(shards_of(tensors, source, like, metadata, shard_size)) as shards,
+        closing(shards_of(tensors, source, template, metadata, shard_size)) as shards,
     ):
-        index = IndexBuilder(source, like, shard_size)
+        index = IndexBuilder(source, template, shard_size)
         for shard in shards:
             write_file(
                 folder / shard.name,
                 out / shard.name,
                 source.format,
                 shard.writers,
-                shard.like,
+                shard.template,
                 shard.metadata,
                 monitor,
             )
             index.add(shard)
-        for name, octets in {**beside, index.name: index.octets()}.items():
+        for name, octets in {**extra_files, index.name: index.octets()}.items():
             write_bytes(folder / name, octets)
         with reading_back(out):
             open_checkpoint(folder / index.name).close()  # compares the index with all shards
 
 
 def check_shards(
-    out: Path, source: Checkpoint, like: Checkpoint | None, shard_size: int | None
+    out: Path, source: Checkpoint, template: Checkpoint | None, shard_size: int | None
 ) -> None:
-    """Check that the shards can hold the special tensors of `like`; see `write_shards`.
+    """Check that the shards can hold the special tensors of `template`; see `write_shards`.
 
     Raises:
         CheckpointError: they cannot.
     """
     if shard_size is not None:
-        check_nothing_special(out, (), like, KEEP_THE_FILES)
+        check_nothing_special(out, (), template, KEEP_THE_FILES)
 
 
 def index_name(source: Checkpoint, shard_size: int | None) -> str:
@@ -142,7 +142,7 @@ def check_shards_target(
     out: Path,
     tensors: Sequence[TensorWriter],
     *,
-    beside: Iterable[str] = (),
+    extra_files: Iterable[str] = (),
     overwrite: bool = False,
 ) -> int:
     """Check that `write_shards` can write to `out`, and return the approximate bytes to write.
@@ -151,7 +151,7 @@ def check_shards_target(
         CheckpointError: `out` may not or cannot be written.
     """
     nbytes = sum(tensor.nbytes for tensor in tensors)
-    kept_files = partial(_kept_files, also_replaced=tuple(beside))
+    kept_files = partial(_kept_files, also_replaced=tuple(extra_files))
     rehearse(replacing_folder(out, nbytes=nbytes, overwrite=overwrite, kept_files=kept_files))
     return nbytes
 
@@ -162,14 +162,14 @@ class Shard(NamedTuple):
     Attributes:
         name: the name of the file.
         writers: the tensors to write.
-        like: the old shard whose order, ties and other objects the new one keeps, or None.
+        template: the old shard whose order, ties and other objects the new one keeps, or None.
         metadata: all of the metadata.
         special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
     """
 
     name: str
     writers: Sequence[KeyedWriter]
-    like: Checkpoint | None
+    template: Checkpoint | None
     metadata: Mapping[str, str]
     special_nbytes: Mapping[str, int]
 
@@ -183,9 +183,11 @@ class IndexBuilder:
         name: the name of the file of the index.
     """
 
-    def __init__(self, source: Checkpoint, like: Checkpoint | None, shard_size: int | None) -> None:
+    def __init__(
+        self, source: Checkpoint, template: Checkpoint | None, shard_size: int | None
+    ) -> None:
         self.name = index_name(source, shard_size)
-        old = like if shard_size is None else None
+        old = template if shard_size is None else None
         self._old_metadata = old.index.metadata if isinstance(old, ShardedCheckpoint) else {}
         self._shard_of: dict[str, str] = {}
         self._sizes: dict[str, int] = {}  # tied tensors count once
@@ -206,7 +208,7 @@ class IndexBuilder:
 def shards_of(
     tensors: Sequence[TensorWriter],
     source: Checkpoint,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int | None,
 ) -> Generator[Shard]:
@@ -218,15 +220,15 @@ def shards_of(
         CheckpointError: a shard of `source` can no longer be opened.
     """
     if shard_size is not None:
-        return _split_shards(tensors, source, like, metadata, shard_size)
+        return _split_shards(tensors, source, template, metadata, shard_size)
     assert isinstance(source, ShardedCheckpoint)
-    return _same_shards(tensors, source, like, metadata)
+    return _same_shards(tensors, source, template, metadata)
 
 
 def _same_shards(
     tensors: Iterable[TensorWriter],
     source: ShardedCheckpoint,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> Generator[Shard]:
     """Yield shards with the names and the tensors of the old ones."""
@@ -235,10 +237,10 @@ def _same_shards(
     for tensor in tensors:
         groups.setdefault(lookup_source(tensor.name, shard_of, default=""), []).append(tensor)
     for name in source.index.shards:
-        if like is None and name not in groups:
+        if template is None and name not in groups:
             continue
         with source.open_shard(name) as old:
-            model = old if like else None
+            model = old if template else None
             # A tensor that the index does not list may be tied to one that it lists.
             writers = [
                 writer
@@ -256,12 +258,12 @@ def _same_shards(
 def _split_shards(
     tensors: Sequence[TensorWriter],
     source: Checkpoint,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int,
 ) -> Generator[Shard]:
     """Yield shards of at most `shard_size` bytes, or of a single tensor; ties stay in one shard."""
-    writers = keyed_writers(tensors, like)
+    writers = keyed_writers(tensors, template)
     shards: list[list[KeyedWriter]] = []
     shard_of: dict[str, list[KeyedWriter]] = {}
     size = 0

@@ -24,10 +24,10 @@ from prune_gui.checkpoint.torch.state_dict_search import (
     tensors_of,
 )
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 
 MAX_LISTED: Final = 5
-REPEATED_VIEW: Final = later("repeated view")
+REPEATED_VIEW: Final = deferred("repeated view")
 
 
 class TorchCheckpoint(FileCheckpoint):
@@ -184,13 +184,13 @@ def _is_text(key: str) -> bool:
 def _special(tensor: torch.Tensor) -> str | None:
     """Return why a tensor is not plain and dense; see `TensorInfo.special`."""
     if tensor.is_quantized:
-        return later("quantized")
+        return deferred("quantized")
     if tensor.is_nested or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        return later("tensor subclass")
+        return deferred("tensor subclass")
     if tensor.layout != torch.strided:
-        return later("sparse")
+        return deferred("sparse")
     if tensor.is_meta:
-        return later("without values")
+        return deferred("without values")
     if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
         return REPEATED_VIEW
     return None

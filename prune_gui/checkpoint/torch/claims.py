@@ -13,7 +13,7 @@ from torch.storage import TypedStorage
 
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 STORAGE_DTYPES: Final = {
     "DoubleStorage": torch.float64,
@@ -88,12 +88,12 @@ def checked_view(
         FalseClaimError: the shape is impossible, or the view extends beyond the storage.
     """
     if len(shape) != len(strides):
-        raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+        raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
     numel = checked_numel((offset, *strides), shape)
     span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
     if (offset + span) * (dtype or storage.dtype).itemsize > nbytes_of(storage):
         raise FalseClaimError(
-            later(
+            deferred(
                 "it claims a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
                 shape=shape,
                 nbytes=nbytes_of(storage),
@@ -116,7 +116,7 @@ def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
         sizes = cast("tuple[int, ...]", shape)
         if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:
             return math.prod(sizes)
-    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+    raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
 
 
 def are_sizes(values: tuple[object, ...]) -> bool:
@@ -131,7 +131,7 @@ def check_hooks(hooks: object) -> None:
         FalseClaimError: it has some.
     """
     if hooks:
-        raise FalseClaimError(later("it attaches something to a tensor"))
+        raise FalseClaimError(deferred("it attaches something to a tensor"))
 
 
 def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: TypedStorage) -> None:
@@ -143,8 +143,8 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
     if not bits:
         return
     if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
-        raise FalseClaimError(later("it describes a tensor in a way torch does not write"))
+        raise FalseClaimError(deferred("it describes a tensor in a way torch does not write"))
     if numel * tensor.itemsize > nbytes_of(storage):  # reading the values would copy them
-        raise FalseClaimError(later("it repeats the entries of a conjugate or negative tensor"))
+        raise FalseClaimError(deferred("it repeats the entries of a conjugate or negative tensor"))
     set_metadata: Any = torch._utils.set_tensor_metadata
     set_metadata(tensor, bits)

@@ -13,7 +13,7 @@ from prune_gui.checkpoint.torch.pickle_machine import OPAQUE, ForeignObject
 from prune_gui.checkpoint.torch.pickle_names import is_dangerous, is_harmless
 from prune_gui.checkpoint.torch.unpickling import TensorPlaceholder, Unpickled
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 MAX_NAME_CHARS: Final = 60
 MAX_EXPRESSION_CHARS: Final = 150
@@ -24,15 +24,17 @@ MAX_DEPTH: Final = 8
 TENSOR_TYPES: Final = (TensorPlaceholder, torch.Tensor)
 """Tensors in the unpickled value. Those before the first foreign name are built, others are not."""
 PROBLEMS: Final = {
-    (True, False): later(
+    (True, False): deferred(
         "{name} needs the code of {code} to open, and code from a file is never run."
     ),
-    (True, True): later(
+    (True, True): deferred(
         "{name} is a Python pickle that torch.save did not write; it needs the code of {code} to "
         "open, and code from a file is never run."
     ),
-    (False, False): later("{name} is a pickle of protocol {protocol}, which is not safe to read."),
-    (False, True): later(
+    (False, False): deferred(
+        "{name} is a pickle of protocol {protocol}, which is not safe to read."
+    ),
+    (False, True): deferred(
         "{name} is a Python pickle that torch.save did not write; it is a pickle of protocol "
         "{protocol}, which is not safe to read."
     ),

@@ -13,7 +13,7 @@ import torch
 
 from prune_gui.checkpoint.torch.claims import are_sizes, torch_attribute
 from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, FalseClaimError, Machine
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 
 def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
@@ -73,7 +73,7 @@ def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
         case (tuple() as sizes,) if are_sizes(sizes):
             machine.count_copied(sizes)
             return torch.Size(cast("tuple[int, ...]", sizes))
-    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+    raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
 
 
 def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
@@ -82,7 +82,7 @@ def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
         case (str() as text, "latin1" | "latin-1"):
             machine.count_copied(text)
             return text.encode("latin-1")
-    raise FalseClaimError(later("it asks for memory without filling it"))
+    raise FalseClaimError(deferred("it asks for memory without filling it"))
 
 
 def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:

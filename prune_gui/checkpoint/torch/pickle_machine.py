@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
 from typing import IO, Any, BinaryIO, ClassVar, Final, cast
 
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 MAX_STRING_BYTES: Final = 1 << 28
 MAX_OPCODES: Final = 1 << 24
@@ -72,7 +72,7 @@ class ForeignObject(Opaque):
 
 
 OPAQUE: Final = Opaque()
-DAMAGED: Final = later("its pickle is damaged")
+DAMAGED: Final = deferred("its pickle is damaged")
 
 # The opcodes that torch's restricted unpickler supports; the others belong to other protocols.
 TORCH_OPCODES: Final = frozenset(
@@ -119,7 +119,7 @@ class Machine(ABC):
                 reader = cast("IO[bytes]", _BoundedReader(file))
                 for count, (opcode, argument, _) in enumerate(pickletools.genops(reader)):
                     if count == MAX_OPCODES:
-                        raise FalseClaimError(later("its pickle has too many parts"))
+                        raise FalseClaimError(deferred("its pickle has too many parts"))
                     name = opcode.name
                     if name not in TORCH_OPCODES:
                         self.unsupported_opcode = self.unsupported_opcode or name
@@ -159,13 +159,13 @@ class Machine(ABC):
             return
         self._unsafe_keys += 1
         if self._unsafe_keys > MAX_UNSAFE_KEYS:
-            raise FalseClaimError(later("its pickle has too many odd keys"))
+            raise FalseClaimError(deferred("its pickle has too many odd keys"))
         pending = [(key, 1)] if isinstance(key, tuple) else []
         while pending:
             nested, depth = pending.pop()
             self._key_items += len(nested)
             if depth > MAX_TUPLE_DEPTH or self._key_items > MAX_TUPLE_ITEMS:
-                raise FalseClaimError(later("its pickle nests tuples too deeply"))
+                raise FalseClaimError(deferred("its pickle nests tuples too deeply"))
             pending += [(item, depth + 1) for item in nested if isinstance(item, tuple)]
 
     def count_copied(self, value: Sized) -> None:
@@ -177,7 +177,7 @@ class Machine(ABC):
         text = isinstance(value, str | bytes)
         self._copied_bytes += len(value) * (1 if text else ITEM_BYTES)
         if self._copied_bytes > MAX_COPIED_BYTES:
-            raise FalseClaimError(later("its pickle copies the same values too often"))
+            raise FalseClaimError(deferred("its pickle copies the same values too often"))
 
     def _mark(self, _: object) -> None:
         self._outer_stacks.append(self._stack)
@@ -313,7 +313,7 @@ class Machine(ABC):
         **dict.fromkeys(
             ("EXT1", "EXT2", "EXT4"),
             lambda self, code: self._push(
-                self.find_class(later("extension number {code}", code=code))
+                self.find_class(deferred("extension number {code}", code=code))
             ),
         ),
         **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda self, _: self._call(2)),
@@ -335,7 +335,7 @@ class _BoundedReader:
     def read(self, length: int) -> bytes:
         if length > MAX_STRING_BYTES:
             raise FalseClaimError(
-                later("its pickle claims a string of {length:,} bytes", length=length)
+                deferred("its pickle claims a string of {length:,} bytes", length=length)
             )
         return self._file.read(length)
 

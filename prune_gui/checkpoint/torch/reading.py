@@ -24,7 +24,7 @@ from prune_gui.checkpoint.torch.zip_layout import (
     TorchLayout,
 )
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 ZIP_MAGIC: Final = b"PK"
 MAX_PICKLE_BYTES: Final = 1 << 29
@@ -107,9 +107,9 @@ def _read_zip(source: Source) -> TorchFile:
             )
         )
     if VERSION_RECORD not in layout.records:
-        raise FalseClaimError(later("its archive does not say of which version it is"))
+        raise FalseClaimError(deferred("its archive does not say of which version it is"))
     if layout.records[PICKLE_RECORD].nbytes > MAX_PICKLE_BYTES:
-        raise FalseClaimError(later("its pickle is too large"))
+        raise FalseClaimError(deferred("its pickle is too large"))
     storages = ZipStorages(source, layout, swapped=_byte_order(layout) != sys.byteorder)
     opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages)
     _check_code(source, opened)
@@ -125,7 +125,7 @@ def _byte_order(layout: TorchLayout) -> str:
         return "little"
     order = layout.read(BYTE_ORDER).decode("latin-1") if record.nbytes < len("little") + 1 else ""
     if order not in ("little", "big"):
-        raise FalseClaimError(later("its order of bytes is unknown"))
+        raise FalseClaimError(deferred("its order of bytes is unknown"))
     return order
 
 
@@ -172,7 +172,7 @@ def _read_legacy(source: Source) -> TorchFile:
         _check_code(source, replace(each, foreign=names))
     _, protocol, _, opened, keys = pickles
     if protocol.value != LEGACY_PROTOCOL:
-        raise FalseClaimError(later("it is of a version that nobody reads"))
+        raise FalseClaimError(deferred("it is of a version that nobody reads"))
     storages.order = keys.value if isinstance(keys.value, list) else []
     _finish(opened, storages)
     return TorchFile(opened.value, storages.nbytes)

@@ -12,7 +12,7 @@ import torch
 
 from prune_gui.checkpoint.torch.claims import checked_numel
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError, Machine
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 COMPRESSED_LAYOUTS: Final = {
     torch.sparse_csr,
@@ -24,7 +24,9 @@ COMPRESSED_LAYOUTS: Final = {
 
 def sparse_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
     """Build a sparse tensor from (layout, parts); as in torch.load, the indices are not checked."""
-    unknown = FalseClaimError(later("it describes a sparse tensor in a way torch does not write"))
+    unknown = FalseClaimError(
+        deferred("it describes a sparse tensor in a way torch does not write")
+    )
     match arguments:
         case (torch.layout() as layout, tuple() as members):
             pass
@@ -78,4 +80,4 @@ def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tenso
                 device="meta",
                 requires_grad=gradient,
             )
-    raise FalseClaimError(later("it claims a tensor of an impossible shape"))
+    raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))

@@ -14,7 +14,7 @@ from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
 from prune_gui.checkpoint.torch.unpickling import Storages
 from prune_gui.checkpoint.torch.zip_layout import Record, TorchLayout
 from prune_gui.errors import CheckpointError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.memory import shortage
 
 LARGE_BYTES: Final = 1 << 24
@@ -101,10 +101,10 @@ class ZipStorages(FileStorages):
         name = f"data/{key}"
         record = self._layout.records.get(name)
         if record is None:
-            raise FalseClaimError(later("its storage {key!r} is missing", key=key))
+            raise FalseClaimError(deferred("its storage {key!r} is missing", key=key))
         if nbytes != record.nbytes:  # torch compares them too
             raise FalseClaimError(
-                later(
+                deferred(
                     "its storage {key!r} claims {claimed:,} bytes and has {size:,}",
                     key=key,
                     claimed=nbytes,
@@ -158,7 +158,7 @@ class LegacyStorages(FileStorages):
         """Return memory for a storage; see `Storages.storage`."""
         if dtype is None:
             raise FalseClaimError(
-                later("its dtypes are newer than its form, and torch cannot read them")
+                deferred("its dtypes are newer than its form, and torch cannot read them")
             )
         self.nbytes += nbytes
         self._check_claim(len(self._storages) + 1, self._source.size)
@@ -170,28 +170,28 @@ class LegacyStorages(FileStorages):
         self._check_memory()
         order = [key for key in self.order if isinstance(key, str)]
         if len(self.order) != len(self._storages) or set(order) != self._storages.keys():
-            raise FalseClaimError(later("some of its storages are missing"))
+            raise FalseClaimError(deferred("some of its storages are missing"))
         self._check_claim(len(order), self._source.size - self._source.file.tell())
         for key in order:
             values, itemsize = self._storages[key]
             count = int.from_bytes(self._source.file.read(LEGACY_COUNT_BYTES), "little")
             if count * itemsize != values.nbytes():
                 raise FalseClaimError(
-                    later("its storage {key!r} has another size than it claims", key=key)
+                    deferred("its storage {key!r} has another size than it claims", key=key)
                 )
             octets = torch.empty(0, dtype=torch.uint8).set_(values).numpy()
             for start in range(0, len(octets), CHUNK_BYTES):
                 chunk = octets[start : start + CHUNK_BYTES]
                 if self._source.file.readinto(chunk.data) != len(chunk):  # type: ignore[attr-defined]
                     self._source.check()
-                    raise FalseClaimError(later("some of its storages are missing"))
+                    raise FalseClaimError(deferred("some of its storages are missing"))
 
     def _check_claim(self, count: int, size: int) -> None:
         """Check that `count` storages fit into the remaining `size` bytes of the file."""
         claimed = self.nbytes + LEGACY_COUNT_BYTES * count
         if claimed > size:
             raise FalseClaimError(
-                later(
+                deferred(
                     "its tensors claim {claimed:,} bytes, and {size:,} follow its pickle "
                     "(a partial download?)",
                     claimed=claimed,

@@ -42,9 +42,9 @@ from prune_gui.checkpoint.torch.pickle_machine import (
     Machine,
     Opaque,
 )
-from prune_gui.language import later
+from prune_gui.language import deferred
 
-UNKNOWN_TENSOR: Final = later("it describes a tensor in a way torch does not write")
+UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
 
 
 class Storages(ABC):
@@ -183,7 +183,7 @@ class _TorchMachine(Machine):
         if isinstance(function, Opaque):
             return OPAQUE
         raise FalseClaimError(
-            later(
+            deferred(
                 "it makes a {kind} without contents",
                 kind=getattr(function, "__name__", str(function).removeprefix("torch.")[:40]),
             )
@@ -194,7 +194,7 @@ class _TorchMachine(Machine):
         if isinstance(value, ForeignObject):
             value.state = state
         elif isinstance(value, TensorPlaceholder | torch.Tensor):
-            raise FalseClaimError(later("it changes a tensor after building it"))
+            raise FalseClaimError(deferred("it changes a tensor after building it"))
         elif not self._cannot_load:
             if type(value) is not OrderedDict:
                 raise FalseClaimError(DAMAGED)
@@ -216,16 +216,16 @@ class _TorchMachine(Machine):
                 return value
             case _:
                 raise FalseClaimError(
-                    later("it holds something other than storages beside its pickle")
+                    deferred("it holds something other than storages beside its pickle")
                 )
         key, dtype = str(key), STORAGE_DTYPES.get(kind.__name__)
         if dtype is None:
             raise FalseClaimError(
-                later("it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}")
+                deferred("it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}")
             )
         if not (are_sizes((numel,)) and key.isascii()):
             raise FalseClaimError(
-                later(
+                deferred(
                     "it holds a storage {key!r} of {entries} entries", key=key[:40], entries=numel
                 )
             )
@@ -236,7 +236,7 @@ class _TorchMachine(Machine):
             case [(_, int() as start, int() as size)]:
                 if are_sizes((start, size, numel - start - size)):
                     return self._storage_view(key, storage, start, size)
-        raise FalseClaimError(later("it describes a storage in a way torch does not write"))
+        raise FalseClaimError(deferred("it describes a storage in a way torch does not write"))
 
     def _storage(self, key: str, nbytes: int, dtype: torch.dtype, kind: type) -> TypedStorage:
         """Return a storage of the file. It is typed, whatever the file names, as in torch.load."""
@@ -246,9 +246,9 @@ class _TorchMachine(Machine):
             self._storages_by_key[key] = typed_storage(values, dtype), kind
         storage, known_kind = self._storages_by_key[key]
         if known_kind is not kind:
-            raise FalseClaimError(later("it claims the storage {key!r} with two types", key=key))
+            raise FalseClaimError(deferred("it claims the storage {key!r} with two types", key=key))
         if nbytes_of(storage) != nbytes:
-            raise FalseClaimError(later("it claims the storage {key!r} with two sizes", key=key))
+            raise FalseClaimError(deferred("it claims the storage {key!r} with two sizes", key=key))
         return storage
 
     def _storage_view(self, key: str, storage: TypedStorage, start: int, size: int) -> TypedStorage:
@@ -268,7 +268,7 @@ class _TorchMachine(Machine):
                 for name in names:
                     if hasattr(owner, name):
                         raise FalseClaimError(
-                            later(
+                            deferred(
                                 "it replaces {name!r} of a {kind}",
                                 name=name[:40],
                                 kind=owner.__name__,
@@ -298,7 +298,9 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ELEMENT_BITS:
-            raise FalseClaimError(later("it holds a tensor of unknown dtype {dtype}", dtype=dtype))
+            raise FalseClaimError(
+                deferred("it holds a tensor of unknown dtype {dtype}", dtype=dtype)
+            )
         tensor = torch.empty(0, dtype=dtype or storage.dtype)
         sizes, steps = cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides)
         tensor.set_(storage._untyped_storage, offset, sizes, steps)
@@ -337,7 +339,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides)
         if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
-            raise FalseClaimError(later("it repeats the entries of a quantized tensor"))
+            raise FalseClaimError(deferred("it repeats the entries of a quantized tensor"))
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)
@@ -376,7 +378,7 @@ class _TorchMachine(Machine):
                 check_hooks(hooks)
             case _:
                 raise FalseClaimError(
-                    later("it describes a parameter in a way torch does not write")
+                    deferred("it describes a parameter in a way torch does not write")
                 )
         parameter = torch.nn.Parameter(tensor, gradient)
         self._set_attributes(parameter, state, torch.Tensor)

@@ -47,14 +47,14 @@ class WrittenArchive(NamedTuple):
 def write_torch(
     path: Path,
     writers: Sequence[KeyedWriter],
-    like: TorchCheckpoint | None,
+    template: TorchCheckpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
 ) -> WrittenArchive:
     """Write a torch archive to the file at `path`.
 
-    Only a few chunks of the values are in memory at once. Objects of `like` outside of the state
-    dict are kept, and in the state dict everything but dense tensors, and tensors that share
+    Only a few chunks of the values are in memory at once. Objects of `template` outside of the
+    state dict are kept, and in the state dict everything but dense tensors, and tensors that share
     elements with others. The metadata and the path of the state dict are in an additional record,
     which torch ignores.
 
@@ -62,7 +62,7 @@ def write_torch(
         CheckpointError: a tensor cannot be stored in this format.
         Cancelled: the user cancels.
     """
-    root, leading, records = _records(writers, like)
+    root, leading, records = _records(writers, template)
     monitor.expect(sum(record.nbytes for record in records))
     checksums: dict[str, int] = {}
     with TorchArchive(path) as archive, closing(prefetch(_record_chunks(records))) as prepared:
@@ -84,14 +84,14 @@ def write_torch(
 
 
 def torch_nbytes(
-    writers: Sequence[KeyedWriter], like: TorchCheckpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: TorchCheckpoint | None, metadata: Mapping[str, str]
 ) -> int:
     """Return the bytes of the file that `write_torch` would write.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
     """
-    root, leading, records = _records(writers, like)
+    root, leading, records = _records(writers, template)
     trailing = _own_records(root, with_checksums(metadata, (writer.key for writer in writers)))
     sizes = {name: len(octets) for name, octets in leading.items()}
     sizes |= {record.name: record.nbytes for record in records}
@@ -100,7 +100,7 @@ def torch_nbytes(
 
 
 def _records(
-    writers: Sequence[KeyedWriter], like: TorchCheckpoint | None
+    writers: Sequence[KeyedWriter], template: TorchCheckpoint | None
 ) -> tuple[Root, dict[str, bytes], list[_Record]]:
     """Return the path of the state dict, the small leading records, and the records of values.
 
@@ -108,11 +108,11 @@ def _records(
     """
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
     blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
-    root, content = _content(writers, blanks, like)
+    root, content = _content(writers, blanks, template)
     pickle, storages = pickled(content, blanks.values())
     owners = {identity(blank.untyped_storage()): tensors[name] for name, blank in blanks.items()}
     records = [
-        _record(f"data/{number}", storage, owners.get(identity(storage)), like)
+        _record(f"data/{number}", storage, owners.get(identity(storage)), template)
         for number, storage in enumerate(storages)
     ]
     return root, {"data.pkl": pickle, BYTE_ORDER: sys.byteorder.encode()}, records
@@ -143,17 +143,19 @@ def _record(
     name: str,
     storage: torch.UntypedStorage,
     tensor: TensorWriter | None,
-    like: TorchCheckpoint | None,
+    template: TorchCheckpoint | None,
 ) -> _Record:
     if tensor is not None:
-        return _Record(name, tensor.nbytes, tensor.octets, tensor)
-    assert like is not None
-    return _Record(name, storage.nbytes(), partial(_storage_chunks, storage, like), None)
+        return _Record(name, tensor.nbytes, tensor.byte_chunks, tensor)
+    assert template is not None
+    return _Record(name, storage.nbytes(), partial(_storage_chunks, storage, template), None)
 
 
-def _storage_chunks(storage: torch.UntypedStorage, like: TorchCheckpoint) -> Iterator[memoryview]:
+def _storage_chunks(
+    storage: torch.UntypedStorage, template: TorchCheckpoint
+) -> Iterator[memoryview]:
     for chunk in byte_chunks(torch.empty(0, dtype=torch.uint8).set_(storage)):
-        like.check()
+        template.check()
         yield chunk
 
 
@@ -176,7 +178,7 @@ def _with_progress(
 def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
     checksum = 0
     monitor.expect(tensor.nbytes)
-    for chunk in tensor.octets():
+    for chunk in tensor.byte_chunks():
         checksum = zlib.crc32(chunk, checksum)
         monitor.advance(len(chunk))
     return checksum
@@ -199,26 +201,28 @@ def _blank(tensor: TensorWriter) -> torch.Tensor:
 
 
 def _content(
-    writers: Sequence[KeyedWriter], blanks: Mapping[str, torch.Tensor], like: TorchCheckpoint | None
+    writers: Sequence[KeyedWriter],
+    blanks: Mapping[str, torch.Tensor],
+    template: TorchCheckpoint | None,
 ) -> tuple[Root, object]:
     """Return the path of the state dict, and the object to pickle with blanks for the tensors."""
     members = [(writer.position, writer.key, blanks[writer.tensor.name]) for writer in writers]
-    if like is None:
+    if template is None:
         return (), {key: blank for _, key, blank in members}
-    return like.root, with_state(like.content, like.root, _state(members, like))
+    return template.root, with_state(template.content, template.root, _state(members, template))
 
 
 def _state(
-    members: Sequence[tuple[float, str, torch.Tensor]], like: TorchCheckpoint
+    members: Sequence[tuple[float, str, torch.Tensor]], template: TorchCheckpoint
 ) -> dict[str, object]:
-    """Return the new state dict: the members, and the other values of `like` in their order."""
+    """Return the new state dict: the members, and the other values of `template` in their order."""
     written = {key for _, key, _ in members}
     values: list[tuple[float, str, object]] = [
-        (position, key, _placeholder(key, blank, like)) for position, key, blank in members
+        (position, key, _placeholder(key, blank, template)) for position, key, blank in members
     ]
     index = 0
-    for key, value in like.state.items():
-        raw = like.raw.get(key)
+    for key, value in template.state.items():
+        raw = template.raw.get(key)
         if (raw is None or raw.special is not None) and key not in written:
             values.append((index if raw else index - 0.5, key, value))
         index += raw is not None
@@ -226,9 +230,9 @@ def _state(
     return {key: value for _, key, value in values}
 
 
-def _placeholder(key: str, blank: torch.Tensor, like: TorchCheckpoint) -> object:
+def _placeholder(key: str, blank: torch.Tensor, template: TorchCheckpoint) -> object:
     """Return the value to pickle: the old tensor if it shares elements, else a blank."""
-    old, raw = like.state.get(key), like.raw.get(key)
+    old, raw = template.state.get(key), template.raw.get(key)
     if raw is not None and raw.shares is not None:
         return old
     if isinstance(old, torch.nn.Parameter):

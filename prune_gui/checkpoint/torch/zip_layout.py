@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from prune_gui.checkpoint.torch.pickle_machine import FalseClaimError
-from prune_gui.language import later
+from prune_gui.language import deferred
 
 METADATA_RECORD: Final = "prune_gui.json"
 """The record that this program adds: {"root": [...], "metadata": {...}}. torch ignores it."""
@@ -92,9 +92,9 @@ class TorchLayout:
         if not {PICKLE_RECORD, SCRIPT_RECORD} & entries_by_name.keys():
             return
         if len({entry.orig_filename.lower().partition("/")[2] for entry in entries}) < len(entries):
-            raise FalseClaimError(later("its archive has two records of the same name"))
+            raise FalseClaimError(deferred("its archive has two records of the same name"))
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
-            raise FalseClaimError(later("its records do not lie in one folder"))
+            raise FalseClaimError(deferred("its records do not lie in one folder"))
         _check_entries(entries_by_name, size)
         starts = _starts(entries, file, size)
         self.records = {
@@ -128,9 +128,9 @@ class TorchLayout:
                     out[done : done + len(part)] = part
                     done += len(chunk)
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise FalseClaimError(later("its record {name!r} is damaged", name=name)) from error
+            raise FalseClaimError(deferred("its record {name!r} is damaged", name=name)) from error
         if done != record.nbytes:
-            raise FalseClaimError(later("its record {name!r} is damaged", name=name))
+            raise FalseClaimError(deferred("its record {name!r} is damaged", name=name))
 
 
 def _check_end(file: BinaryIO, size: int) -> None:
@@ -168,11 +168,13 @@ def _check_end(file: BinaryIO, size: int) -> None:
             *(_number(zip64, 40, 8), _number(zip64, 48, 8)),
         )
         if not right or not _agree(numbers, wide):
-            raise FalseClaimError(later("its archive has two directories that differ"))
+            raise FalseClaimError(deferred("its archive has two directories that differ"))
         numbers = wide
     entries_on_disk, entries, nbytes, offset = numbers
     if any(disks) or entries_on_disk != entries or offset + nbytes != end_offset:
-        raise FalseClaimError(later("its archive has a directory that does not end where it says"))
+        raise FalseClaimError(
+            deferred("its archive has a directory that does not end where it says")
+        )
 
 
 def _agree(narrow: Sequence[int], wide: Sequence[int]) -> bool:
@@ -196,28 +198,28 @@ def _is_empty_folder(entry: zipfile.ZipInfo) -> bool:
 def _check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
     """Check the directory entries of an archive of `size` bytes."""
     if min(entry.header_offset for entry in entries.values()) != 0:
-        raise FalseClaimError(later("its archive does not start with a record"))
+        raise FalseClaimError(deferred("its archive does not start with a record"))
     for name, entry in entries.items():
         stored = entry.compress_type == zipfile.ZIP_STORED
         if entry.flag_bits & ENCRYPTED_FLAG:
-            raise FalseClaimError(later("its archive is encrypted"))
+            raise FalseClaimError(deferred("its archive is encrypted"))
         if entry.compress_type not in SUPPORTED_COMPRESSION:
             raise FalseClaimError(
-                later("its record {name!r} is compressed in a way torch cannot read", name=name)
+                deferred("its record {name!r} is compressed in a way torch cannot read", name=name)
             )
         folder = entry.external_attr & DOS_FOLDER_FLAG or entry.orig_filename.endswith("/")
         if folder and not _is_empty_folder(entry):
-            raise FalseClaimError(later("its record {name!r} is marked as a folder", name=name))
+            raise FalseClaimError(deferred("its record {name!r} is marked as a folder", name=name))
         if entry.header_offset + entry.compress_size > size or (
             stored and entry.compress_size != entry.file_size
         ):
             raise FalseClaimError(
-                later("its record {name!r} claims more than the file holds", name=name)
+                deferred("its record {name!r} claims more than the file holds", name=name)
             )
     unpacked = sum(entry.file_size for entry in entries.values())
     if unpacked > MAX_GROWTH * size:
         raise FalseClaimError(
-            later(
+            deferred(
                 "its archive unpacks from {size:,} to {unpacked:,} bytes",
                 size=size,
                 unpacked=unpacked,
@@ -239,10 +241,10 @@ def _starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> di
         name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
         start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
         if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:
-            raise FalseClaimError(later("the records of its archive overlap"))
+            raise FalseClaimError(deferred("the records of its archive overlap"))
         if _number(header, 8, 2) != entry.compress_type or _number(header, 6, 2) & ENCRYPTED_FLAG:
             raise FalseClaimError(
-                later(
+                deferred(
                     "its record {name!r} is described in two ways",
                     name=entry.orig_filename.partition("/")[2],
                 )

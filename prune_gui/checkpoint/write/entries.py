@@ -40,7 +40,7 @@ class TensorWriter:
         """Total bytes of all chunks."""
         return size_in_bytes(self.shape, self.dtype)
 
-    def octets(self) -> Iterator[memoryview]:
+    def byte_chunks(self) -> Iterator[memoryview]:
         """Yield the bytes of all chunks, at most 4 MiB at a time."""
         done = 0
         stored = "uint8" if self.dtype in PACKED_DTYPES else self.dtype
@@ -87,10 +87,12 @@ class KeyedWriter:
         return replace(self, tensor=self.tensor.checked(check))
 
 
-def keyed_writers(tensors: Sequence[TensorWriter], like: Checkpoint | None) -> list[KeyedWriter]:
-    """Return the tensors under all of their keys, aliases included, in the order of `like`.
+def keyed_writers(
+    tensors: Sequence[TensorWriter], template: Checkpoint | None
+) -> list[KeyedWriter]:
+    """Return the tensors under all of their keys, aliases included, in the order of `template`.
 
-    A tensor that replaces none of `like` follows the tensor before it in `tensors`.
+    A tensor that replaces none of `template` follows the tensor before it in `tensors`.
 
     Raises:
         ValueError: two tensors have the same name.
@@ -98,11 +100,11 @@ def keyed_writers(tensors: Sequence[TensorWriter], like: Checkpoint | None) -> l
     names = {tensor.name for tensor in tensors}
     if len(names) < len(tensors):
         raise ValueError("two tensors have the same name")
-    positions = {key: index for index, key in enumerate(like.keys)} if like else {}
+    positions = {key: index for index, key in enumerate(template.keys)} if template else {}
     writers = []
     position = -1
     for tensor in tensors:
-        aliases = [name for name in _aliases(tensor.name, like) if name not in names]
+        aliases = [name for name in _aliases(tensor.name, template) if name not in names]
         position = lookup_source(tensor.name, positions, default=position)
         writers.append(KeyedWriter(position, tensor.name, tensor))
         writers.extend(
@@ -113,13 +115,13 @@ def keyed_writers(tensors: Sequence[TensorWriter], like: Checkpoint | None) -> l
     return writers
 
 
-def _aliases(name: str, like: Checkpoint | None) -> list[str]:
-    if like is None:
+def _aliases(name: str, template: Checkpoint | None) -> list[str]:
+    if template is None:
         return []
-    if name in like.tensors:
-        return list(like.tensors[name].aliases)
+    if name in template.tensors:
+        return list(template.tensors[name].aliases)
     for suffix in (ORIGINAL_SUFFIX, MASK_SUFFIX):
-        info = like.tensors.get(name.removesuffix(suffix))
+        info = template.tensors.get(name.removesuffix(suffix))
         if name.endswith(suffix) and info is not None:
             return [alias + suffix for alias in info.aliases]
     return []

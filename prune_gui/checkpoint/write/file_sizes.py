@@ -20,7 +20,7 @@ def file_nbytes(
     out: Path,
     tensors: Sequence[TensorWriter],
     *,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> int:
     """Return the bytes of the file that `write_checkpoint` would write with these arguments.
@@ -28,7 +28,7 @@ def file_nbytes(
     Raises:
         CheckpointError: `write_checkpoint` would raise it.
     """
-    return _nbytes(out, format_of(out), keyed_writers(tensors, like), like, metadata)
+    return _nbytes(out, format_of(out), keyed_writers(tensors, template), template, metadata)
 
 
 def shards_nbytes(
@@ -36,7 +36,7 @@ def shards_nbytes(
     tensors: Sequence[TensorWriter],
     *,
     source: Checkpoint,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
     shard_size: int | None,
     monitor: Monitor,
@@ -47,14 +47,14 @@ def shards_nbytes(
         CheckpointError: `write_shards` would raise it.
         Cancelled: the user cancels.
     """
-    check_shards(out, source, like, shard_size)
-    index = IndexBuilder(source, like, shard_size)
+    check_shards(out, source, template, shard_size)
+    index = IndexBuilder(source, template, shard_size)
     nbytes = 0
-    with closing(shards_of(tensors, source, like, metadata, shard_size)) as shards:
+    with closing(shards_of(tensors, source, template, metadata, shard_size)) as shards:
         for shard in shards:
             monitor.advance()
             path = out / shard.name
-            nbytes += _nbytes(path, source.format, shard.writers, shard.like, shard.metadata)
+            nbytes += _nbytes(path, source.format, shard.writers, shard.template, shard.metadata)
             index.add(shard)
     return nbytes + len(index.octets())
 
@@ -63,10 +63,12 @@ def _nbytes(
     out: Path,
     form: Format,
     writers: Sequence[KeyedWriter],
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> int:
-    check_dtypes(out, form, writers, like)
+    check_dtypes(out, form, writers, template)
     if form == "safetensors":
         return len(header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)
-    return torch_nbytes(writers, like if isinstance(like, TorchCheckpoint) else None, metadata)
+    return torch_nbytes(
+        writers, template if isinstance(template, TorchCheckpoint) else None, metadata
+    )

@@ -18,14 +18,14 @@ from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
 from prune_gui.checkpoint.write.reading_back import stored_reader
 from prune_gui.errors import CheckpointError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 
-KEEP_THE_FILES: Final = later(
+KEEP_THE_FILES: Final = deferred(
     "{key!r} ({special}) cannot be stored in {name}: only dense tensors can go from one torch file "
     "to another. Save in files like those of the input."
 )
-DENSE_ONLY: Final = later(
+DENSE_ONLY: Final = deferred(
     "{key!r} ({special}) cannot be stored in {name}: safetensors holds plain dense tensors only. "
     "Save as .pt instead."
 )
@@ -36,9 +36,9 @@ def write_checkpoint(
     out: Path,
     tensors: Sequence[TensorWriter],
     *,
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
-    beside: Mapping[str, bytes] = MappingProxyType({}),
+    extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
     monitor: Monitor,
 ) -> None:
@@ -52,12 +52,12 @@ def write_checkpoint(
         out: the file to write; `.safetensors`, or `.pt`, `.pth`, `.bin`, `.ckpt` for torch's.
         tensors: the tensors to write, in order. Aliases are added. Special tensors (see
             `TensorInfo`) are not among them, because a torch file keeps them. Tensors that share
-            elements with another one (see `RawTensor`) must have the values of `like`.
-        like: the checkpoint whose order and ties the new file keeps, and, in a torch file, all
+            elements with another one (see `RawTensor`) must have the values of `template`.
+        template: the checkpoint whose order and ties the new file keeps, and, in a torch file, all
             objects around the state dict. None writes just the tensors.
         metadata: all of the metadata to write; see `with_checksums`.
-        beside: the contents of other files to write into the folder of `out`, by name.
-        overwrite: whether existing files may be replaced, including the file of `like`.
+        extra_files: the contents of other files to write into the folder of `out`, by name.
+        overwrite: whether existing files may be replaced, including the file of `template`.
         monitor: counts the bytes that are written and those that are read back.
 
     Raises:
@@ -65,21 +65,21 @@ def write_checkpoint(
         Cancelled: the user cancels.
     """
     form = format_of(out)
-    writers = keyed_writers(tensors, like)
-    nbytes = _nbytes(form, writers, like)
-    sizes = _sizes(out, nbytes, beside)
+    writers = keyed_writers(tensors, template)
+    nbytes = _nbytes(form, writers, template)
+    sizes = _sizes(out, nbytes, extra_files)
     with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
-        for path, octets in zip(others, beside.values(), strict=True):
+        for path, octets in zip(others, extra_files.values(), strict=True):
             write_bytes(path, octets)
-        write_file(draft, out, form, writers, like, metadata, monitor)
+        write_file(draft, out, form, writers, template, metadata, monitor)
 
 
 def check_target(
     out: Path,
     tensors: Sequence[TensorWriter],
     *,
-    like: Checkpoint | None,
-    beside: Mapping[str, bytes] = MappingProxyType({}),
+    template: Checkpoint | None,
+    extra_files: Mapping[str, bytes] = MappingProxyType({}),
     overwrite: bool = False,
 ) -> int:
     """Run the checks of `write_checkpoint`, and return the approximate bytes that it would write.
@@ -90,16 +90,16 @@ def check_target(
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
     """
     form = format_of(out)
-    writers = keyed_writers(tensors, like)
-    check_dtypes(out, form, writers, like)
-    nbytes = _nbytes(form, writers, like)
-    rehearse(replacing_together(_sizes(out, nbytes, beside), overwrite=overwrite))
+    writers = keyed_writers(tensors, template)
+    check_dtypes(out, form, writers, template)
+    nbytes = _nbytes(form, writers, template)
+    rehearse(replacing_together(_sizes(out, nbytes, extra_files), overwrite=overwrite))
     return nbytes
 
 
-def _sizes(out: Path, nbytes: int, beside: Mapping[str, bytes]) -> dict[Path, int]:
+def _sizes(out: Path, nbytes: int, extra_files: Mapping[str, bytes]) -> dict[Path, int]:
     """Return the bytes of each file, `out` last."""
-    return {out.parent / name: len(octets) for name, octets in beside.items()} | {out: nbytes}
+    return {out.parent / name: len(octets) for name, octets in extra_files.items()} | {out: nbytes}
 
 
 def write_file(
@@ -107,7 +107,7 @@ def write_file(
     out: Path,
     form: Format,
     writers: Sequence[KeyedWriter],
-    like: Checkpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
 ) -> None:
@@ -117,9 +117,9 @@ def write_file(
         CheckpointError: the file cannot hold these tensors, or differs from the input.
         Cancelled: the user cancels.
     """
-    check_dtypes(out, form, writers, like)
-    if like is not None:
-        writers = [writer.checked(like.check) for writer in writers]
+    check_dtypes(out, form, writers, template)
+    if template is not None:
+        writers = [writer.checked(template.check) for writer in writers]
     kept: Sequence[str] = ()
     try:
         if form == "safetensors":
@@ -128,11 +128,11 @@ def write_file(
             from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
             from prune_gui.checkpoint.torch.writing import write_torch
 
-            model = like if isinstance(like, TorchCheckpoint) else None
+            model = template if isinstance(template, TorchCheckpoint) else None
             checksums, kept = write_torch(path, writers, model, metadata, monitor)
     except OSError:
-        if like is not None:
-            like.check()  # writing fails if another program truncated the mapped source
+        if template is not None:
+            template.check()  # writing fails if another program truncated the mapped source
         raise
     metadata = with_checksums(metadata, checksums, checksums)
     with reading_back(out):
@@ -149,44 +149,46 @@ def write_file(
                 path=out,
             )
         )
-    if like is not None:
-        like.check()
+    if template is not None:
+        template.check()
 
 
-def _nbytes(form: Format, writers: Sequence[KeyedWriter], like: Checkpoint | None) -> int:
+def _nbytes(form: Format, writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
     """Return the approximate number of bytes to write."""
     if form == "safetensors":
         return sum(writer.tensor.nbytes for writer in writers)
     tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-    return sum(tensors.values()) + (like.nbytes_beside() if like else 0)
+    return sum(tensors.values()) + (template.nbytes_beside() if template else 0)
 
 
 def check_dtypes(
-    out: Path, form: Format, writers: Sequence[KeyedWriter], like: Checkpoint | None
+    out: Path, form: Format, writers: Sequence[KeyedWriter], template: Checkpoint | None
 ) -> None:
-    """Check that the format can hold the special tensors of `like`.
+    """Check that the format can hold the special tensors of `template`.
 
     Raises:
         CheckpointError: it cannot.
     """
     if form == "safetensors":
-        check_nothing_special(out, writers, like, DENSE_ONLY)
-    elif like is not None and (like.format != form or isinstance(like, ShardedCheckpoint)):
-        check_nothing_special(out, writers, like, KEEP_THE_FILES)
+        check_nothing_special(out, writers, template, DENSE_ONLY)
+    elif template is not None and (
+        template.format != form or isinstance(template, ShardedCheckpoint)
+    ):
+        check_nothing_special(out, writers, template, KEEP_THE_FILES)
 
 
 def check_nothing_special(
-    out: Path, writers: Sequence[KeyedWriter], like: Checkpoint | None, refusal: str
+    out: Path, writers: Sequence[KeyedWriter], template: Checkpoint | None, refusal: str
 ) -> None:
-    """Check that no special tensor of `like` would be missing from `out`.
+    """Check that no special tensor of `template` would be missing from `out`.
 
     Raises:
         CheckpointError: a tensor would be missing; the message is `refusal`.
     """
-    if like is None:
+    if template is None:
         return
     written = {writer.key for writer in writers}
-    for key, tensor in like.raw.items():
+    for key, tensor in template.raw.items():
         if tensor.special is not None and key not in written:
             raise CheckpointError(tr(refusal, key=key, special=tr(tensor.special), name=out.name))
 

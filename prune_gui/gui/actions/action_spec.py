@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QKeySequence
 
-from prune_gui.gui.runtime.locale import literal
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ def redo_label(window: MainWindow) -> str | None:
 def undo_text(window: MainWindow) -> str:
     """Return the menu text of undo with the label of the change."""
     label = undo_label(window)
-    return tr("&Undo: {what}", what=literal(label)) if label else tr("&Undo")
+    return tr("&Undo: {what}", what=escape_mnemonics(label)) if label else tr("&Undo")
 
 
 def redo_text(window: MainWindow) -> str:
     """Return the menu text of redo with the label of the change."""
     label = redo_label(window)
-    return tr("&Redo: {what}", what=literal(label)) if label else tr("&Redo")
+    return tr("&Redo: {what}", what=escape_mnemonics(label)) if label else tr("&Redo")

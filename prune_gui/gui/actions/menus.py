@@ -10,9 +10,9 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.table import TABLE
-from prune_gui.gui.runtime.locale import plain
+from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.icons import icon
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.window import MainWindow
@@ -25,7 +25,7 @@ PRESETS: Final = "presets"
 """Entries of the menus that the window replaces: a separator, submenus, the docks."""
 
 MENUS: Final = {
-    later("&File"): (
+    deferred("&File"): (
         "new_window",
         "open",
         "open_folder",
@@ -44,7 +44,7 @@ MENUS: Final = {
         "close_window",
         "quit",
     ),
-    later("&Edit"): (
+    deferred("&Edit"): (
         "undo",
         "redo",
         SEPARATOR,
@@ -56,7 +56,7 @@ MENUS: Final = {
         SEPARATOR,
         "settings",
     ),
-    later("&View"): (
+    deferred("&View"): (
         "copy_picture",
         "save_picture",
         "white_pictures",
@@ -80,7 +80,7 @@ MENUS: Final = {
         SEPARATOR,
         "reset",
     ),
-    later("&Prune"): (
+    deferred("&Prune"): (
         "preview",
         "add_step",
         SEPARATOR,
@@ -106,7 +106,7 @@ MENUS: Final = {
         "resolve",
         "cancel",
     ),
-    later("&Help"): ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
+    deferred("&Help"): ("guide", "palette", "shortcuts", SEPARATOR, "demo", "last_crash", "about"),
 }
 TOOLBAR: Final = (
     "open",
@@ -180,7 +180,7 @@ def _make(spec: ActionSpec, window: MainWindow) -> QAction:
 
     def run() -> None:
         spec.run(window)
-        window.acts.refresh()
+        window.menu_actions.refresh()
 
     action.triggered.connect(run)
     return action
@@ -188,4 +188,4 @@ def _make(spec: ActionSpec, window: MainWindow) -> QAction:
 
 def _set_text(action: QAction, spec: ActionSpec, text: str) -> None:
     action.setText(text)
-    action.setIconText(tr(spec.button) if spec.button else plain(text))
+    action.setIconText(tr(spec.button) if spec.button else without_mnemonics(text))

@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.actions.menus import MENUS
-from prune_gui.gui.runtime.locale import plain
-from prune_gui.language import later, tr
+from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.actions.menus import Actions
@@ -31,13 +31,13 @@ SIZE: Final = QSize(560, 420)
 TOP_OFFSET_PX: Final = 80
 """Distance between the top of the window and the palette."""
 IN_PICTURES: Final = (
-    (later("Fit the picture"), "F"),
-    (later("One entry per pixel"), "1"),
-    (later("Zoom in, zoom out"), "+  -"),
-    (later("Move the picture"), later("Arrows")),
-    (later("Pin the entry in the middle, or let go of it"), later("Space")),
-    (later("Pin the entry beside it"), later("Shift and arrows")),
-    (later("Before, without the stack and the draft"), later("Hold B")),
+    (deferred("Fit the picture"), "F"),
+    (deferred("One entry per pixel"), "1"),
+    (deferred("Zoom in, zoom out"), "+  -"),
+    (deferred("Move the picture"), deferred("Arrows")),
+    (deferred("Pin the entry in the middle, or let go of it"), deferred("Space")),
+    (deferred("Pin the entry beside it"), deferred("Shift and arrows")),
+    (deferred("Before, without the stack and the draft"), deferred("Hold B")),
 )
 """Keys of the views, which are not actions of the window."""
 
@@ -46,7 +46,7 @@ class Palette(QFrame):
     """A line edit above the enabled actions whose names contain all typed words; Enter runs one.
 
     Args:
-        acts: the actions of the window.
+        menu_actions: the actions of the window.
         parent: the window.
         more: further actions, each with the menu name that is shown before it.
     """
@@ -72,7 +72,7 @@ class Palette(QFrame):
         for menu, action in (*listed(acts), *more):
             if action.isEnabled():
                 self._actions.append(action)
-                text = tr("{menu}: {command}", menu=menu, command=plain(action.text()))
+                text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(action.text()))
                 item = QTreeWidgetItem([text, keys(action)])
                 item.setToolTip(0, action.toolTip())
                 self._list.addTopLevelItem(item)
@@ -124,7 +124,9 @@ class Shortcuts(QDialog):
         tree = _table()
         tree.setAccessibleName(tr("Keyboard shortcuts"))
         branches: dict[str, QTreeWidgetItem] = {}
-        rows = [(menu, plain(action.text()), keys(action)) for menu, action in listed(acts)]
+        rows = [
+            (menu, without_mnemonics(action.text()), keys(action)) for menu, action in listed(acts)
+        ]
         rows += [(tr("In pictures"), tr(text), tr(key)) for text, key in IN_PICTURES]
         for menu, text, key in rows:
             if not key:
@@ -146,7 +148,7 @@ def listed(acts: Actions) -> Iterator[tuple[str, QAction]]:
     for menu, names in MENUS.items():
         for name in names:
             if name in acts:
-                yield plain(tr(menu)), acts[name]
+                yield without_mnemonics(tr(menu)), acts[name]
 
 
 def keys(action: QAction) -> str:

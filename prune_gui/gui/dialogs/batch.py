@@ -27,9 +27,9 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.dialogs.save import FORMS
-from prune_gui.gui.runtime.locale import plain
+from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.worker.job_sequence import batch_jobs
 
@@ -39,54 +39,54 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Form
 
-EXPLANATION: Final = later(
+EXPLANATION: Final = deferred(
     "The stack is carried out on each checkpoint; one that fails stops no other."
 )
-ADD_FOLDER: Final = later("Add the checkpoints in a folder")
-NONE_YET: Final = later("Add the checkpoints that the stack is for.")
-NO_STEPS: Final = later("The stack is empty. Add a step first.")
-NO_FOLDER: Final = later("Name a folder that exists, or write no files.")
+ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
+NONE_YET: Final = deferred("Add the checkpoints that the stack is for.")
+NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
+NO_FOLDER: Final = deferred("Name a folder that exists, or write no files.")
 TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
 
 
 COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
     Column(
-        later("Checkpoint"),
+        deferred("Checkpoint"),
         lambda row: f"{row.path.parent.name}/{row.path.name}",
         lambda row: str(row.path),
         is_number=False,
         tip=lambda row: one_line(str(row.path)),
     ),
     Column(
-        later("Targets"),
-        lambda row: "" if row.targets is None else number(row.targets),
+        deferred("Targets"),
+        lambda row: "" if row.targets is None else format_number(row.targets),
         lambda row: row.targets,
     ),
     Column(
-        later("Pruned"),
-        lambda row: "" if row.total is None else number(row.pruned),
+        deferred("Pruned"),
+        lambda row: "" if row.total is None else format_number(row.pruned),
         lambda row: None if row.total is None else row.pruned,
     ),
     Column(
-        later("Of"),
-        lambda row: "" if row.total is None else number(row.total),
+        deferred("Of"),
+        lambda row: "" if row.total is None else format_number(row.total),
         lambda row: row.total,
     ),
     Column(
-        later("Sparsity"),
+        deferred("Sparsity"),
         lambda row: "" if row.total is None else formatting.sparsity(row.pruned, row.total),
         lambda row: None if row.total is None else row.sparsity,
     ),
     Column(
-        later("Unmatched"),
-        lambda row: number(len(row.unmatched)) if row.unmatched else "",
+        deferred("Unmatched"),
+        lambda row: format_number(len(row.unmatched)) if row.unmatched else "",
         lambda row: ", ".join(row.unmatched) or None,
         tip=lambda row: "\n".join(
             (tr("Patterns that match no parameter:"), *map(one_line, row.unmatched))
         ),
     ),
     Column(
-        later("Result"),
+        deferred("Result"),
         lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),
         is_number=False,
@@ -103,7 +103,7 @@ class BatchDialog(QDialog):
 
     Args:
         workbench: a workbench with an open session.
-        taking: exports the table of results.
+        exporter: exports the table of results.
         folder: start folder of the file dialogs.
         parent: the window.
     """
@@ -131,7 +131,7 @@ class BatchDialog(QDialog):
         self.form = QComboBox()
         self.form.setAccessibleName(tr("Form"))
         for form, (name, explanation) in FORMS.items():
-            self.form.addItem(plain(tr(name)), form)
+            self.form.addItem(without_mnemonics(tr(name)), form)
             self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
         self.overwrite = QCheckBox(tr("Re&place files that exist"))
         self._problem = Message()
@@ -174,7 +174,7 @@ class BatchDialog(QDialog):
             try:
                 new |= dict.fromkeys(checkpoints_in(path) if path.is_dir() else [path])
             except PruneGuiError as error:
-                self._workbench.fail(later("Adding checkpoints"), error)
+                self._workbench.fail(deferred("Adding checkpoints"), error)
         self.model.add([BatchRow(path) for path in new if path not in listed])
         self._refresh()
 

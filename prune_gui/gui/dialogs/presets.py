@@ -25,18 +25,18 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.questions import agree
-from prune_gui.gui.runtime.locale import literal
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.session.presets import Preset, Presets, shipped
 
 TITLES: Final = {
-    "global_magnitude": later("L1, global, 50 %"),
-    "random_half": later("Random, global, 50 %"),
-    "lamp_80": later("LAMP, 80 %"),
-    "two_of_four": later("2:4 in linear layers"),
-    "convolution_channels": later("A quarter of the channels of convolutions"),
-    "three_rounds": later("Three rounds of 20 %"),
+    "global_magnitude": deferred("L1, global, 50 %"),
+    "random_half": deferred("Random, global, 50 %"),
+    "lamp_80": deferred("LAMP, 80 %"),
+    "two_of_four": deferred("2:4 in linear layers"),
+    "convolution_channels": deferred("A quarter of the channels of convolutions"),
+    "three_rounds": deferred("Three rounds of 20 %"),
 }
 """Titles of the shipped presets, by name, to be translated."""
 MAX_TITLE_CHARS: Final = 120
@@ -68,7 +68,7 @@ class PresetMenu(QMenu):
     def _list(self, presets: Iterable[tuple[str, Preset]]) -> None:
         for name, preset in presets:
             text = preset.problem or name
-            action = self.addAction(literal(text, MAX_TITLE_CHARS))
+            action = self.addAction(escape_mnemonics(text, MAX_TITLE_CHARS))
             action.setEnabled(not preset.problem)
             action.setToolTip(about(preset))
             action.triggered.connect(partial(self._add, name, preset))
@@ -159,7 +159,7 @@ class PresetDialog(QDialog):
                 self._presets.rename(preset, name)
                 self._show(name)
         except PruneGuiError as error:
-            self._workbench.fail(later("Renaming the preset"), error)
+            self._workbench.fail(deferred("Renaming the preset"), error)
 
     def _remove(self) -> None:
         preset = self._current_preset()
@@ -168,7 +168,7 @@ class PresetDialog(QDialog):
         try:
             self._presets.remove(preset)
         except PruneGuiError as error:
-            self._workbench.fail(later("Removing the preset"), error)
+            self._workbench.fail(deferred("Removing the preset"), error)
         self._show()
 
     def _open_folder(self) -> None:
@@ -185,7 +185,7 @@ def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
         if name is not None:
             presets.save(name, session.recipe)
     except PruneGuiError as error:
-        workbench.fail(later("Saving the preset"), error)
+        workbench.fail(deferred("Saving the preset"), error)
 
 
 def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> str | None:

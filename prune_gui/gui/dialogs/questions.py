@@ -12,26 +12,26 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.session import Crash
 
-OPEN_FOLDER: Final = later("Open a folder with a checkpoint")
-CHECKPOINTS: Final = later("Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)")
-WITH_INDEXES: Final = later(
+OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
+CHECKPOINTS: Final = deferred("Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)")
+WITH_INDEXES: Final = deferred(
     "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
 )
 MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
-RECIPES: Final = later("Recipes (*.yaml *.yml);;All files (*)")
-TABLES: Final = later("Tables (*.csv);;All files (*)")
-METHODS: Final = later("Python files (*.py);;All files (*)")
+RECIPES: Final = deferred("Recipes (*.yaml *.yml);;All files (*)")
+TABLES: Final = deferred("Tables (*.csv);;All files (*)")
+METHODS: Final = deferred("Python files (*.py);;All files (*)")
 """File filters of dialogs, to be translated except for the patterns in brackets."""
 PICTURES: Final[dict[str, tuple[str, int]]] = {
-    later("PNG (*.png)"): ("png", 1),
-    later("PNG, twice as fine (*.png)"): ("png", 2),
-    later("SVG (*.svg)"): ("svg", 1),
+    deferred("PNG (*.png)"): ("png", 1),
+    deferred("PNG, twice as fine (*.png)"): ("png", 2),
+    deferred("SVG (*.svg)"): ("svg", 1),
 }
 """File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
 

@@ -11,7 +11,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import items, later, number, tr, trn
+from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.recipe_match import StepMatch, match_recipe
 
 if TYPE_CHECKING:
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Recipe
 
 COLUMNS: Final[tuple[Column[StepMatch], ...]] = (
-    Column(later("Step"), lambda row: number(row.number), lambda row: row.number),
+    Column(deferred("Step"), lambda row: format_number(row.number), lambda row: row.number),
     Column(
-        later("Method"),
+        deferred("Method"),
         lambda row: formatting.title(row.step),
         lambda row: formatting.title(row.step),
         is_number=False,
     ),
     Column(
-        later("Parameters"),
-        lambda row: number(len(row.targets)),
+        deferred("Parameters"),
+        lambda row: format_number(len(row.targets)),
         lambda row: len(row.targets),
         tip=lambda row: _name_lines(row.targets),
     ),
     Column(
-        later("Patterns that match nothing"),
+        deferred("Patterns that match nothing"),
         lambda row: ", ".join(row.unmatched),
         lambda row: ", ".join(row.unmatched) or None,
         is_number=False,
@@ -80,8 +80,8 @@ def summary(matches: Sequence[StepMatch]) -> tuple[str, bool]:
 
 
 def _number_list(numbers: Sequence[int]) -> str:
-    *others, last = map(number, numbers)
-    return tr(" and ").join(filter(None, (items(others), last)))
+    *others, last = map(format_number, numbers)
+    return tr(" and ").join(filter(None, (join_items(others), last)))
 
 
 class RecipeMatchDialog(QDialog):

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.session import named_states
 from prune_gui.session.journal import Journal, Unsaved, left_behind
 from prune_gui.session.state_file import remove
@@ -83,7 +83,7 @@ class Recovery(QObject):
         try:
             recipe = unsaved.parsed()
         except RecipeError as error:
-            workbench.fail(later("Bringing back the recipe"), error)
+            workbench.fail(deferred("Bringing back the recipe"), error)
             return False
 
         def opened() -> None:

@@ -34,7 +34,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.loader_box import LoaderBox
 from prune_gui.gui.dialogs.questions import CHECKPOINTS
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import clauses, later, tr, trn
+from prune_gui.language import deferred, join_clauses, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -43,32 +43,32 @@ if TYPE_CHECKING:
 
 FORMS: Final[dict[Form, tuple[str, str]]] = {
     "finalized": (
-        later("&Finalized"),
-        later(
+        deferred("&Finalized"),
+        deferred(
             "Same names and types; pruned entries are exactly zero. "
             "For whatever loads the original."
         ),
     ),
     "reparametrized": (
-        later("&Reparametrized"),
-        later(
+        deferred("&Reparametrized"),
+        deferred(
             "X_orig and X_mask in place of each pruned X. For going on with torch.nn.utils.prune."
         ),
     ),
     "masks": (
-        later("&Masks"),
-        later(
+        deferred("&Masks"),
+        deferred(
             "A boolean tensor for each pruned parameter. For pruning the same entries elsewhere."
         ),
     ),
 }
 """The forms of a pruned checkpoint: name and explanation, to be translated."""
-ZEROS_NOTE: Final = later(
+ZEROS_NOTE: Final = deferred(
     "Zeros take as much room as other numbers: a pruned file is smaller only once compressed."
 )
 SHARD_SIZE: Final = "5 GB"
 """The default of Hugging Face."""
-UNKNOWN: Final = later("working out…")
+UNKNOWN: Final = deferred("working out…")
 
 
 def pruned_path(checkpoint: Path) -> Path:
@@ -264,7 +264,7 @@ class SaveDialog(QDialog):
         self._measured_target = target
         self._sizes = {}
         self._show_sizes()
-        self._ticket = self._workbench.measure(
+        self._ticket = self._workbench.compute_sizes(
             target,
             lambda sizes: self._set_sizes(target, sizes),
             lambda error: self._fail(target, error),
@@ -294,7 +294,7 @@ class SaveDialog(QDialog):
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
             button.setToolTip(str(size) if isinstance(size, PruneGuiError) else "")
-            spoken = clauses(texts)
+            spoken = join_clauses(texts)
             button.setAccessibleDescription(
                 tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=spoken)
             )

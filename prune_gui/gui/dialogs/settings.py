@@ -19,15 +19,15 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.dialogs.save import FORMS
-from prune_gui.gui.runtime.locale import SYSTEM, plain
-from prune_gui.language import LANGUAGES, later, tr
+from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
+from prune_gui.language import LANGUAGES, deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.settings import MAX_PICTURE_MEMORY_MB, MAX_THREADS
 
 THEMES: Final = {
-    "system": later("As the system"),
-    "light": later("Light"),
-    "dark": later("Dark"),
+    "system": deferred("As the system"),
+    "light": deferred("Light"),
+    "dark": deferred("Dark"),
 }
 MEMORY_STEP_MB: Final = 64
 """Step of the spin box for the picture memory."""
@@ -57,7 +57,9 @@ class SettingsDialog(QDialog):
         self.picture_memory = _number(0, MAX_PICTURE_MEMORY_MB)
         self.picture_memory.setSuffix(" MB")
         self.picture_memory.setSingleStep(MEMORY_STEP_MB)
-        self.form = _choice({form: plain(tr(name)) for form, (name, _) in FORMS.items()})
+        self.form = _choice(
+            {form: without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
+        )
         self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
         self.keep_unsaved = QCheckBox(tr("&Keep unsaved steps on disk"))
         self._rows = QFormLayout()
@@ -96,7 +98,7 @@ class SettingsDialog(QDialog):
         if text:
             label = QLabel(text)
             label.setBuddy(field)
-            field.setAccessibleName(plain(text))
+            field.setAccessibleName(without_mnemonics(text))
             self._rows.addRow(label, field)
         else:
             self._rows.addRow("", field)

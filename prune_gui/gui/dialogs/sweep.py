@@ -21,7 +21,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.worker.job_sequence import sweep_jobs
 
@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from prune_gui.session.sweep import SweepRow
 
 DEFAULT_AMOUNTS: Final = "10% to 90% by 10%"
-EXPLANATION: Final = later("Double-click a row to take its amount into the recipe.")
-NO_STEP: Final = later("No step that is switched on has an amount. Add one first.")
+EXPLANATION: Final = deferred("Double-click a row to take its amount into the recipe.")
+NO_STEP: Final = deferred("No step that is switched on has an amount. Add one first.")
 
 
 def _amount(row: SweepRow) -> str:
-    return formatting.percent(row.amount) if isinstance(row.amount, float) else number(row.amount)
+    return (
+        formatting.percent(row.amount)
+        if isinstance(row.amount, float)
+        else format_number(row.amount)
+    )
 
 
 def _kept(row: SweepRow) -> str:
@@ -52,33 +56,35 @@ def _kept(row: SweepRow) -> str:
 
 
 COLUMNS: Final[tuple[Column[SweepRow], ...]] = (
-    Column(later("Amount"), _amount, lambda row: row.amount),
+    Column(deferred("Amount"), _amount, lambda row: row.amount),
     Column(
-        later("Pruned"),
-        lambda row: "" if row.error else number(row.pruned),
+        deferred("Pruned"),
+        lambda row: "" if row.error else format_number(row.pruned),
         lambda row: None if row.error else row.pruned,
     ),
     Column(
-        later("Of"),
-        lambda row: "" if row.error else number(row.total),
+        deferred("Of"),
+        lambda row: "" if row.error else format_number(row.total),
         lambda row: None if row.error else row.total,
     ),
     Column(
-        later("Sparsity"),
+        deferred("Sparsity"),
         lambda row: "" if row.error else formatting.sparsity(row.pruned, row.total),
         lambda row: None if row.error else row.sparsity,
     ),
     Column(
-        later("Kept energy"),
+        deferred("Kept energy"),
         _kept,
         lambda row: None if math.isnan(row.kept_energy) else row.kept_energy,
     ),
     Column(
-        later("Nearly empty"),
-        lambda row: "" if row.error else number(row.nearly_empty),
+        deferred("Nearly empty"),
+        lambda row: "" if row.error else format_number(row.nearly_empty),
         lambda row: None if row.error else row.nearly_empty,
     ),
-    Column(later("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False),
+    Column(
+        deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False
+    ),
 )
 PROBLEM_COLUMN: Final = len(COLUMNS) - 1
 
@@ -90,7 +96,7 @@ class SweepDialog(QDialog):
 
     Args:
         workbench: a workbench with an open session.
-        taking: exports the table of results.
+        exporter: exports the table of results.
         index: index of the step to select initially, from 0; None for the first.
         parent: the window.
     """

@@ -13,7 +13,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of
 from prune_gui.gui.widgets.theme import LIGHT, colours, light_palette
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Exporter:
         def save(page: Page) -> None:
             svg = path.suffix.lower() == ".svg"
             content = svg_of(page) if svg else png_of(page, scale)
-            self._save(later("Saving the picture"), path, content)
+            self._save(deferred("Saving the picture"), path, content)
 
         self._with_page(view, save)
 
@@ -92,7 +92,7 @@ class Exporter:
         suggested = self._commands.folder / f"{_file_name(table.title)}.csv"
         path = questions.ask_table_target(self._commands.window, suggested)
         if path is not None:
-            self._save(later("Saving the table"), path, table.to_csv().encode())
+            self._save(deferred("Saving the table"), path, table.to_csv().encode())
 
     def _copy(self, mime: QMimeData, note: str) -> None:
         QGuiApplication.clipboard().setMimeData(mime)

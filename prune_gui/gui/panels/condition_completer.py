@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QStringListModel, Qt
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
-from prune_gui.language import later
+from prune_gui.language import deferred
 from prune_gui.recipe.selector import NUMBER_FIELDS
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
-CONDITIONS_HELP: Final = later(
+CONDITIONS_HELP: Final = deferred(
     "Conditions narrow it down: type:Linear, dtype:bfloat16, shape:768x*, dims>1, size>=1M, "
     "sparsity>90%."
 )
@@ -71,12 +71,12 @@ class ConditionCompleter(QCompleter):
             if checkpoint is self._words_checkpoint:
                 self._words.setStringList(conditions)
 
-        self._workbench.look("terms", work, then)
+        self._workbench.run_job("terms", work, then)
 
 
 def words(checkpoint: Checkpoint) -> list[str]:
     """Return conditions that some parameter satisfies, and prefixes of numeric conditions."""
-    module_types = sorted(frozenset().union(*checkpoint.kinds.values()))
+    module_types = sorted(frozenset().union(*checkpoint.module_types.values()))
     dtypes = sorted({tensor.dtype for tensor in checkpoint.tensors.values()})
     return [
         *(f"type:{module_type}" for module_type in module_types),

@@ -35,7 +35,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import colours
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 Index = QModelIndex | QPersistentModelIndex
 ROOT = QModelIndex()
@@ -49,11 +49,11 @@ class Column(IntEnum):
     TEXT = 2
 
 
-HEADINGS: Final = (later("Time"), later("Level"), later("What happened"))
+HEADINGS: Final = (deferred("Time"), deferred("Level"), deferred("What happened"))
 LEVELS: Final = {
-    logging.NOTSET: later("All"),
-    logging.WARNING: later("Warnings and errors"),
-    logging.ERROR: later("Errors"),
+    logging.NOTSET: deferred("All"),
+    logging.WARNING: deferred("Warnings and errors"),
+    logging.ERROR: deferred("Errors"),
 }
 """Minimum levels that the user can choose."""
 

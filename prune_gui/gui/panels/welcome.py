@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.runtime.locale import literal
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets.icons import app_icon, icon
 from prune_gui.language import tr
 
@@ -67,7 +67,7 @@ class Welcome(QWidget):
             if widget is not None:
                 widget.deleteLater()
         for path in map(Path, paths[:MAX_RECENT]):
-            button = QCommandLinkButton(literal(path.name), one_line(str(path.parent)))
+            button = QCommandLinkButton(escape_mnemonics(path.name), one_line(str(path.parent)))
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
             self._recent.addWidget(button)

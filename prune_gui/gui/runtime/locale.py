@@ -16,7 +16,7 @@ TRAILING_MNEMONIC: Final = re.compile(r"\(&\w\)")
 """A mnemonic in brackets after a text, as in Chinese, whose characters no key types."""
 
 
-def speak(app: QApplication, language: str) -> None:
+def set_language(app: QApplication, language: str) -> None:
     """Set the language of the program and of Qt's own dialogs.
 
     Numbers use the system's locale in any language; see `numbers_of`.
@@ -58,11 +58,11 @@ def numbers_of(locale: QLocale) -> QLocale:
     return locale if locale.zeroDigit() == "0" else QLocale("en_US")
 
 
-def literal(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
+def escape_mnemonics(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     """Return a text of at most `limit` characters for an action or a button, with & escaped."""
     return one_line(text, limit).replace("&", "&&")
 
 
-def plain(text: str) -> str:
+def without_mnemonics(text: str) -> str:
     """Return a text without mnemonic and trailing ellipsis: "Open" for "&Open…"."""
     return TRAILING_MNEMONIC.sub("", text).replace("&", "").removesuffix("…")

@@ -14,12 +14,12 @@ from typing import Final
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
 from prune_gui.errors import PruneGuiError, one_line
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 MAX_ENTRIES: Final = 1000
 """Limit of the entries kept in memory; older ones are in the log file only."""
 MAX_LINE_CHARS: Final = 2000
-LEVELS: Final = (later("Info"), later("Warning"), later("Error"), later("Critical"))
+LEVELS: Final = (deferred("Info"), deferred("Warning"), deferred("Error"), deferred("Critical"))
 """Names of the levels in `logging`, capitalized, to be translated."""
 
 

@@ -9,7 +9,7 @@ import pyqtgraph as pg
 
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.gui.formatting import SHAPE_SEPARATOR
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
@@ -21,9 +21,9 @@ EXPONENT_FORM_FROM: Final = 5
 
 
 KERNEL_DIMS: Final = {
-    "1d": (later("kernel position"),),
-    "2d": (later("kernel row"), later("kernel column")),
-    "3d": (later("kernel plane"), later("kernel row"), later("kernel column")),
+    "1d": (deferred("kernel position"),),
+    "2d": (deferred("kernel row"), deferred("kernel column")),
+    "3d": (deferred("kernel plane"), deferred("kernel row"), deferred("kernel column")),
 }
 
 
@@ -123,7 +123,7 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         """Return the text of each tick."""
-        point = number(0.5, ".1f").strip("05")
+        point = format_number(0.5, ".1f").strip("05")
         return [text.replace(".", point) for text in super().tickStrings(values, scale, spacing)]
 
     def logTickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
@@ -157,7 +157,7 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
         """Return the text of each tick; "" outside the range of indices."""
         end = math.inf if self.end is None else self.end
         scaled = [value * scale for value in values]
-        return [number(round(value)) if 0 <= value < end else "" for value in scaled]
+        return [format_number(round(value)) if 0 <= value < end else "" for value in scaled]
 
 
 class CountAxis(IndexAxis):
@@ -167,4 +167,4 @@ class CountAxis(IndexAxis):
         """Return the text of each tick."""
         if not self.logMode:
             return super().tickStrings(values, scale, spacing)
-        return [number(10 ** round(v)) if v >= 0 and v == round(v) else "" for v in values]
+        return [format_number(10 ** round(v)) if v >= 0 and v == round(v) else "" for v in values]

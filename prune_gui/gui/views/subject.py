@@ -126,5 +126,5 @@ def module_type_of(workbench: Workbench, subject: Subject) -> str:
     """Return the type of a parameter's module; "" if it is not known."""
     module = subject.name.rpartition(".")[0]
     session = workbench.session
-    branch = session.outline.find(module) if session is not None and module else None
-    return branch.node.kind if branch is not None else ""
+    branch = session.module_index.find(module) if session is not None and module else None
+    return branch.node.module_type if branch is not None else ""

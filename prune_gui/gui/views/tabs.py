@@ -17,7 +17,7 @@ from prune_gui.gui.runtime.qt_classes import make_classes
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.subject import Subject, bare_facts, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.compare.compare_view import CompareView
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
 
 TITLES: Final = {
-    "mask_view": later("&Mask"),
-    "weights_view": later("Wei&ghts"),
-    "distribution_view": later("&Distribution"),
-    "norms_view": later("&Norms"),
-    "layers_view": later("&Layers"),
-    "compare_view": later("Compa&re"),
+    "mask_view": deferred("&Mask"),
+    "weights_view": deferred("Wei&ghts"),
+    "distribution_view": deferred("&Distribution"),
+    "norms_view": deferred("&Norms"),
+    "layers_view": deferred("&Layers"),
+    "compare_view": deferred("Compa&re"),
 }
 """Tab title of each view, by its attribute name."""
 MODULES: Final = (

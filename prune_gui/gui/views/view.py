@@ -204,7 +204,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        return self._workbench.look(lane, guarded, arrived)
+        return self._workbench.run_job(lane, guarded, arrived)
 
     def _show_message(self, message: str) -> None:
         self._stale_timer.stop()

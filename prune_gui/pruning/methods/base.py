@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.amount import AmountOf, units_wanted
 from prune_gui.pruning.methods.files import FileName, FilePath
 
@@ -53,18 +53,18 @@ def _validate_amount(amount: int | float) -> int | float:
 Amount = Annotated[
     StrictInt | StrictFloat,
     AfterValidator(_validate_amount),
-    Field(description=later("A share between 0.0 and 1.0, or a whole number of units.")),
+    Field(description=deferred("A share between 0.0 and 1.0, or a whole number of units.")),
 ]
 Scope = Annotated[
     Literal["local", "global"],
-    Field(description=later("local: each parameter by itself; global: all targets as one.")),
+    Field(description=deferred("local: each parameter by itself; global: all targets as one.")),
 ]
 MaxSparsity = Annotated[
     float,
     Field(
         ge=0.0,
         le=1.0,
-        description=later(
+        description=deferred(
             "No target loses more than this share of its units, those of earlier steps included; "
             "in a global step the others lose more for it."
         ),
@@ -73,18 +73,20 @@ MaxSparsity = Annotated[
 Of = Annotated[
     AmountOf,
     Field(
-        description=later(
+        description=deferred(
             "A share of what remains (as torch does), of the total, or a total to reach."
         )
     ),
 ]
 Dim = Annotated[
     StrictInt,
-    Field(description=later("The dimension whose channels are pruned; 0 is the output channels.")),
+    Field(
+        description=deferred("The dimension whose channels are pruned; 0 is the output channels.")
+    ),
 ]
 Seed = Annotated[
     StrictInt,
-    Field(description=later("The same seed prunes the same entries, on any machine.")),
+    Field(description=deferred("The same seed prunes the same entries, on any machine.")),
 ]
 Content = Literal["scores", "weights", "mask"]
 """The role of a tensor in another file; "scores" may be one number per input column."""
@@ -102,7 +104,7 @@ class Target:
         other: reads the tensor of this name from another file; it has the same shape, except for
             scores, see `Content`.
         remaining_mask: returns which elements of a span remain; None if all remain.
-        remembered: cache of histograms of its elements.
+        histogram_cache: cache of histograms of its elements.
     """
 
     name: str
@@ -111,7 +113,7 @@ class Target:
     weights: Scores
     other: Callable[[str, Content], Scores]
     remaining_mask: RemainingMask | None
-    remembered: HistogramCache | None = None
+    histogram_cache: HistogramCache | None = None
 
     @property
     def size(self) -> int:
@@ -146,7 +148,7 @@ class Method(BaseModel):
     """Name in the window; a message for `tr`."""
     unit: ClassVar[Literal["entry", "channel", "block"]]
     """Unit of the amount."""
-    source: ClassVar[str] = later("built-in")
+    source: ClassVar[str] = deferred("built-in")
     """File or package of a plug-in; "built-in" for others."""
 
     def __eq__(self, other: object) -> bool:
@@ -177,7 +179,7 @@ class ScoredMethod(Method):
     importance: Annotated[
         FileName | None,
         Field(
-            description=later(
+            description=deferred(
                 "A file of scores by parameter name, ranked by absolute value in place of the "
                 "weights; one number per input column multiplies the weights instead (Wanda)."
             ),
@@ -187,7 +189,7 @@ class ScoredMethod(Method):
     moved_from: Annotated[
         FileName | None,
         Field(
-            description=later(
+            description=deferred(
                 "A checkpoint of the weights as they were; entries are ranked by how far they "
                 "moved since."
             ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import Field, StrictInt
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
 """Limited so that the number of elements of a block fits into 64 bits."""
 
-FLAT: Final = later(
+FLAT: Final = deferred(
     "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
     "targets, or use an unstructured method."
 )
@@ -50,12 +50,12 @@ class Block(ScoredMethod):
     """
 
     name: ClassVar[str] = "block"
-    title: ClassVar[str] = later("Block")
+    title: ClassVar[str] = deferred("Block")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "block"
 
     amount: Amount = 0.5
-    height: Annotated[Side, Field(description=later("Rows of a block."))] = 4
-    width: Annotated[Side, Field(description=later("Columns of a block."))] = 4
+    height: Annotated[Side, Field(description=deferred("Rows of a block."))] = 4
+    width: Annotated[Side, Field(description=deferred("Columns of a block."))] = 4
     n: Norm = 2
     scope: Scope = "local"
     amount_of: Of = "remaining"

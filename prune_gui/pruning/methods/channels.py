@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.pruning.methods.base import Decision, Dim, Method, Target
 from prune_gui.pruning.methods.structured import CHANNELS_OF_ONE, dimension, remaining_channels
 
@@ -75,7 +75,7 @@ class Channels(Method):
     """Prune exactly the channels listed, of every target, whatever they weigh."""
 
     name: ClassVar[str] = "channels"
-    title: ClassVar[str] = later("Channels")
+    title: ClassVar[str] = deferred("Channels")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "channel"
 
     channels: Annotated[
@@ -83,7 +83,7 @@ class Channels(Method):
         BeforeValidator(_parse_channels),
         Field(max_length=MAX_CHANNELS),
         AfterValidator(_check_channels),
-        Field(description=later("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
+        Field(description=deferred("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
     ]
     dim: Dim = 0
 
@@ -124,5 +124,5 @@ class Channels(Method):
         remaining = remaining_channels(target, dim)
         pruned = np.zeros(size, np.bool_)
         pruned[list(self.channels)] = True
-        chosen = Lazy.known(PrunedUnits(pruned, None, remaining))
+        chosen = Lazy.of_value(PrunedUnits(pruned, None, remaining))
         return Decision(ChannelCut(target.shape, dim, chosen), int(remaining[pruned].sum()))

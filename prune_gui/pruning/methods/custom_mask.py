@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Decision, Method, Target
 from prune_gui.pruning.methods.files import FileName
 
@@ -21,7 +21,7 @@ class Identity(Method):
     """Prune nothing, but make the parameter a pruned one: a mask of ones."""
 
     name: ClassVar[str] = "identity"
-    title: ClassVar[str] = later("Identity")
+    title: ClassVar[str] = deferred("Identity")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
@@ -36,13 +36,13 @@ class CustomFromMask(Method):
     """
 
     name: ClassVar[str] = "custom_from_mask"
-    title: ClassVar[str] = later("Custom mask from a file")
+    title: ClassVar[str] = deferred("Custom mask from a file")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     mask: Annotated[
         FileName,
         Field(
-            description=later("A file of masks, one tensor of 0 and 1 per parameter name."),
+            description=deferred("A file of masks, one tensor of 0 and 1 per parameter name."),
             json_schema_extra={"format": "path"},
         ),
     ]
@@ -50,7 +50,7 @@ class CustomFromMask(Method):
     take: Annotated[
         Literal["mask", "zeros"],
         Field(
-            description=later(
+            description=deferred(
                 "mask: the file holds nothing but 0 and 1; zeros: it is a checkpoint, and what is "
                 "zero there goes."
             )

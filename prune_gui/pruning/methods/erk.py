@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from prune_gui.language import later
+from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
@@ -34,7 +34,7 @@ class Erk(ScoredMethod, OverallMethod):
     """
 
     name: ClassVar[str] = "erk"
-    title: ClassVar[str] = later("ERK")
+    title: ClassVar[str] = deferred("ERK")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts from the shapes alone; cuts are computed on first use."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from prune_gui.language import later
+from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 from prune_gui.pruning.methods.unstructured import (
     OverallMethod,
@@ -30,7 +30,7 @@ class Lamp(ScoredMethod, OverallMethod):
     """
 
     name: ClassVar[str] = "lamp"
-    title: ClassVar[str] = later("LAMP")
+    title: ClassVar[str] = deferred("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Cut each target so that the k smallest scores of all targets are pruned."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Decision, Dim, ScoredMethod, Target
 from prune_gui.pruning.methods.structured import dimension
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 Tail = Annotated[
     Literal["refuse", "keep"],
     Field(
-        description=later(
+        description=deferred(
             "What to do with a target that does not divide evenly: refuse it, or keep the rest "
             "whole."
         )
     ),
 ]
 
-FLAT: Final = later(
+FLAT: Final = deferred(
     "{name} has shape {shape}; pruning groups needs a dimension. Leave it out of the targets, or "
     "use an unstructured method."
 )
-UNEVEN: Final = later(
+UNEVEN: Final = deferred(
     "{name} has shape {shape}: {length:,} entries along dimension {dim} do not divide into groups "
     "of {m}. Set tail to keep to leave the last {rest} as they are, or leave it out of the targets."
 )
-UNEVEN_AS_ONE: Final = later(
+UNEVEN_AS_ONE: Final = deferred(
     "{name} has shape {shape}: {length:,} entries along dimension {dim} and those after it do not "
     "divide into groups of {m}. Set tail to keep to leave the last {rest} as they are, or leave it "
     "out of the targets."
@@ -52,22 +52,24 @@ class NM(ScoredMethod):
     """
 
     name: ClassVar[str] = "n_m"
-    title: ClassVar[str] = later("n:m")
+    title: ClassVar[str] = deferred("n:m")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
-    n: Annotated[StrictInt, Field(ge=0, description=later("How many of each group stay."))] = 2
+    n: Annotated[StrictInt, Field(ge=0, description=deferred("How many of each group stay."))] = 2
     m: Annotated[
         StrictInt,
-        Field(ge=1, validate_default=True, description=later("How many entries make a group.")),
+        Field(ge=1, validate_default=True, description=deferred("How many entries make a group.")),
     ] = 4
     dim: Annotated[
         Dim,
-        Field(description=later("The dimension along which groups lie; 1 is the input channels.")),
+        Field(
+            description=deferred("The dimension along which groups lie; 1 is the input channels.")
+        ),
     ] = 1
     flatten: Annotated[
         bool,
         Field(
-            description=later(
+            description=deferred(
                 "Take the dimension and all after it as one, as a convolution over flattened input "
                 "does; else groups lie along the dimension alone."
             )

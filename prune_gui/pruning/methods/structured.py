@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, StrictFloat, StrictInt
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
@@ -45,14 +45,14 @@ Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
     BeforeValidator(_parse_infinity),
     PlainSerializer(_write_infinity),
-    Field(description=later("The norm's order p: a number, inf, -inf, fro or nuc.")),
+    Field(description=deferred("The norm's order p: a number, inf, -inf, fro or nuc.")),
 ]
 
-CHANNELS_OF_TWO: Final = later(
+CHANNELS_OF_TWO: Final = deferred(
     "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
     "targets, or use an unstructured method."
 )
-CHANNELS_OF_ONE: Final = later(
+CHANNELS_OF_ONE: Final = deferred(
     "{name} has shape {shape}; pruning channels needs a dimension. Leave it out of the targets, or "
     "use an unstructured method."
 )
@@ -126,7 +126,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
     """
 
     name: ClassVar[str] = "ln_structured"
-    title: ClassVar[str] = later("Ln structured")
+    title: ClassVar[str] = deferred("Ln structured")
 
     n: Norm = 2
 
@@ -177,7 +177,7 @@ class RandomStructured(ChannelMethod):
     """Prune channels at random, each with the same chance."""
 
     name: ClassVar[str] = "random_structured"
-    title: ClassVar[str] = later("Random structured")
+    title: ClassVar[str] = deferred("Random structured")
 
     seed: Seed = 0
 

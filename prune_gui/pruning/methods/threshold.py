@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Threshold(ScoredMethod):
     """
 
     name: ClassVar[str] = "threshold"
-    title: ClassVar[str] = later("Threshold")
+    title: ClassVar[str] = deferred("Threshold")
     unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
 
     value: Annotated[
@@ -44,13 +44,13 @@ class Threshold(ScoredMethod):
         Field(
             ge=0.0,
             allow_inf_nan=False,
-            description=later("What lies below, in absolute value, goes."),
+            description=deferred("What lies below, in absolute value, goes."),
         ),
     ]
     relative_to: Annotated[
         Literal["absolute", "std"],
         Field(
-            description=later(
+            description=deferred(
                 "absolute: the value as it is; std: so many standard deviations of the tensor."
             )
         ),
@@ -91,10 +91,10 @@ class Threshold(ScoredMethod):
                 )
             value *= deviation
         keys = ScoreKeys.of(scores)
-        ranking = Ranking(keys, target.remaining_mask, remembered=target.remembered)
+        ranking = Ranking(keys, target.remaining_mask, histogram_cache=target.histogram_cache)
         threshold = keys.first_key(value)
         [counts] = count_below([ranking], threshold, monitor)
-        cut = Lazy.known(Cut(threshold, -1, counts.below, counts.non_finite))
+        cut = Lazy.of_value(Cut(threshold, -1, counts.below, counts.non_finite))
         return Decision(ElementCut(ranking, cut), counts.below)
 
 

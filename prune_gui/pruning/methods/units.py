@@ -164,7 +164,7 @@ def _select_globally(
         reached = request.max_sparsity < 1.0 and int(pruned.sum()) == own_max
         decisions.append(
             Decision(
-                units.predicate(Lazy.known(selected)),
+                units.predicate(Lazy.of_value(selected)),
                 int(units.remaining_elements[pruned].sum()),
                 cap_note(request.max_sparsity, k - possible) if reached else "",
             )

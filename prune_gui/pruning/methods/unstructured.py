@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import (
     Amount,
     Decision,
@@ -42,7 +42,7 @@ class RankedMethod(Method):
     scope: Annotated[
         Literal["local", "global", "row"],
         Field(
-            description=later(
+            description=deferred(
                 "local: each parameter by itself; global: all targets as one; row: each output row "
                 "by itself."
             )
@@ -133,7 +133,7 @@ class L1Unstructured(ScoredMethod, RankedMethod):
     """
 
     name: ClassVar[str] = "l1_unstructured"
-    title: ClassVar[str] = later("L1 unstructured")
+    title: ClassVar[str] = deferred("L1 unstructured")
 
     def _keys(self, targets: Sequence[Target]) -> list[KeySource]:
         from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
@@ -148,7 +148,7 @@ class RandomUnstructured(RankedMethod):
     """Prune entries at random, each with the same chance."""
 
     name: ClassVar[str] = "random_unstructured"
-    title: ClassVar[str] = later("Random unstructured")
+    title: ClassVar[str] = deferred("Random unstructured")
 
     seed: Seed = 0
 
@@ -169,7 +169,7 @@ def rankings_of(
             key,
             target.remaining_mask,
             _max_pruned(target, max_sparsity),
-            target.remembered,
+            target.histogram_cache,
         )
         for target, key in zip(targets, keys, strict=True)
     ]
@@ -183,7 +183,7 @@ def _max_pruned(target: Target, max_sparsity: float) -> int | None:
 
 def prunable_count(target: Target, ranking: Ranking) -> int:
     """Return how many elements of a target may be pruned."""
-    return target.remaining if ranking.most is None else ranking.most
+    return target.remaining if ranking.max_pruned is None else ranking.max_pruned
 
 
 def count_batched(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
@@ -215,7 +215,7 @@ def cut_batched(
     possible = min(k, sum(map(prunable_count, targets, rankings)))
     cuts = find(rankings, possible, monitor)
     return [
-        _decision(target, ranking, Lazy.known(cut), cut.pruned, max_sparsity, k - possible)
+        _decision(target, ranking, Lazy.of_value(cut), cut.pruned, max_sparsity, k - possible)
         for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
     ]
 
@@ -248,7 +248,7 @@ def _decision(
 ) -> Decision:
     from prune_gui.pruning.predicates import ElementCut
 
-    reached = max_sparsity < 1.0 and pruned == ranking.most and target.remaining
+    reached = max_sparsity < 1.0 and pruned == ranking.max_pruned and target.remaining
     return Decision(
         ElementCut(ranking, cut), pruned, cap_note(max_sparsity, missing) if reached else ""
     )

@@ -6,7 +6,7 @@ from string import Formatter
 from typing import Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 MAX_TEXT_LENGTH: Final = 300
 """Maximum length, in characters, of text from a plug-in."""
@@ -14,42 +14,44 @@ MAX_TEXT_LENGTH: Final = 300
 Value = str | int | None
 
 MESSAGES: Final = {
-    "raised": later("{it} raised {kind}: {told}"),
-    "raised_bare": later("{it} raised {kind}"),
-    "exit": later("{it} called sys.exit"),
-    "syntax": later("{it} is no Python, see line {line}: {reason}"),
-    "pruning_type": later(
+    "raised": deferred("{it} raised {kind}: {told}"),
+    "raised_bare": deferred("{it} raised {kind}"),
+    "exit": deferred("{it} called sys.exit"),
+    "syntax": deferred("{it} is no Python, see line {line}: {reason}"),
+    "pruning_type": deferred(
         "{it} has the PRUNING_TYPE {kind!r}: set it to 'unstructured', 'structured' or 'global'"
     ),
-    "no_dim": later("{it} is 'structured', but has no `dim`: set self.dim in its __init__"),
-    "parameter_type": later(
+    "no_dim": deferred("{it} is 'structured', but has no `dim`: set self.dim in its __init__"),
+    "parameter_type": deferred(
         "{it} has a parameter {name!r} that a recipe cannot hold: annotate it as int, "
         "float, bool, str or Literal[...]"
     ),
-    "parameter_name": later(
+    "parameter_name": deferred(
         "{it} has a parameter {name!r}, a name that every step uses: rename it"
     ),
-    "default": later(
+    "default": deferred(
         "{it} has a parameter {name!r} whose default is no value of its type: {reason}"
     ),
-    "no_mask": later("{it} returned a {kind} in place of a mask"),
-    "shape": later("{it} was shown scores of shape {shown}, but returned a mask of shape {made}"),
-    "values": later("{it} returned a mask that holds values other than 0 and 1"),
-    "another_mask": later(
+    "no_mask": deferred("{it} returned a {kind} in place of a mask"),
+    "shape": deferred(
+        "{it} was shown scores of shape {shown}, but returned a mask of shape {made}"
+    ),
+    "values": deferred("{it} returned a mask that holds values other than 0 and 1"),
+    "another_mask": deferred(
         "{it} makes another mask when asked again under the same seed: draw "
         "random numbers from torch's default generator, and keep nothing between calls"
     ),
-    "too_large": later("{it} takes {lack}; use another method, or close other programs"),
-    "too_large_as_one": later(
+    "too_large": deferred("{it} takes {lack}; use another method, or close other programs"),
+    "too_large_as_one": deferred(
         "{it} takes {lack}; use fewer targets, or scope local, or close other programs"
     ),
-    "no_start": later("{it} cannot be run, since its process does not start: {reason}"),
-    "no_scores": later("{it} cannot be given its scores: {reason}"),
-    "exit_code": later("{it} ended its process with exit code {status}"),
-    "signal": later("{it} ended its process by the signal {signal}"),
-    "no_answer": later("{it} cut the connection to this program"),
-    "bad_answer": later("{it} disturbed its process, whose answer cannot be read"),
-    "time": later("{it} took longer than {seconds:,} s and was stopped"),
+    "no_start": deferred("{it} cannot be run, since its process does not start: {reason}"),
+    "no_scores": deferred("{it} cannot be given its scores: {reason}"),
+    "exit_code": deferred("{it} ended its process with exit code {status}"),
+    "signal": deferred("{it} ended its process by the signal {signal}"),
+    "no_answer": deferred("{it} cut the connection to this program"),
+    "bad_answer": deferred("{it} disturbed its process, whose answer cannot be read"),
+    "time": deferred("{it} took longer than {seconds:,} s and was stopped"),
 }
 """By code, which is sent between processes; `Fault.of` fills in ``{it}``."""
 

@@ -60,7 +60,7 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
         raise PluginError(
             tr("{path} cannot be read: {reason}.", path=location, reason=error.strerror)
         ) from error
-    rest(str(location))
+    end_idle(str(location))
     process = PluginProcess({"path": str(location), "source": text.decode("latin-1")})
     _processes.add(process)
     try:
@@ -88,11 +88,11 @@ def load_installed(point: EntryPoint) -> list[type[Method]]:
     raise PluginError(tr("{problem}. Update or remove the package.", problem=problem))
 
 
-def rest(path: str | None = None) -> None:
+def end_idle(path: str | None = None) -> None:
     """End the idle processes of a file, or of all plug-ins; they restart on the next request."""
     for process in list(_processes):
         if path is None or process.path == path:
-            process.rest()
+            process.end_idle()
 
 
 def _checked_methods(process: PluginProcess, source: str) -> list[type[Method]]:

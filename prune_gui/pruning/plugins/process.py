@@ -183,7 +183,7 @@ class PluginProcess:
                 self._start()
             return self._ask(request, limit_s, file)
 
-    def rest(self) -> None:
+    def end_idle(self) -> None:
         """End the process if it is idle; the next request starts another."""
         if self._lock.acquire(blocking=False):
             try:

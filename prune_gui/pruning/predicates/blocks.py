@@ -69,7 +69,7 @@ class BlockCut(Predicate):
     @property
     def note(self) -> str:
         """The number of non-finite norms, in words."""
-        non_finite = self.chosen().odd if self.chosen.is_known else 0
+        non_finite = self.chosen().non_finite if self.chosen.is_computed else 0
         if not non_finite:
             return ""
         return trn(

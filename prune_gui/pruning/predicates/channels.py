@@ -34,7 +34,7 @@ class PrunedUnits:
     there: NDArray[np.int64]
 
     @property
-    def odd(self) -> int:
+    def non_finite(self) -> int:
         """The number of non-finite scores."""
         return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
 
@@ -73,7 +73,7 @@ class ChannelCut(Predicate):
     @property
     def note(self) -> str:
         """The number of non-finite norms, in words."""
-        non_finite = self.chosen().odd if self.chosen.is_known else 0
+        non_finite = self.chosen().non_finite if self.chosen.is_computed else 0
         if not non_finite:
             return ""
         return trn(

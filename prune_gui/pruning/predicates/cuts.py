@@ -35,7 +35,7 @@ class ElementCut(Predicate):
     @property
     def note(self) -> str:
         """The number of non-finite scores, in words."""
-        non_finite = self.cut().non_finite if self.cut.is_known else 0
+        non_finite = self.cut().non_finite if self.cut.is_computed else 0
         if not non_finite:
             return ""
         return trn(

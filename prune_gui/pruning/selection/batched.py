@@ -113,7 +113,9 @@ def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
 
 def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of prunable elements of each ranking, given those of remaining ones."""
-    limits = [ranking.keys.size if ranking.most is None else ranking.most for ranking in batch]
+    limits = [
+        ranking.keys.size if ranking.max_pruned is None else ranking.max_pruned for ranking in batch
+    ]
     return np.minimum(np.array(limits, np.int64), remaining)
 
 
@@ -148,7 +150,7 @@ def _group(batch: Sequence[Ranking], monitor: Monitor) -> _Group:
 
 def _has_limits(batch: Sequence[Ranking]) -> bool:
     """Return whether any ranking has a maximum number of elements to prune."""
-    return any(ranking.most is not None for ranking in batch)
+    return any(ranking.max_pruned is not None for ranking in batch)
 
 
 def _extra_bytes(batch: Sequence[Ranking]) -> int:

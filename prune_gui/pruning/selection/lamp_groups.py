@@ -94,7 +94,9 @@ class TensorGroups:
     @property
     def units(self) -> NDArray[np.int64]:
         """Number of prunable elements of each group."""
-        limit = self.ranking.keys.size if self.ranking.most is None else self.ranking.most
+        limit = (
+            self.ranking.keys.size if self.ranking.max_pruned is None else self.ranking.max_pruned
+        )
         before = np.cumsum(self.counts) - self.counts
         units: NDArray[np.int64] = np.clip(limit - before, 0, self.counts)
         return units

@@ -49,14 +49,14 @@ class Ranking:
     Attributes:
         keys: the keys of the elements.
         remaining_mask: True at the remaining elements; None if all are.
-        most: the maximum number of elements to prune; None: no limit.
-        remembered: cache of digit histograms.
+        max_pruned: the maximum number of elements to prune; None: no limit.
+        histogram_cache: cache of digit histograms.
     """
 
     keys: KeySource
     remaining_mask: RemainingMask | None = None
-    most: int | None = None
-    remembered: HistogramCache | None = None
+    max_pruned: int | None = None
+    histogram_cache: HistogramCache | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,8 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     """Return a cut per ranking; together the cuts prune the `k` lowest keys of all rankings.
 
     Of equal keys, those of earlier rankings are pruned first, then those of lower flat index. A
-    ranking that would lose more than its `most` gets a cut of its own that prunes `most` elements,
-    and the cut of the others moves up.
+    ranking that would lose more than its `max_pruned` gets a cut of its own that prunes
+    `max_pruned` elements, and the cut of the others moves up.
 
     Args:
         rankings: all of the same key width, with at least `k` prunable elements in all.
@@ -235,7 +235,7 @@ def _narrow(
 ) -> list[_Search]:
     """Return the search with the next digit of the threshold, and add the keys below it to `below`.
 
-    Members that reach their `most` below it continue in searches of their own.
+    Members that reach their `max_pruned` below it continue in searches of their own.
     """
     uncapped = [below[i] + histograms[i].total <= _max_pruned(rankings[i]) for i in search.members]
     digits, totals = _sum([histograms[i] for i in search.members], uncapped)
@@ -262,7 +262,7 @@ def _narrow(
 
 def _max_pruned(ranking: Ranking) -> int:
     """Return the maximum number of elements to prune of a ranking."""
-    return ranking.keys.size if ranking.most is None else ranking.most
+    return ranking.keys.size if ranking.max_pruned is None else ranking.max_pruned
 
 
 def work(keys: KeySource) -> int:
@@ -361,10 +361,10 @@ def _histograms(
 
 def _cache(ranking: Ranking, above: int) -> LRUCache | None:
     """Return the cache of the histograms of the digit below bit `above`."""
-    if ranking.remembered is None:
+    if ranking.histogram_cache is None:
         return None
     leading = above == 8 * ranking.keys.width
-    return ranking.remembered.leading if leading else ranking.remembered.further
+    return ranking.histogram_cache.leading if leading else ranking.histogram_cache.further
 
 
 def _span_histogram(

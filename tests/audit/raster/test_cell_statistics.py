@@ -69,11 +69,11 @@ def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk,
         patch.setattr(cells_module, "_SKIP", skip)
         found = cell_statistics(measure(resolution, "w"), layout, rows, columns, wanted, Monitor())
     expected = dict(_cells(layout, entries, _edges(rows, wanted[0]), _edges(columns, wanted[1])))
-    assert found.mean.shape == found.farthest.shape == found.odd.shape
+    assert found.mean.shape == found.farthest.shape == found.non_finite.shape
     assert found.mean.size == len(expected)
     for cell, inside in expected.items():
         finite = inside[np.isfinite(inside)]
-        assert found.odd[cell] == (len(finite) < len(inside))
+        assert found.non_finite[cell] == (len(finite) < len(inside))
         if len(finite):
             assert found.mean[cell] == pytest.approx(finite.mean(), rel=1e-9, abs=1e-12)
             farthest = np.abs(finite).max()

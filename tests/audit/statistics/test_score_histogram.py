@@ -44,7 +44,7 @@ def test_groups_equal_those_of_numpy_for_each_step(resolved, values, dtype, last
         found, left = score_histograms(resolution, "w", weights_of(resolution, "w"))
     scores, codes = weights.double().abs().numpy(), resolution.pruned_by("w").numpy()
     finite = np.isfinite(scores)
-    for code, counts, non_finite in zip(left.codes, left.counts, left.odd, strict=True):
+    for code, counts, non_finite in zip(left.codes, left.counts, left.non_finite, strict=True):
         chosen = scores[finite & (codes == code)]
         positions = np.searchsorted(left.bounds, chosen, side="right") - 1
         np.testing.assert_array_equal(counts, np.bincount(positions, minlength=len(counts)))

@@ -20,8 +20,10 @@ from prune_gui.monitor import Monitor
 LEGACY = {"_use_new_zipfile_serialization": False}
 
 
-def write(out, entries, like=None, metadata=None, monitor=None) -> None:
-    write_checkpoint(out, entries, like=like, metadata=metadata or {}, monitor=monitor or Monitor())
+def write(out, entries, template=None, metadata=None, monitor=None) -> None:
+    write_checkpoint(
+        out, entries, template=template, metadata=metadata or {}, monitor=monitor or Monitor()
+    )
 
 
 def trained() -> dict[str, object]:
@@ -58,7 +60,7 @@ def test_storages_beside_the_state_dict_are_written_as_torch_writes_them(
     out = tmp_path / "out.pt"
     nest = {"state_dict": {"w": torch.ones(3)}, "cache": [torch.arange(3.0)._typed_storage()]}
     with open_checkpoint(saved(nest, **options)) as checkpoint:
-        write(out, unchanged(checkpoint), like=checkpoint)
+        write(out, unchanged(checkpoint), template=checkpoint)
     [storage] = torch.load(out, weights_only=True)["cache"]
     assert storage.dtype == torch.float32
     assert storage.tolist() == [0.0, 1.0, 2.0]

@@ -100,7 +100,7 @@ def test_temporary_files_of_each_kind_of_save_are_removed(tmp_path, monkeypatch,
 
     with open_checkpoint(path) as opened:
         entries = [TensorWriter("a", "float32", (2,), chunks)]
-        given = {"like": opened, "metadata": {}, "monitor": Monitor()}
+        given = {"template": opened, "metadata": {}, "monitor": Monitor()}
         if target == "shards":
             write_shards(tmp_path / target, entries, source=opened, shard_size=100, **given)
         else:

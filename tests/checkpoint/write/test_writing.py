@@ -34,9 +34,14 @@ def constant(name: str, *values: float) -> TensorWriter:
     return TensorWriter(name, "float32", tuple(tensor.shape), lambda: iter([tensor]))
 
 
-def write(out: Path, entries, like=None, metadata=None, monitor=None, **options) -> None:
+def write(out: Path, entries, template=None, metadata=None, monitor=None, **options) -> None:
     write_checkpoint(
-        out, entries, like=like, metadata=metadata or {}, monitor=monitor or Monitor(), **options
+        out,
+        entries,
+        template=template,
+        metadata=metadata or {},
+        monitor=monitor or Monitor(),
+        **options,
     )
 
 

@@ -55,15 +55,17 @@ def test_a_dock_can_be_shown_from_the_palette(window, qtbot):
 
 def test_no_shortcut_is_an_editing_key_of_line_edits(window):
     """A line edit on Linux or macOS would handle such a key itself."""
-    used = {keys(action) for _, action in listed(window.acts)}
+    used = {keys(action) for _, action in listed(window.menu_actions)}
     assert not used & {"Ctrl+A", "Ctrl+B", "Ctrl+E", "Ctrl+H", "Ctrl+K", "Ctrl+U"}
 
 
 def test_every_action_is_listed_and_every_key_shown(window, qtbot):
-    every = [action for _, action in listed(window.acts)]
+    every = [action for _, action in listed(window.menu_actions)]
     assert {action.objectName() for action in every} == {act.name for act in TABLE}
     window.show_shortcuts()
-    tree = window.findChild(Shortcuts).findChildren(type(Palette(window.acts, window)._list))[0]
+    tree = window.findChild(Shortcuts).findChildren(
+        type(Palette(window.menu_actions, window)._list)
+    )[0]
     branches = [tree.topLevelItem(row) for row in range(tree.topLevelItemCount())]
     shown_keys = [
         branch.child(i).text(1) for branch in branches for i in range(branch.childCount())

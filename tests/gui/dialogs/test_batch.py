@@ -11,7 +11,7 @@ from prune_gui.gui.dialogs.batch import BatchDialog
 @pytest.fixture
 def dialog(demo_window, workbench, make_step):
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
-    demo_window.acts["batch"].trigger()
+    demo_window.menu_actions["batch"].trigger()
     return demo_window.findChild(BatchDialog)
 
 

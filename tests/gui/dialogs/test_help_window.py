@@ -11,7 +11,7 @@ from PySide6.QtCore import QSize, QUrl
 
 from prune_gui.gui.actions.menus import MENUS
 from prune_gui.gui.dialogs.help_window import HelpWindow, guide_path
-from prune_gui.gui.runtime.locale import plain
+from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import LANGUAGES, SOURCE, tr, use_language
 from prune_gui.pruning.methods import METHODS
 
@@ -26,7 +26,7 @@ def spoken(request) -> Iterator[str]:
 
 @pytest.fixture
 def guide(window, qtbot):
-    window.acts["guide"].trigger()
+    window.menu_actions["guide"].trigger()
     found = window.findChild(HelpWindow)
     yield found
     found.close()
@@ -56,7 +56,9 @@ def test_every_link_in_the_contents_scrolls_to_its_heading(spoken, guide):
 def menus_of(window):
     """Return the plain action texts of each menu."""
     return {
-        plain(title.text()): [plain(action.text()) for action in title.menu().actions()]
+        without_mnemonics(title.text()): [
+            without_mnemonics(action.text()) for action in title.menu().actions()
+        ]
         for title in window.menuBar().actions()
     }
 

@@ -31,9 +31,9 @@ def test_an_urgent_job_runs_before_the_next_job_of_the_sequence(sequence, qtbot,
     first = [lambda _: go.wait(10), lambda _: order.append("series")]
     with qtbot.waitSignal(sequence.ended):
         sequence.start(jobs(*first))
-        workbench.look("any", lambda _: order.append("look"), lambda _: None)
+        workbench.run_job("any", lambda _: order.append("run"), lambda _: None)
         go.set()
-    assert order == ["look", "series"]
+    assert order == ["run", "series"]
 
 
 def test_a_failed_job_ends_the_sequence(sequence, qtbot):

@@ -33,7 +33,7 @@ def answer_names(monkeypatch):
 @pytest.fixture
 def dialog(demo_window, make_step):
     Presets().save("mine", Recipe(steps=(make_step(),)))
-    demo_window.acts["manage_presets"].trigger()
+    demo_window.menu_actions["manage_presets"].trigger()
     found = demo_window.findChild(PresetDialog)
     yield found
     found.close()
@@ -54,23 +54,23 @@ def test_adding_a_preset_is_one_undo_entry(demo_window, workbench, settle):
     chosen.trigger()
     settle()
     assert len(workbench.session.steps) == 3
-    assert demo_window.acts["undo"].text() == "&Undo: Add preset Three rounds of 20 %"
-    demo_window.acts["undo"].trigger()
+    assert demo_window.menu_actions["undo"].text() == "&Undo: Add preset Three rounds of 20 %"
+    demo_window.menu_actions["undo"].trigger()
     assert not workbench.session.steps
 
 
 def test_the_stack_is_saved_under_a_name_and_offered(
     demo_window, workbench, make_step, answer_names, answer_box
 ):
-    assert not demo_window.acts["save_preset"].isEnabled()
+    assert not demo_window.menu_actions["save_preset"].isEnabled()
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
     answer_names("R&D 2:4")
-    demo_window.acts["save_preset"].trigger()
+    demo_window.menu_actions["save_preset"].trigger()
     assert offered(demo_window)[-1] == "R&&D 2:4"
     asked = answer_box("Replace")
     workbench.edit(lambda session: session.add(make_step(amount=0.75)))
     answer_names("R&D 2:4")
-    demo_window.acts["save_preset"].trigger()
+    demo_window.menu_actions["save_preset"].trigger()
     assert asked == ["There is a preset R&D 2:4 already. Replace it?"]
     [preset] = Presets()
     assert [step.method.amount for step in preset.steps] == [0.25, 0.75]
@@ -82,7 +82,7 @@ def test_an_invalid_name_is_an_error_and_nothing_is_saved(
     workbench.edit(lambda session: session.add(make_step()))
     answer_names(" ")
     with qtbot.waitSignal(workbench.failed) as failed:
-        demo_window.acts["save_preset"].trigger()
+        demo_window.menu_actions["save_preset"].trigger()
     assert "needs a name" in str(failed.args[1])
     assert not list(Presets())
 

@@ -45,7 +45,7 @@ def test_the_recipe_is_transferred_with_its_history_and_stays_unsaved(
     before = workbench.session
     shown = asked(QDialog.DialogCode.Accepted)
     with qtbot.waitSignal(workbench.opened, timeout=60_000):
-        demo_window.acts["use_elsewhere"].trigger()
+        demo_window.menu_actions["use_elsewhere"].trigger()
     assert shown == [[["1", "1", ""], ["2", "0", "classifier.*"]]]
     session = workbench.session
     assert session.checkpoint.path == other
@@ -58,7 +58,7 @@ def test_the_recipe_is_transferred_with_its_history_and_stays_unsaved(
 def test_cancel_changes_nothing(asked, demo_window, workbench, qtbot):
     before, recipe = workbench.session, workbench.session.recipe
     shown = asked(QDialog.DialogCode.Rejected)
-    demo_window.acts["use_elsewhere"].trigger()
+    demo_window.menu_actions["use_elsewhere"].trigger()
     qtbot.waitUntil(lambda: bool(shown), timeout=60_000)
     assert workbench.session is before
     assert before.recipe == recipe

@@ -147,12 +147,12 @@ def test_unknown_sizes_are_marked_and_then_shown_with_their_zip_sizes(
 ):
     asked = []
     with monkeypatch.context() as patch:
-        patch.setattr(workbench, "measure", lambda *request: asked.append(request))
+        patch.setattr(workbench, "compute_sizes", lambda *request: asked.append(request))
         dialog = make_dialog(model)
     figures = dialog._figures["masks"]
     assert figures[0].text() == save_dialog.UNKNOWN
     [request] = asked
-    workbench.measure(*request)
+    workbench.compute_sizes(*request)
     shown_sizes(dialog)
     assert figures[1].text().startswith("about ")
     assert "with zip" in figures[1].text()
@@ -170,7 +170,7 @@ def test_sizes_are_not_computed_again_for_another_name_of_the_same_format(
     dialog, shown_sizes, workbench, monkeypatch
 ):
     shown_sizes(dialog)
-    monkeypatch.setattr(workbench, "measure", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(workbench, "compute_sizes", lambda *_: pytest.fail("measured again"))
     dialog._path.setText(str(dialog.path.with_name("other.safetensors")))
     assert shown_sizes(dialog)["finalized"].endswith(" bytes")
 

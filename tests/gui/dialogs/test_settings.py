@@ -25,7 +25,7 @@ NON_DEFAULTS = {
 
 @pytest.fixture
 def dialog(window, qtbot):
-    window.acts["settings"].trigger()
+    window.menu_actions["settings"].trigger()
     found = window.findChild(SettingsDialog)
     threads = torch.get_num_threads()
     yield found
@@ -76,7 +76,7 @@ def test_the_theme_changes_immediately_in_window_and_menu(dialog, window, qtbot)
     light = window.palette().window().color().lightness()
     choose(dialog, "theme", "dark")
     qtbot.waitUntil(lambda: window.palette().window().color().lightness() < light)
-    assert window.acts["theme_dark"].isChecked()
+    assert window.menu_actions["theme_dark"].isChecked()
     choose(dialog, "theme", "light")
 
 
@@ -109,7 +109,7 @@ def test_the_default_form_is_preselected_in_the_save_dialog(dialog, demo_window,
     offered = []
     monkeypatch.setattr(SaveDialog, "exec", lambda box: offered.append(box.form) or 0)
     choose(dialog, "form", "reparametrized")
-    demo_window.acts["save_checkpoint"].trigger()
+    demo_window.menu_actions["save_checkpoint"].trigger()
     assert offered == ["reparametrized"]
 
 

@@ -13,7 +13,7 @@ def dialog(demo_window, workbench, make_step):
     workbench.edit(lambda session: session.add(make_step("threshold", value=0.01)))
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
-    demo_window.acts["sweep"].trigger()
+    demo_window.menu_actions["sweep"].trigger()
     return demo_window.findChild(SweepDialog)
 
 

@@ -74,7 +74,7 @@ def test_every_picture_is_saved_with_its_title(
     monkeypatch.setattr(
         questions, "ask_picture_target", lambda _, wish: suggested.append(wish) or (path, 2)
     )
-    pruned.acts["save_picture"].trigger()
+    pruned.menu_actions["save_picture"].trigger()
     title, what = view.caption()
     assert suggested[0].suffix == ".png"
     assert suggested[0].name.startswith(f"{title}_{what.partition(':')[0].lower()}")
@@ -92,7 +92,7 @@ def test_every_picture_is_saved_with_its_title(
 def test_every_picture_is_copied_to_the_clipboard(pruned, look_at, name):
     QGuiApplication.clipboard().clear()
     view = look_at(getattr(pruned.views, name))
-    pruned.acts["copy_picture"].trigger()
+    pruned.menu_actions["copy_picture"].trigger()
     mime = QGuiApplication.clipboard().mimeData()
     image = QImage(mime.imageData())
     assert image.width() > view.picture().width()
@@ -116,12 +116,12 @@ def dark(pruned):
 
 def test_a_picture_is_exported_on_white_in_the_dark_theme(dark, look_at, qtbot):
     view = look_at(dark.views.mask_view)
-    dark.acts["copy_picture"].trigger()
+    dark.menu_actions["copy_picture"].trigger()
     assert QGuiApplication.clipboard().image().pixelColor(1, 1) == QColor(DARK.background)
-    dark.acts["white_pictures"].trigger()
+    dark.menu_actions["white_pictures"].trigger()
     assert Settings.load().white_pictures
     QGuiApplication.clipboard().clear()
-    dark.acts["copy_picture"].trigger()
+    dark.menu_actions["copy_picture"].trigger()
     qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull(), timeout=60_000)
     image = QGuiApplication.clipboard().image()
     shades = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, 700, 5)}
@@ -133,7 +133,7 @@ def test_a_picture_is_exported_on_white_in_the_dark_theme(dark, look_at, qtbot):
 
 def test_a_cancelled_export_on_white_restores_the_dark_view(dark, look_at, qtbot, monkeypatch):
     view, bridge = look_at(dark.views.norms_view), dark.workbench.bridge
-    dark.acts["white_pictures"].trigger()
+    dark.menu_actions["white_pictures"].trigger()
     submit = bridge._engine.submit
 
     def submit_and_cancel(job):
@@ -143,7 +143,7 @@ def test_a_cancelled_export_on_white_restores_the_dark_view(dark, look_at, qtbot
 
     with monkeypatch.context() as patch:
         patch.setattr(bridge._engine, "submit", submit_and_cancel)
-        dark.acts["copy_picture"].trigger()
+        dark.menu_actions["copy_picture"].trigger()
         assert base(view) == LIGHT.background
         qtbot.waitUntil(lambda: base(view) == DARK.background, timeout=60_000)
     assert QGuiApplication.clipboard().image().isNull()
@@ -156,7 +156,7 @@ def read(text, separator=","):
 def saved_table(window, tmp_path, monkeypatch, action="save_table"):
     path = tmp_path / "table.csv"
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: path)
-    window.acts[action].trigger()
+    window.menu_actions[action].trigger()
     return read(path.read_bytes().decode())
 
 
@@ -196,7 +196,7 @@ def test_the_shown_parameters_of_the_tree_are_saved(pruned, tmp_path, monkeypatc
 
 def test_a_table_is_copied_as_cells_and_as_csv(pruned, look_at):
     view = look_at(pruned.views.layers_view)
-    pruned.acts["copy_table"].trigger()
+    pruned.menu_actions["copy_table"].trigger()
     mime = QGuiApplication.clipboard().mimeData()
     cells = read(mime.text(), "\t")
     assert cells == read(bytes(mime.data("text/csv").data()).decode())
@@ -206,25 +206,25 @@ def test_a_table_is_copied_as_cells_and_as_csv(pruned, look_at):
 
 def test_export_actions_are_disabled_without_a_picture_or_table(window, pruned, look_at):
     look_at(pruned.views.mask_view)
-    assert pruned.acts["copy_picture"].isEnabled()
-    assert not pruned.acts["save_table"].isEnabled()
+    assert pruned.menu_actions["copy_picture"].isEnabled()
+    assert not pruned.menu_actions["save_table"].isEnabled()
     look_at(pruned.views.norms_view)
-    assert pruned.acts["save_table"].isEnabled()
+    assert pruned.menu_actions["save_table"].isEnabled()
     pruned.workbench.choose("features.bn1.num_batches_tracked")
-    assert not pruned.acts["copy_picture"].isEnabled()
-    assert not pruned.acts["save_table"].isEnabled()
+    assert not pruned.menu_actions["copy_picture"].isEnabled()
+    assert not pruned.menu_actions["save_table"].isEnabled()
 
 
 def test_every_view_and_the_tree_have_a_context_menu_with_the_export_actions(pruned, qtbot):
     for view in pruned.views._views():
         assert view.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu
-        assert pruned.acts["copy_picture"] in view.actions()
-        assert pruned.acts["save_table"] in view.actions()
+        assert pruned.menu_actions["copy_picture"] in view.actions()
+        assert pruned.menu_actions["save_table"] in view.actions()
     pruned.tree.tree.clearSelection()
     pruned.tree._show_menu(QPoint(5, 5))
     menu = QApplication.activePopupWidget()
     assert isinstance(menu, QMenu)
-    assert pruned.acts["save_modules"] in menu.actions()
+    assert pruned.menu_actions["save_modules"] in menu.actions()
     menu.close()
 
 
@@ -247,8 +247,8 @@ def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path
     nowhere = tmp_path / "no folder" / "a.csv"
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (nowhere, 1))
-    pruned.acts["save_table"].trigger()
-    pruned.acts["save_picture"].trigger()
+    pruned.menu_actions["save_table"].trigger()
+    pruned.menu_actions["save_picture"].trigger()
     assert [tried for tried, _ in failures] == ["Saving the table", "Saving the picture"]
     assert all(str(nowhere) in text for _, text in failures)
 
@@ -258,8 +258,8 @@ def test_nothing_is_written_if_the_file_dialog_is_cancelled(pruned, look_at, mon
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: None)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: None)
     monkeypatch.setattr(exporter, "write", lambda *_: pytest.fail("written"))
-    pruned.acts["save_table"].trigger()
-    pruned.acts["save_picture"].trigger()
+    pruned.menu_actions["save_table"].trigger()
+    pruned.menu_actions["save_picture"].trigger()
 
 
 def test_special_characters_in_a_file_name_are_replaced():

@@ -22,7 +22,7 @@ def replace_by_ones(path):
 
 def reload(window, qtbot):
     with qtbot.waitSignal(window.workbench.opened, timeout=60_000):
-        window.acts["reload"].trigger()
+        window.menu_actions["reload"].trigger()
 
 
 def test_a_replaced_file_is_reported_until_it_is_reloaded(window, path, qtbot, workbench):
@@ -62,7 +62,7 @@ def test_a_failed_reload_keeps_the_open_session(window, path, qtbot, workbench):
     path.with_suffix(".tmp").write_text("hello")
     path.with_suffix(".tmp").replace(path)
     with qtbot.waitSignal(workbench.failed, timeout=60_000):
-        window.acts["reload"].trigger()
+        window.menu_actions["reload"].trigger()
     assert workbench.session is before
     window._errors._box.accept()
 

@@ -3,7 +3,7 @@
 import pytest
 from PySide6.QtCore import QLocale
 
-from prune_gui.gui.runtime.locale import language_of, numbers_of, plain
+from prune_gui.gui.runtime.locale import language_of, numbers_of, without_mnemonics
 
 
 @pytest.mark.parametrize(
@@ -33,4 +33,4 @@ def test_numbers_have_latin_digits_and_matching_separators(locale, shown):
     [("&Open…", "Open"), ("打开(&O)…", "打开"), ("撤销(&U) a (b)", "撤销 a (b)"), ("Fit", "Fit")],
 )
 def test_plain_text_has_no_mnemonic(text, said):
-    assert plain(text) == said
+    assert without_mnemonics(text) == said

@@ -155,4 +155,4 @@ def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
     bench.until_idle()
     assert tabs.weights_view.actions() == [action]
     assert tabs.weights_view.picture() is not None
-    assert tabs.weights_view.held == 0
+    assert tabs.weights_view.cached_bytes == 0

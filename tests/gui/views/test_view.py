@@ -62,7 +62,7 @@ def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch)
     bench.open_and_choose(checkpoint, "fc.weight")
     view.hide()
     requests = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("fc.bias")
     bench.add(bench.step(amount=0.5))
     assert requests == []
@@ -76,7 +76,7 @@ def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch
     bench.open_and_choose(checkpoint, "fc.weight")
     before = share_of(view, LIGHT.kept)
     requests = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("conv.weight")
     bench.choose("steps")
     _, _, then = requests[0]
@@ -92,7 +92,7 @@ def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot,
         view.show()
     bench.open_and_choose(checkpoint, "fc.weight")
     requests = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("other.weight")
     delete(view)
     _, _, then = requests[0]
@@ -122,7 +122,7 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
 def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtbot):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    monkeypatch.setattr(bench, "look", lambda *arguments: None)
+    monkeypatch.setattr(bench, "run_job", lambda *arguments: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(view)))
@@ -136,7 +136,7 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     with monkeypatch.context() as held:
-        held.setattr(bench, "look", lambda *arguments: None)
+        held.setattr(bench, "run_job", lambda *arguments: None)
         view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
@@ -156,7 +156,7 @@ def test_the_picture_stays_until_new_data_arrives(
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     before = share_of(view, LIGHT.kept)
-    monkeypatch.setattr(bench, "look", lambda *arguments: None)
+    monkeypatch.setattr(bench, "run_job", lambda *arguments: None)
     view._stale_timer.setInterval(1)
     bench.add(bench.step(amount=0.5))
     qtbot.wait(20)

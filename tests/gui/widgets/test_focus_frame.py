@@ -37,11 +37,11 @@ def test_a_picture_shows_the_focus_and_is_exported_without_the_frame(active, dem
     plot = view.picture()
     demo_window.tree.tree.setFocus()
     assert not framed(active, plot)
-    demo_window.acts["copy_picture"].trigger()
+    demo_window.menu_actions["copy_picture"].trigger()
     before = QGuiApplication.clipboard().image()
     plot.setFocus()
     assert framed(active, plot)
-    demo_window.acts["copy_picture"].trigger()
+    demo_window.menu_actions["copy_picture"].trigger()
     assert QGuiApplication.clipboard().image() == before
     demo_window.tree.tree.setFocus()
     assert not framed(active, plot)

@@ -52,7 +52,7 @@ def prunable_count(ranking: Ranking) -> int:
     remaining = (
         size if ranking.remaining_mask is None else int(ranking.remaining_mask(0, size).sum())
     )
-    return remaining if ranking.most is None else ranking.most
+    return remaining if ranking.max_pruned is None else ranking.max_pruned
 
 
 @given(rankings(), st.sampled_from([1, 3, 4096]), st.data())

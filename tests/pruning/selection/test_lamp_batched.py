@@ -50,7 +50,7 @@ def remaining(ranking: Ranking) -> np.ndarray:
 
 def prunable_count(ranking: Ranking) -> int:
     count = int(remaining(ranking).sum())
-    return count if ranking.most is None else min(count, ranking.most)
+    return count if ranking.max_pruned is None else min(count, ranking.max_pruned)
 
 
 def one_by_one(every: list[Ranking], k: int) -> list[Cut]:

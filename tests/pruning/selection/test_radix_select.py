@@ -163,13 +163,13 @@ def test_nans_of_different_bits_rank_equal(dtype, k):
     scores = nans_of(dtype)
     assert smallest(scores, k).tolist() == [i in ([5, 4, 0, 1, 2, 3][:k]) for i in range(6)]
     [cut] = find_cuts([Ranking(keys_of(scores))], k, Monitor())
-    predicate = ElementCut(Ranking(keys_of(scores)), Lazy.known(cut))
+    predicate = ElementCut(Ranking(keys_of(scores)), Lazy.of_value(cut))
     element_ranks = [predicate.element_rank(i) for i in range(6)]
     assert [element_rank.rank for element_rank in element_ranks] == [2, 3, 4, 5, 1, 0]
     assert [element_rank.pruned for element_rank in element_ranks] == smallest(scores, k).tolist()
     rows = find_row_cuts(Ranking(keys_of(scores)), np.array([k]))
     assert np.array_equal(
-        RowCut(Ranking(keys_of(scores)), 6, Lazy.known(rows)).prunes(0, 6), smallest(scores, k)
+        RowCut(Ranking(keys_of(scores)), 6, Lazy.of_value(rows)).prunes(0, 6), smallest(scores, k)
     )
 
 
@@ -230,7 +230,7 @@ def test_a_cut_at_a_counted_key_reads_no_elements_again(dtype):
         return tensor
 
     keys = ScoreKeys.of(TensorScores(read, (size,), dtype))
-    ranking, at = Ranking(keys, remembered=HistogramCache()), float(tensor.double().abs()[7])
+    ranking, at = Ranking(keys, histogram_cache=HistogramCache()), float(tensor.double().abs()[7])
     beyond = keys.first_key(math.nextafter(at, math.inf))
     [counted] = count_below([ranking], beyond, Monitor())
     reads_before = len(reads)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider, QWidget
 
 from prune_gui.gui.formatting import UNITS
 from prune_gui.gui.panels.draft.fields import Field, latin
-from prune_gui.language import number, tr
+from prune_gui.language import format_number, tr
 
 SLIDER_STEPS: Final = 1000
 """Positions of the slider: tenths of a percent."""
@@ -94,7 +94,7 @@ class _NumberBox(QDoubleSpinBox):
         self.setMinimumWidth(84)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802
-        return number(round(value, 4), "g") if self.decimals() else f"{value:.0f}"
+        return format_number(round(value, 4), "g") if self.decimals() else f"{value:.0f}"
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
         text = latin(text)

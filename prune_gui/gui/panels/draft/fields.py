@@ -29,23 +29,23 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.formatting import ranges
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 
 CHOICES: Final = {
-    "local": later("local: each parameter by itself"),
-    "global": later("global: all targets as one"),
-    "row": later("row: each output row by itself"),
-    "remaining": later("what remains"),
-    "total": later("all there is"),
-    "reach": later("all, as a total to reach"),
-    "absolute": later("absolute: the number as it is"),
-    "std": later("std: standard deviations of the tensor"),
-    "refuse": later("refuse: a rest is an error"),
-    "keep": later("keep: a rest stays whole"),
-    "mask": later("mask: the file holds masks"),
-    "zeros": later("zeros: those of a checkpoint"),
-    "True": later("yes"),
-    "False": later("no"),
+    "local": deferred("local: each parameter by itself"),
+    "global": deferred("global: all targets as one"),
+    "row": deferred("row: each output row by itself"),
+    "remaining": deferred("what remains"),
+    "total": deferred("all there is"),
+    "reach": deferred("all, as a total to reach"),
+    "absolute": deferred("absolute: the number as it is"),
+    "std": deferred("std: standard deviations of the tensor"),
+    "refuse": deferred("refuse: a rest is an error"),
+    "keep": deferred("keep: a rest stays whole"),
+    "mask": deferred("mask: the file holds masks"),
+    "zeros": deferred("zeros: those of a checkpoint"),
+    "True": deferred("yes"),
+    "False": deferred("no"),
 }
 """Texts of the values of a choice. Other values are shown as they are."""
 
@@ -310,7 +310,7 @@ def number_or_text(text: str) -> object:
 
 def as_typed(value: object) -> str:
     """Return the text that `number_or_text` parses to `value`."""
-    return number(value, "") if isinstance(value, float) else str(value)
+    return format_number(value, "") if isinstance(value, float) else str(value)
 
 
 def plain_field(field_info: FieldInfo) -> Field:

@@ -14,33 +14,33 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.draft.amount_field import AmountField
 from prune_gui.gui.panels.draft.fields import Field, plain_field
-from prune_gui.gui.runtime.locale import plain
+from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import Method, ScoredMethod, summary_of
 from prune_gui.pruning.validation_messages import validation_message
 
 LABELS: Final = {
-    "amount": later("Amo&unt"),
-    "amount_of": later("Share &of"),
-    "max_sparsity": later("Max sparsity"),
-    "scope": later("S&cope"),
-    "dim": later("D&imension"),
-    "n": later("Norm"),
-    "seed": later("Seed"),
-    "importance": later("Scores"),
-    "moved_from": later("Moved from"),
-    "mask": later("Mas&ks"),
-    "take": later("Take"),
-    "value": later("&Below"),
-    "relative_to": later("Relative to"),
-    "height": later("Height"),
-    "width": later("Width"),
-    "flatten": later("Flatten"),
-    "tail": later("Tail"),
-    "channels": later("Channels"),
-    "n_m.n": later("&Keep"),
-    "n_m.m": later("Of each"),
+    "amount": deferred("Amo&unt"),
+    "amount_of": deferred("Share &of"),
+    "max_sparsity": deferred("Max sparsity"),
+    "scope": deferred("S&cope"),
+    "dim": deferred("D&imension"),
+    "n": deferred("Norm"),
+    "seed": deferred("Seed"),
+    "importance": deferred("Scores"),
+    "moved_from": deferred("Moved from"),
+    "mask": deferred("Mas&ks"),
+    "take": deferred("Take"),
+    "value": deferred("&Below"),
+    "relative_to": deferred("Relative to"),
+    "height": deferred("Height"),
+    "width": deferred("Width"),
+    "flatten": deferred("Flatten"),
+    "tail": deferred("Tail"),
+    "channels": deferred("Channels"),
+    "n_m.n": deferred("&Keep"),
+    "n_m.m": deferred("Of each"),
 }
 """Labels of fields, by "field" or "method.field". Fields of plug-ins are labelled by their names.
 
@@ -165,7 +165,7 @@ class MethodForm(QWidget):
             description = _description(field_info)
             label = row_label(text, field.focus_input)
             label.setToolTip(description)
-            field.describe(plain(text), description)
+            field.describe(without_mnemonics(text), description)
             field.changed.connect(self.changed)
             message = Message()
             form.addRow(label, field)

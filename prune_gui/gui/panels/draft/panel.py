@@ -36,11 +36,11 @@ from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.recipe import Step
 
-IDLE: Final = later("Change something, or turn on Preview.")
+IDLE: Final = deferred("Change something, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
 """A `field_for_...` function of `amount_from_cut`, called with the draft and `monitor`."""
 MIN_FIELDS_HEIGHT_PX: Final = 120
@@ -187,7 +187,9 @@ class DraftPanel(QWidget):
             if workbench.draft == before:  # no new outcome follows, which would trigger this
                 self._follow_drag()
 
-        self._cut_ticket = workbench.look("cut", lambda monitor: find(moved, monitor=monitor), then)
+        self._cut_ticket = workbench.run_job(
+            "cut", lambda monitor: find(moved, monitor=monitor), then
+        )
 
     def _follow_drag(self) -> None:
         """Handle the latest cut that was dragged while the previous one was computed."""

@@ -134,7 +134,7 @@ class TargetsField(QWidget):
                 self._show(patterns)
                 self.changed.emit(False)
 
-        self._workbench.look("patterns", work, then)
+        self._workbench.run_job("patterns", work, then)
 
     def _show(self, patterns: Iterable[str]) -> None:
         self.line.setText(", ".join(patterns))
@@ -155,8 +155,11 @@ class TargetsField(QWidget):
 
         def work(monitor: Monitor) -> tuple[int, int, bool]:
             monitor.advance()
-            tensors, kinds = checkpoint.tensors.values(), partial(getattr, checkpoint, "kinds")
-            chosen = select(patterns, tensors, counts, kinds) if patterns else []
+            tensors, module_types = (
+                checkpoint.tensors.values(),
+                partial(getattr, checkpoint, "module_types"),
+            )
+            chosen = select(patterns, tensors, counts, module_types) if patterns else []
             chosen = [tensor for tensor in chosen if not tensor.not_prunable]
             return (
                 len(chosen),
@@ -181,7 +184,7 @@ class TargetsField(QWidget):
                 )
             )
 
-        self._workbench.look("targets", work, then)
+        self._workbench.run_job("targets", work, then)
 
 
 def _valid_patterns(text: str) -> tuple[str, ...]:

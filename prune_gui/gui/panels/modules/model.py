@@ -17,7 +17,7 @@ from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.errors import one_line
 from prune_gui.gui.formatting import sparsity, units
 from prune_gui.gui.widgets.icons import icon
-from prune_gui.language import clauses, items, later, number, tr, trn
+from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.session import ModuleIndex, Node
 
 Index = QModelIndex | QPersistentModelIndex
@@ -46,11 +46,11 @@ MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
     "tensor-off",
 )
 HEADINGS: Final = (
-    later("Name"),
-    later("Sparsity"),
-    later("Shape"),
-    later("Type"),
-    later("Parameters"),
+    deferred("Name"),
+    deferred("Sparsity"),
+    deferred("Shape"),
+    deferred("Type"),
+    deferred("Parameters"),
 )
 
 
@@ -85,9 +85,9 @@ class TreeModel(QAbstractItemModel):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._outline = ModuleIndex(())
+        self._module_index = ModuleIndex(())
         self._counts: Mapping[str, tuple[int, int]] = {}
-        self._pruned, self._shown = self._outline.pruned({}), self._outline.matches("")
+        self._pruned, self._shown = self._module_index.pruned({}), self._module_index.matches("")
         self._protected: frozenset[str] = frozenset()
         self.chosen: str | None = None
         self._child_numbers: dict[int, list[int]] = {}
@@ -99,7 +99,7 @@ class TreeModel(QAbstractItemModel):
     def show(self, outline: ModuleIndex) -> None:
         """Show the parameters of another checkpoint, unfiltered."""
         self.beginResetModel()
-        self._outline = outline
+        self._module_index = outline
         self._counts = {}
         self._pruned = outline.pruned({})
         self._shown = outline.matches("")
@@ -115,7 +115,7 @@ class TreeModel(QAbstractItemModel):
         Raises:
             RecipeError: a condition is invalid; the filter stays unchanged.
         """
-        shown = self._outline.matches(text, self._counts)
+        shown = self._module_index.matches(text, self._counts)
         self.beginResetModel()
         self._shown = shown
         self._child_numbers, self._rows, self._row_cache = {}, {}, {}
@@ -123,14 +123,14 @@ class TreeModel(QAbstractItemModel):
         return int(self._shown.sum()), len(self._shown)
 
     @property
-    def outline(self) -> ModuleIndex:
+    def module_index(self) -> ModuleIndex:
         """The index of the modules of the checkpoint."""
-        return self._outline
+        return self._module_index
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity from the counts (pruned, total) by parameter name."""
         before, self._counts = self._pruned, counts
-        self._pruned = self._outline.pruned(counts)
+        self._pruned = self._module_index.pruned(counts)
         self._row_cache = {}
         if np.any((before > 0) != (self._pruned > 0)):
             self.repaint_icons()
@@ -148,7 +148,7 @@ class TreeModel(QAbstractItemModel):
         """Mark the parameter that the views show."""
         before, self.chosen = self.chosen, name
         for path in (before, name):
-            indexed_node = self._outline.find(path) if path else None
+            indexed_node = self._module_index.find(path) if path else None
             if indexed_node is not None and indexed_node.number in self._rows:
                 self._changed([indexed_node.number], Column.NAME)
 
@@ -163,32 +163,32 @@ class TreeModel(QAbstractItemModel):
 
     def find(self, path: str) -> QModelIndex:
         """Return the index of a node by its dotted path; invalid if it is not shown."""
-        indexed_node = self._outline.find(path)
+        indexed_node = self._module_index.find(path)
         if indexed_node is None or not self._are_shown([indexed_node]).any():
             return QModelIndex()
         ancestors = [indexed_node]
         while ancestors[-1].parent > 0:
-            ancestors.append(self._outline[ancestors[-1].parent])
+            ancestors.append(self._module_index[ancestors[-1].parent])
         for ancestor in reversed(ancestors):
             self._children(ancestor.parent)  # makes its row
         return self._index(indexed_node.number, Column.NAME)
 
-    def meant_by(self, indexes: Iterable[Index]) -> frozenset[str]:
+    def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of the parameters that are targets if some rows are selected."""
-        return self._outline.meant_by(map(self._node, indexes), self._shown)
+        return self._module_index.selected_parameters(map(self._node, indexes), self._shown)
 
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of all shown and prunable parameters at and below some rows."""
-        wanted = self._shown & (self._outline.prunable > 0)
+        wanted = self._shown & (self._module_index.prunable > 0)
         below = (self._node(index).places for index in indexes)
         tensor_indexes = (i for some in below for i in some[wanted[some]])
-        return frozenset(self._outline.tensors[i].name for i in tensor_indexes)
+        return frozenset(self._module_index.tensors[i].name for i in tensor_indexes)
 
     def table(self, title: str) -> Table:
         """Return a table of the shown parameters, in the order of the tree."""
-        outline = self._outline
+        outline = self._module_index
         tensors = [node.tensor for node in outline[0].node.walk() if node.tensor is not None]
-        order = np.array([outline.place_of(tensor.name) for tensor in tensors], np.intp)
+        order = np.array([outline.index_of(tensor.name) for tensor in tensors], np.intp)
         order = order[self._shown[order]]
         shown = [outline.tensors[i] for i in order]
         return Table(
@@ -261,12 +261,12 @@ class TreeModel(QAbstractItemModel):
         number = _number(index)
         row = self._row_cache.get(number)
         if row is None:
-            row = self._row_cache[number] = self._make_row(self._outline[number])
+            row = self._row_cache[number] = self._make_row(self._module_index[number])
         return row
 
     def _make_row(self, indexed_node: Node) -> Row:
         node, tensor = indexed_node.node, indexed_node.node.tensor
-        total = self._count(indexed_node, self._outline.prunable)
+        total = self._count(indexed_node, self._module_index.prunable)
         pruned = self._count(indexed_node, self._pruned)
         below = indexed_node.places[tensor is not None :]  # own tensor is first
         if node.below:
@@ -277,13 +277,13 @@ class TreeModel(QAbstractItemModel):
             icon_name = LOCK
         else:
             icon_name = PRUNED if pruned else TENSOR
-        module_type = f"{node.kind}?" if node.kind else ""
+        module_type = f"{node.module_type}?" if node.module_type else ""
         texts = {
             Column.NAME: one_line(node.name),
             Column.SPARSITY: sparsity(pruned, total) if total else "",
             Column.SHAPE: _shape(tensor) if tensor else "",
             Column.TYPE: tensor.dtype if tensor else module_type,
-            Column.PARAMETERS: number(self._count(indexed_node, self._outline.entries)),
+            Column.PARAMETERS: format_number(self._count(indexed_node, self._module_index.entries)),
         }
         return Row(
             node.path,
@@ -311,14 +311,14 @@ class TreeModel(QAbstractItemModel):
     def _children(self, number: int) -> list[int]:
         below = self._child_numbers.get(number)
         if below is None:
-            children = self._outline.children(number)
+            children = self._module_index.children(number)
             below = [child.number for child in compress(children, self._are_shown(children))]
             self._child_numbers[number] = below
             self._rows.update(zip(below, range(len(below)), strict=True))
         return below
 
     def _node(self, index: Index) -> Node:
-        return self._outline[_number(index)]
+        return self._module_index[_number(index)]
 
     def _index(self, number: int, column: int) -> QModelIndex:
         return self.createIndex(self._rows[number], column, number) if number > 0 else QModelIndex()
@@ -342,9 +342,9 @@ def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
     if tensor is not None:
-        lines.append(clauses((_shape(tensor), tensor.dtype, units("entry", tensor.numel))))
+        lines.append(join_clauses((_shape(tensor), tensor.dtype, units("entry", tensor.numel))))
         if tensor.aliases:
-            lines.append(tr("tied with {names}", names=items(tensor.aliases)))
+            lines.append(tr("tied with {names}", names=join_items(tensor.aliases)))
         if tensor.pair is not None:
             lines.append(tr("a reparametrized pair: its mask is in the file"))
         if tensor.not_prunable:
@@ -354,7 +354,7 @@ def _description(node: ModuleNode) -> list[str]:
     if node.below:
         number, elements = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
         count = trn("{count:,} parameter", "{count:,} parameters", number)
-        lines.append(clauses((count, units("entry", elements))))
-    if node.kind:
-        lines.append(tr("{kind}: inferred from names and shapes", kind=node.kind))
+        lines.append(join_clauses((count, units("entry", elements))))
+    if node.module_type:
+        lines.append(tr("{kind}: inferred from names and shapes", kind=node.module_type))
     return lines

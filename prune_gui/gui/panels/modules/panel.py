@@ -143,9 +143,9 @@ class TreePanel(QWidget):
         )
         self._remarks.setIcon(icon("warning"))
         self._remarks.setVisible(number > 0)
-        self._model.show(self._workbench.session.outline)
+        self._model.show(self._workbench.session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)
-        wanted = self._model.meant_by([QModelIndex()])
+        wanted = self._model.selected_parameters([QModelIndex()])
         self._choose_first(wanted)
         self.selected.emit(wanted)
 
@@ -185,7 +185,7 @@ class TreePanel(QWidget):
 
     def _filter(self, text: str) -> None:
         try:
-            if not self._model.outline.is_quick(text):
+            if not self._model.module_index.is_quick(text):
                 self._filter_later(text)
                 return
         except RecipeError as error:  # while a condition is being typed
@@ -216,13 +216,13 @@ class TreePanel(QWidget):
 
     def _filter_later(self, text: str) -> None:
         """Filter after the engine has computed what the conditions need."""
-        outline = self._model.outline
+        module_index = self._model.module_index
 
         def then(_: None) -> None:
-            if outline is self._model.outline:
+            if module_index is self._model.module_index:
                 self._filter(self.filter.text())
 
-        self._workbench.look("filter", lambda _: outline.look(text), then)
+        self._workbench.run_job("filter", lambda _: module_index.load_condition_values(text), then)
 
     def _select_found(self) -> None:
         """Select the top rows, which stand for all matches of the filter."""
@@ -257,7 +257,7 @@ class TreePanel(QWidget):
         """
         tops = [row for row in rows if not row.parent().isValid() and self._model.node(row).below]
         whole = len(rows) in (0, self._model.rowCount()) and len(tops) == len(rows)
-        return self._model.meant_by([QModelIndex()] if whole else rows)
+        return self._model.selected_parameters([QModelIndex()] if whole else rows)
 
     def _open_rows(self, limit: int) -> None:
         """Expand modules breadth-first while at most `limit` rows are shown."""

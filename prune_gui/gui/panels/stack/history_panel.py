@@ -21,13 +21,13 @@ from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.formatting import steps
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.session import Session
 
-STATE: Final = later("{name}  ({steps})")
-STATE_NOW: Final = later("{name}  ({steps}, as now)")
+STATE: Final = deferred("{name}  ({steps})")
+STATE_NOW: Final = deferred("{name}  ({steps}, as now)")
 
 
 class HistoryPanel(QWidget):
@@ -39,10 +39,10 @@ class HistoryPanel(QWidget):
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
-        self.moments = QListWidget()
-        self.moments.setAccessibleName(tr("History of the stack"))
-        self.moments.itemClicked.connect(self._go)
-        self.moments.itemActivated.connect(self._go)
+        self.entry_list = QListWidget()
+        self.entry_list.setAccessibleName(tr("History of the stack"))
+        self.entry_list.itemClicked.connect(self._go)
+        self.entry_list.itemActivated.connect(self._go)
         self.named = QListWidget()
         self.named.setAccessibleName(tr("Named states of the stack"))
         self.named.itemActivated.connect(self._return)
@@ -66,7 +66,7 @@ class HistoryPanel(QWidget):
             buttons.addWidget(button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
-        layout.addWidget(self.moments, 2)
+        layout.addWidget(self.entry_list, 2)
         layout.addWidget(heading)
         layout.addWidget(self.named, 1)
         layout.addLayout(buttons)
@@ -78,12 +78,12 @@ class HistoryPanel(QWidget):
         session = self._workbench.session
         self.setEnabled(session is not None)
         chosen = self._chosen_name()
-        self.moments.clear()
+        self.entry_list.clear()
         if session is None:
             self.named.clear()
             return
         history = session.history
-        for index, entry in enumerate(history.moments):
+        for index, entry in enumerate(history.entries):
             count = steps(len(entry.recipe.steps))
             item = QListWidgetItem(tr(STATE, name=one_line(entry.label), steps=count))
             if index == history.position:
@@ -93,8 +93,8 @@ class HistoryPanel(QWidget):
             elif index > history.position:
                 item.setForeground(self.palette().placeholderText())
                 item.setToolTip(tr("Undone: a click does it again"))
-            self.moments.addItem(item)
-        self.moments.setCurrentRow(history.position)
+            self.entry_list.addItem(item)
+        self.entry_list.setCurrentRow(history.position)
         with QSignalBlocker(
             self.named
         ):  # a list without a current row would disable the focused button
@@ -117,7 +117,7 @@ class HistoryPanel(QWidget):
         self.remove.setEnabled(chosen)
 
     def _go(self, item: QListWidgetItem) -> None:
-        index = self.moments.row(item)
+        index = self.entry_list.row(item)
         self._workbench.edit(lambda session: session.go_to(index))
 
     def _name(self) -> None:

@@ -13,7 +13,7 @@ from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.legend import SEPARATOR, counted, unbroken
 from prune_gui.gui.views.maps.mask_picture import MIN_SHADE, Frame
 from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import items, later, tr
+from prune_gui.language import deferred, join_items, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.diff.comparison import Obstacle, Overlap
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 
 OBSTACLES: Final[dict[Obstacle, str]] = {
-    "shape": later("{count:,} of another shape"),
-    "not_left": later("{count:,} not on the left"),
-    "not_right": later("{count:,} not on the right"),
-    "not_prunable": later("{count:,} that cannot be pruned on both sides"),
+    "shape": deferred("{count:,} of another shape"),
+    "not_left": deferred("{count:,} not on the left"),
+    "not_right": deferred("{count:,} not on the right"),
+    "not_prunable": deferred("{count:,} that cannot be pruned on both sides"),
 }
 """Texts for the numbers of parameters that cannot be compared, by the reason."""
 
@@ -143,7 +143,7 @@ def total_text(overlap: Overlap, excluded: Counter[Obstacle]) -> str:
         for obstacle, message in OBSTACLES.items()
         if excluded[obstacle]
     )
-    return tr("{total}. Parameters left out: {counts}", total=total, counts=items(counts))
+    return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
 
 
 def _overlap_text(overlap: Overlap) -> str:

@@ -31,7 +31,7 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.subject import Subject, module_type_of
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.language import number, tr
+from prune_gui.language import format_number, tr
 from prune_gui.recipe.pruned_by_codes import KEPT
 
 if TYPE_CHECKING:
@@ -364,8 +364,8 @@ def describe(subject: Subject, left: Element, right: Element) -> str:
     left_result = tr("kept") if left.code == KEPT else tr("pruned")
     return (
         f"[{', '.join(map(str, right.index))}]   "
-        f"{number(left.value, '.6g')} {left_result}   |   "
-        f"{number(right.value, '.6g')} {describe_state(subject, right.code)}"
+        f"{format_number(left.value, '.6g')} {left_result}   |   "
+        f"{format_number(right.value, '.6g')} {describe_state(subject, right.code)}"
     )
 
 

@@ -197,4 +197,4 @@ class ComparisonPicker(QWidget):
                 self.offer()
                 self.changed.emit()
 
-        self._workbench.look("compare.state", work, show_result)
+        self._workbench.run_job("compare.state", work, show_result)

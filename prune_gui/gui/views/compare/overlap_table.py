@@ -15,7 +15,7 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from prune_gui.errors import one_line
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.diff.comparison import Overlap
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 Index = QModelIndex | QPersistentModelIndex
 COLUMNS: Final[tuple[tuple[str, Callable[[Overlap], str | int | float]], ...]] = (
-    (later("Parameter"), lambda row: row.name),
-    (later("Both"), lambda row: row.both),
-    (later("Only left"), lambda row: row.left),
-    (later("Only right"), lambda row: row.right),
-    (later("IoU"), lambda row: row.iou),
-    (later("n:m"), lambda row: _patterns_text(*row.patterns)),
+    (deferred("Parameter"), lambda row: row.name),
+    (deferred("Both"), lambda row: row.both),
+    (deferred("Only left"), lambda row: row.left),
+    (deferred("Only right"), lambda row: row.right),
+    (deferred("IoU"), lambda row: row.iou),
+    (deferred("n:m"), lambda row: _patterns_text(*row.patterns)),
 )
 """Heading and sort key of each column."""
 TIPS: Final = {
-    2: later("Pruned on the left, kept on the right: what the right one has revived"),
-    3: later("Kept on the left, pruned on the right"),
-    4: later("Pruned in both over pruned in either"),
-    5: later("n:m patterns that either side follows along the input channels, the left first"),
+    2: deferred("Pruned on the left, kept on the right: what the right one has revived"),
+    3: deferred("Kept on the left, pruned on the right"),
+    4: deferred("Pruned in both over pruned in either"),
+    5: deferred("n:m patterns that either side follows along the input channels, the left first"),
 }
 """Tool tips by column."""
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
@@ -113,7 +113,7 @@ class OverlapModel(QAbstractTableModel):
         value = COLUMNS[index.column()][1](self._rows[index.row()])
         if isinstance(value, str):
             return one_line(value)
-        return number(value) if isinstance(value, int) else number(value, ".3f")
+        return format_number(value) if isinstance(value, int) else format_number(value, ".3f")
 
     def headerData(self, section: int, orientation: Qt.Orientation, role: int = DISPLAY) -> object:  # noqa: N802
         """Return the heading of a column; numeric columns are sorted in descending order first."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from prune_gui.gui.panels.draft.amount_from_cut import as_one
 from prune_gui.gui.views.subject import Subject
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import ScoredMethod
 from prune_gui.pruning.methods.n_m import NM
 
@@ -254,7 +254,7 @@ def _scores(
         others,
         step_cuts,
         left_out=total - int(own_counts.sum() + others.sum()),
-        nan=sum(int(item.odd.sum()) for item in remaining.values()),
+        nan=sum(int(item.non_finite.sum()) for item in remaining.values()),
         curve=thinned(cumulative(list(histograms.values())), edges) if request.cumulative else None,
     )
 
@@ -310,8 +310,8 @@ def _stacked(
 
 
 UNIT_REMARKS: Final = {
-    "channel": later("The draft cuts no single entries but channels: see Norms"),
-    "block": later("The draft cuts no single entries but blocks"),
+    "channel": deferred("The draft cuts no single entries but channels: see Norms"),
+    "block": deferred("The draft cuts no single entries but blocks"),
 }
 """Remarks about a draft that cuts units of several elements, by the unit."""
 

@@ -39,7 +39,7 @@ from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -55,7 +55,7 @@ outliers among several targets.
 """
 MIN_DECADES: Final = 1e-3
 """Minimum length of a logarithmic axis, in powers of ten."""
-COUNTS, LOG_COUNTS, CUMULATIVE = later("Counts"), later("Log counts"), later("Cumulative")
+COUNTS, LOG_COUNTS, CUMULATIVE = deferred("Counts"), deferred("Log counts"), deferred("Cumulative")
 DRAFT: Final = "draft"
 
 

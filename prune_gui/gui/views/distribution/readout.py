@@ -8,7 +8,7 @@ from prune_gui.gui.formatting import sparsity
 from prune_gui.gui.views.distribution.distribution_data import DistributionData
 from prune_gui.gui.views.legend import SEPARATOR
 from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import number, tr, trn
+from prune_gui.language import format_number, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.cumulative import Curve
@@ -19,7 +19,7 @@ def describe_bin(picture: DistributionData, position: int) -> str:
     subject, shared = picture.subject, len(picture.names) > 1
     own_counts, others = picture.counts[:, position].tolist(), picture.others[:, position].tolist()
     parts = [
-        f"{subject.title(code)} {number(mine + other)}"
+        f"{subject.title(code)} {format_number(mine + other)}"
         for code, mine, other in zip(picture.codes, own_counts, others, strict=True)
         if mine + other
     ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from prune_gui.errors import one_line
 from prune_gui.gui.formatting import SHAPE_SEPARATOR, percent, sparsity
 from prune_gui.gui.views.subject import by
-from prune_gui.language import items, later, number, tr, trn
+from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def in_order(column: Column, *, descending: bool) -> NDArray[np.intp]:
 
 
 def _counts(title: str, tip: str, counts: NDArray[np.int64]) -> Column:
-    return Column(title, tip, counts, lambda row: number(int(counts[row])))
+    return Column(title, tip, counts, lambda row: format_number(int(counts[row])))
 
 
 def _heading(code: int, draft: int | None) -> str:
@@ -210,7 +210,7 @@ def _parameters(count: int) -> str:
 
 
 def _shape_text(info: TensorInfo) -> str:
-    return f" {SHAPE_SEPARATOR} ".join(map(number, info.shape)) or tr("a single number")
+    return f" {SHAPE_SEPARATOR} ".join(map(format_number, info.shape)) or tr("a single number")
 
 
 def _plain_shape(rows: Rows, row: int) -> str:
@@ -252,16 +252,16 @@ def _content_warnings(rows: Rows, row: int) -> list[str]:
     if dead := int(rows.dead[row]):
         texts.append(_dead(dead, int(rows.dead_in_file[row]), int(rows.channels[row])))
     if rows.size[row] == 1 and rows.infos[row].aliases:
-        texts.append(tr("tied with {names}", names=items(rows.infos[row].aliases)))
+        texts.append(tr("tied with {names}", names=join_items(rows.infos[row].aliases)))
     return texts
 
 
 def _dead(dead: int, before: int, channels: int) -> str:
     """Describe how many channels are dead, and how many of them are dead in the file."""
     if not before:
-        message = later("{dead:,} of {channels:,} channels dead")
+        message = deferred("{dead:,} of {channels:,} channels dead")
     elif before == dead:
-        message = later("{dead:,} of {channels:,} channels dead (all in the file)")
+        message = deferred("{dead:,} of {channels:,} channels dead (all in the file)")
     else:
-        message = later("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
+        message = deferred("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
     return tr(message, dead=dead, channels=channels, before=before)

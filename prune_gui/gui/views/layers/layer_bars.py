@@ -17,7 +17,7 @@ from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.layer_rows import Rows
@@ -32,9 +32,9 @@ MIN_WIDTH_FOR_GAPS_PX: Final = 8
 SETTLE_MS: Final = 25
 """Interval in which changes of the visible range are merged into one redraw."""
 PLOT_NAMES: Final = (
-    later("Sparsity of each parameter"),
-    later("Size of each parameter"),
-    later("Kept energy of each parameter"),
+    deferred("Sparsity of each parameter"),
+    deferred("Size of each parameter"),
+    deferred("Kept energy of each parameter"),
 )
 STRETCH_FACTORS: Final = (4, 2, 3)
 """Vertical stretch of each plot; the last one also has the tick texts."""
@@ -108,7 +108,7 @@ class PositionAxis(IndexAxis):
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         """Return the text of each tick."""
         end = 0 if self.end is None else self.end
-        return [number(round(value) + 1) if 0 <= value < end else "" for value in values]
+        return [format_number(round(value) + 1) if 0 <= value < end else "" for value in values]
 
 
 class LayerBars(QWidget):

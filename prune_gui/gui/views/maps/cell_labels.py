@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import GAP
-from prune_gui.language import number
+from prune_gui.language import format_number
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
@@ -24,9 +24,9 @@ MAX_SPAN_ELEMENTS = 1 << 16
 def short(value: float) -> str:
     """Return a number as a short text: "0.0312", "-1.5", "3e-07"."""
     if value == 0 or not np.isfinite(value):
-        return number(value, "g")
+        return format_number(value, "g")
     for digits in (3, 2, 1):
-        if len(text := number(value, f".{digits}g")) <= MAX_CHARACTERS:
+        if len(text := format_number(value, f".{digits}g")) <= MAX_CHARACTERS:
             break
     return text
 

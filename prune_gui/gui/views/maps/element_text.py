@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prune_gui.gui.views.subject import Subject
-from prune_gui.language import clauses, later, number, tr
+from prune_gui.language import deferred, format_number, join_clauses, tr
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def describe(subject: Subject, weight: Element) -> str:
     """Describe an element in one line: "[3, 17]   0.0125   pruned by step 2   score …"."""
     parts = [
         _index_text(weight.index),
-        number(weight.value, ".6g"),
+        format_number(weight.value, ".6g"),
         describe_state(subject, weight.code),
     ]
     if weight.score is not None:
@@ -48,7 +48,7 @@ def describe_pinned(subject: Subject, explanation: Explanation) -> str:
     """Describe the score and rank of an element in every step that ranked it, one step per line."""
     code = explanation.pruned_by
     pinned = tr("Pinned {index}", index=_index_text(explanation.index))
-    parts = [f"{pinned}   {number(explanation.value, '.6g')}   {_full_state(subject, code)}"]
+    parts = [f"{pinned}   {format_number(explanation.value, '.6g')}   {_full_state(subject, code)}"]
     for step, element_rank in explanation.element_ranks.items():
         if step != IN_FILE and element_rank.score is not None:
             title, rank_text = subject.title(step), _rank_text(element_rank)
@@ -76,7 +76,7 @@ def _rank_text(element_rank: ElementRank) -> str:
     if element_rank.rank is not None:
         rank, ranked = element_rank.rank + 1, element_rank.ranked
         parts.append(tr("{rank:,} of {ranked:,} in order of score", rank=rank, ranked=ranked))
-    return clauses(parts)
+    return join_clauses(parts)
 
 
 def _score(element_rank: ElementRank) -> str:
@@ -85,8 +85,8 @@ def _score(element_rank: ElementRank) -> str:
     if margin is None:
         return tr("score {score:.6g}, no cut", score=score)
     message = (
-        later("score {score:.6g}, {margin:.4g} above the cut at {cut:.6g}")
+        deferred("score {score:.6g}, {margin:.4g} above the cut at {cut:.6g}")
         if margin > 0
-        else later("score {score:.6g}, {margin:.4g} below the cut at {cut:.6g}")
+        else deferred("score {score:.6g}, {margin:.4g} below the cut at {cut:.6g}")
     )
     return tr(message, score=score, margin=abs(margin), cut=element_rank.cut)

@@ -129,7 +129,7 @@ class MapView(View):
         return self._plot if shown and super().picture() is not None else None
 
     @property
-    def held(self) -> int:
+    def cached_bytes(self) -> int:
         """Number of bytes of cached tiles."""
         return self._tiles.nbytes
 

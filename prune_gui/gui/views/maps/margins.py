@@ -13,7 +13,7 @@ from PySide6.QtGui import QFont
 
 from prune_gui.gui.views.axis_limits import drawable, span
 from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import number, tr
+from prune_gui.language import format_number, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.profiles import Profiles
@@ -169,7 +169,7 @@ def with_headroom(scale: tuple[float, float]) -> tuple[float, float]:
 def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
     if shares:
         return tr("{profile}, from 0 to 100 %", profile=text)
-    low, high = (number(end, ".3g") for end in scale)
+    low, high = (format_number(end, ".3g") for end in scale)
     return tr("{profile}, from {low} to {high}", profile=text, low=low, high=high)
 
 

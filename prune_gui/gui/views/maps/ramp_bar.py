@@ -8,7 +8,7 @@ from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from prune_gui.gui.views.maps.ramps import TABLE_SIZE, Ramp
-from prune_gui.language import number, tr
+from prune_gui.language import format_number, tr
 
 LENGTH_PX = 180
 THICKNESS_PX = 10
@@ -39,7 +39,11 @@ class RampBar(QWidget):
             return "", "", ""
         low = 0.0 - self._reach if self._ramp.signed else 0.0  # avoids "-0"
         middle = 0.0 if self._ramp.signed else self._reach / 4  # half of the square root
-        return number(low, ".3g"), number(middle, ".3g"), number(self._reach, ".3g")
+        return (
+            format_number(low, ".3g"),
+            format_number(middle, ".3g"),
+            format_number(self._reach, ".3g"),
+        )
 
     @property
     def html(self) -> str:

@@ -11,11 +11,11 @@ from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import ParameterLayout, SliceLayout
 from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
-FLAT = later("flattened")
-KERNEL_GRID = later("sheet of kernels")
-WRAPPED = later("wrapped into a block")
+FLAT = deferred("flattened")
+KERNEL_GRID = deferred("sheet of kernels")
+WRAPPED = deferred("wrapped into a block")
 
 
 class LayoutChooser(QWidget):

@@ -15,7 +15,7 @@ from prune_gui.gui.views.maps.ramps import Ramp, ramp, rgb
 from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.profiles import Profiles
@@ -56,25 +56,27 @@ class QuantityStyle:
 
 
 QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
-    "value": QuantityStyle(later("Value"), signed=True, averaged=False, profile=later("Mean |w|")),
+    "value": QuantityStyle(
+        deferred("Value"), signed=True, averaged=False, profile=deferred("Mean |w|")
+    ),
     "size": QuantityStyle(
-        later("Size |w|"), signed=False, averaged=True, profile=later("Mean |w|")
+        deferred("Size |w|"), signed=False, averaged=True, profile=deferred("Mean |w|")
     ),
     "score": QuantityStyle(
-        later("Score"), signed=False, averaged=True, profile=later("Mean score"), of_step=True
+        deferred("Score"), signed=False, averaged=True, profile=deferred("Mean score"), of_step=True
     ),
     "margin": QuantityStyle(
-        later("Margin to the cut"),
+        deferred("Margin to the cut"),
         signed=True,
         averaged=True,
-        profile=later("Mean margin"),
+        profile=deferred("Mean margin"),
         of_step=True,
     ),
     "difference": QuantityStyle(
-        later("Difference to a file"),
+        deferred("Difference to a file"),
         signed=True,
         averaged=False,
-        profile=later("Mean |difference|"),
+        profile=deferred("Mean |difference|"),
     ),
 }
 
@@ -164,8 +166,8 @@ class WeightsPainter:
         numbers = statistics.mean if self.style.averaged else statistics.farthest
         pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
         pixels[np.isnan(numbers), :3] = rgb(self.colours.grid)
-        pixels[statistics.odd, :3] = rgb(self.colours.warning)
-        return RasterBlock(pixels, (statistics.odd,))
+        pixels[statistics.non_finite, :3] = rgb(self.colours.warning)
+        return RasterBlock(pixels, (statistics.non_finite,))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the numbers as texts."""

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
-from prune_gui.gui.runtime.locale import literal
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.views.legend import SEPARATOR, unbroken
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.profiled_view import ProfiledView
@@ -25,13 +25,13 @@ from prune_gui.gui.views.maps.weights_picture import (
 )
 from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 
-CHOOSE: Final = later("Choose the checkpoint to compare with")
+CHOOSE: Final = deferred("Choose the checkpoint to compare with")
 FILE_NAME_WIDTH_PX: Final = 80
 """Maximum width of a file name on its button."""
 
@@ -82,7 +82,7 @@ class WeightsView(ProfiledView):
         self._other = str(path.absolute())
         metrics = self._choose_file.fontMetrics()
         name = metrics.elidedText(
-            literal(path.name), Qt.TextElideMode.ElideMiddle, FILE_NAME_WIDTH_PX
+            escape_mnemonics(path.name), Qt.TextElideMode.ElideMiddle, FILE_NAME_WIDTH_PX
         )
         self._choose_file.setText(name.replace("&", "&&"))
         self._choose_file.setToolTip("\n".join((one_line(path.name), tr(CHOOSE))))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prune_gui.gui.formatting import sparsity
 from prune_gui.gui.views.axis_limits import span
 from prune_gui.gui.views.subject import Subject, by
-from prune_gui.language import clauses, tr
+from prune_gui.language import join_clauses, tr
 from prune_gui.pruning.methods.structured import ChannelMethod
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
@@ -126,7 +126,7 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
     ]
     if not channels.remaining_mask[channel]:
         parts.append(tr("dead"))
-    return clauses(parts)
+    return join_clauses(parts)
 
 
 def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:

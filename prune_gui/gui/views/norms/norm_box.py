@@ -9,18 +9,18 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
-from prune_gui.language import later, number, tr
+from prune_gui.language import deferred, format_number, tr
 
 NORMS: Final = (
-    (0.0, later("0: how many are not 0")),
+    (0.0, deferred("0: how many are not 0")),
     (0.5, None),
-    (1.0, later("1: sum of |w|")),
-    (2.0, later("2: Euclidean")),
+    (1.0, deferred("1: sum of |w|")),
+    (2.0, deferred("2: Euclidean")),
     (3.0, None),
-    (math.inf, later("inf: largest |w|")),
-    (-math.inf, later("-inf: smallest |w|")),
+    (math.inf, deferred("inf: largest |w|")),
+    (-math.inf, deferred("-inf: smallest |w|")),
 )
-RANKS: Final = later("draft: what it ranks by")
+RANKS: Final = deferred("draft: what it ranks by")
 DEFAULT_ORDER: Final = 2.0
 
 
@@ -48,7 +48,7 @@ class NormBox(QComboBox):
         self.setAccessibleName(tr("Norm"))
         self.setToolTip(tr("The norm's order: choose one, or type any number, inf or -inf"))
         for order, text in NORMS:
-            self.addItem(tr(text) if text else number(order, "g"), order)
+            self.addItem(tr(text) if text else format_number(order, "g"), order)
         self._write()
         self.currentIndexChanged.connect(self._index_changed)
         line_edit = self.lineEdit()
@@ -108,7 +108,9 @@ class NormBox(QComboBox):
         with QSignalBlocker(self):
             index = texts.get(self.order, -1)
             self.setCurrentIndex(index)
-            self.setEditText(self.itemText(index) if index >= 0 else number(self.order or 0.0, "g"))
+            self.setEditText(
+                self.itemText(index) if index >= 0 else format_number(self.order or 0.0, "g")
+            )
             line_edit = self.lineEdit()
             assert line_edit is not None
             line_edit.setCursorPosition(0)

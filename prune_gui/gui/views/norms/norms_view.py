@@ -42,7 +42,7 @@ from prune_gui.gui.views.subject import Subject, module_type_of
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.language import later, tr, trn
+from prune_gui.language import deferred, tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 MAX_BARS = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""
-HINT: Final = later("Click a channel, or drag with Shift, to choose")
+HINT: Final = deferred("Click a channel, or drag with Shift, to choose")
 
 
 class NormsView(View):

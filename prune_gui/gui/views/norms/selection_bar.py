@@ -7,21 +7,21 @@ from typing import Final
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 
-from prune_gui.language import later, tr
+from prune_gui.language import deferred, tr
 
-PRUNE: Final = later(
+PRUNE: Final = deferred(
     "Draft a step that prunes the chosen channels of this parameter, beside those that the draft "
     "prunes already (Enter)"
 )
-PROTECT: Final = later(
+PROTECT: Final = deferred(
     "Take the chosen channels out of the draft: it becomes a list of the other channels it prunes, "
     "and prunes that many fewer"
 )
-NOTHING_TO_PROTECT: Final = later(
+NOTHING_TO_PROTECT: Final = deferred(
     "Takes channels out of the draft. That takes a draft that prunes channels along this "
     "dimension, of this parameter alone"
 )
-NOTHING: Final = later("Choose channels first: click them, or drag over them with Shift")
+NOTHING: Final = deferred("Choose channels first: click them, or drag over them with Shift")
 
 
 class SelectionBar(QWidget):

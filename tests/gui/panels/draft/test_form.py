@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
 from prune_gui.gui.formatting import ranges
 from prune_gui.gui.panels.draft.amount_field import AmountField
 from prune_gui.gui.panels.draft.form import MethodForm, _field_of, summary
-from prune_gui.gui.runtime.locale import plain
+from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, ScoredMethod
 
@@ -182,7 +182,7 @@ def test_the_field_of_a_problem_is_found_in_any_language(text):
     ("label", "name"), [("Amo&unt", "Amount"), ("剪枝量(&U)", "剪枝量"), ("Width", "Width")]
 )
 def test_the_plain_text_of_a_label_has_no_mnemonic(label, name):
-    assert plain(label) == name
+    assert without_mnemonics(label) == name
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, unique=True))

@@ -141,7 +141,7 @@ def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench)
 
 def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench, qtbot, settle):
     gate = threading.Event()
-    workbench.look("gate", lambda monitor: gate.wait(20), lambda _: None)
+    workbench.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
     slide(draft, 30)
     with qtbot.waitSignal(workbench.resolving_stopped):
         workbench.bridge.cancel(workbench._resolve_ticket)
@@ -319,19 +319,19 @@ class TestStack:
         self, stack, demo_window, workbench, name, left, label, current
     ):
         stack.list.setCurrentIndex(stack._model.index(1))
-        demo_window.acts[name].trigger()
+        demo_window.menu_actions[name].trigger()
         assert self.amounts(workbench) == left
-        assert demo_window.acts["undo"].text() == f"&Undo: {label}"
+        assert demo_window.menu_actions["undo"].text() == f"&Undo: {label}"
         assert stack.current == current
-        demo_window.acts["undo"].trigger()
+        demo_window.menu_actions["undo"].trigger()
         assert self.amounts(workbench) == [0.1, 0.2, 0.3]
-        assert demo_window.acts["redo"].text() == f"&Redo: {label}"
+        assert demo_window.menu_actions["redo"].text() == f"&Redo: {label}"
 
     def test_the_first_step_cannot_move_up_nor_the_last_down(self, stack, demo_window):
         stack.list.setCurrentIndex(stack._model.index(0))
-        assert not demo_window.acts["move_up"].isEnabled()
+        assert not demo_window.menu_actions["move_up"].isEnabled()
         stack.list.setCurrentIndex(stack._model.index(2))
-        assert not demo_window.acts["move_down"].isEnabled()
+        assert not demo_window.menu_actions["move_down"].isEnabled()
 
     def test_space_disables_and_enables_a_step(self, stack, workbench, qtbot):
         stack.list.setFocus()

@@ -34,11 +34,11 @@ def test_conditions_on_a_large_file_are_prepared_on_the_engines_thread(
     monkeypatch.setattr(module_index, "LARGE_PARAMETER_COUNT", 0)
     threads = []
     monkeypatch.setattr(
-        type(workbench.session.outline),
-        "look",
-        lambda self, text, look=ModuleIndex.look: (
+        type(workbench.session.module_index),
+        "load_condition_values",
+        lambda self, text, load=ModuleIndex.load_condition_values: (
             threads.append(threading.current_thread()),
-            look(self, text),
+            load(self, text),
         ),
     )
     tree = demo_window.tree
@@ -71,11 +71,11 @@ def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workben
     before = workbench.resolved.resolution.counts[name][0]
     assert before > 0
     with qtbot.waitSignal(workbench.resolved_changed):
-        demo_window.acts["protect"].trigger()
+        demo_window.menu_actions["protect"].trigger()
     assert icon_of(tree, name) == LOCK
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == 0)
-    assert demo_window.acts["undo"].text() == f"&Undo: Protect {name}"
-    demo_window.acts["protect"].trigger()
+    assert demo_window.menu_actions["undo"].text() == f"&Undo: Protect {name}"
+    demo_window.menu_actions["protect"].trigger()
     assert icon_of(tree, name) != LOCK
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
 

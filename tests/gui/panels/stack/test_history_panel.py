@@ -19,11 +19,11 @@ def texts(some):
 
 
 def test_a_click_goes_to_any_entry_and_keeps_the_later_ones(history, workbench):
-    assert len(texts(history.moments)) == 4
-    history.moments.itemClicked.emit(history.moments.item(1))
+    assert len(texts(history.entry_list)) == 4
+    history.entry_list.itemClicked.emit(history.entry_list.item(1))
     assert len(workbench.session.steps) == 1
-    assert history.moments.currentRow() == 1
-    history.moments.itemClicked.emit(history.moments.item(3))
+    assert history.entry_list.currentRow() == 1
+    history.entry_list.itemClicked.emit(history.entry_list.item(3))
     assert len(workbench.session.steps) == 3
 
 
@@ -33,7 +33,7 @@ def test_a_named_state_survives_undo_and_returning_is_an_undo_entry(
     monkeypatch.setattr(QInputDialog, "getText", lambda *_: ("three steps ", True))
     history.name.click()
     assert texts(history.named) == ["three steps  (3 steps, as now)"]
-    history.moments.itemClicked.emit(history.moments.item(0))
+    history.entry_list.itemClicked.emit(history.entry_list.item(0))
     workbench.edit(lambda session: session.add(make_step(amount=0.9)))
     assert texts(history.named) == ["three steps  (3 steps)"]
     assert not history.back.isEnabled()

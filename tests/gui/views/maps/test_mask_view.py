@@ -169,8 +169,13 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     bench.until_idle()
     assert mask._drawn.tile_grid != first
     lanes = []
-    look = bench.look
-    monkeypatch.setattr(bench, "look", lambda lane, *rest: (lanes.append(lane), look(lane, *rest)))
+    look = bench.run_job
+
+    def count(lane, *rest):
+        lanes.append(lane)
+        return look(lane, *rest)
+
+    monkeypatch.setattr(bench, "run_job", count)
     mask.pan(-5.0, 0.0)
     bench.until_idle()
     assert mask._drawn.tile_grid == first
@@ -213,7 +218,7 @@ def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen)
     waiting = []
     mask._drawn = None
     mask._tiles.clear()
-    look, bench.look = bench.look, lambda *job: waiting.append(job) or 0
+    look, bench.run_job = bench.run_job, lambda *job: waiting.append(job) or 0
     mask.refresh()
     _, _, then = waiting.pop()
     whole = render_tiles(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
@@ -221,7 +226,7 @@ def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen)
     assert len(seen) == there + 1
     then(whole)
     assert len(seen) == there + 1
-    bench.look = look
+    bench.run_job = look
 
 
 def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
@@ -261,12 +266,12 @@ def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_s
     bench.open(large)
     bench.until_idle()
     held = []
-    look = bench.look
+    look = bench.run_job
 
     def hold(lane, work, then):
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
-    monkeypatch.setattr(bench, "look", hold)
+    monkeypatch.setattr(bench, "run_job", hold)
     bench.choose("fc.weight")
     [(work, then)] = held
     then(work(Monitor()))
@@ -286,14 +291,14 @@ def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_s
 def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, monkeypatch):
     bench.open_and_choose(large, "fc.weight")
     lanes = []
-    look = bench.look
+    look = bench.run_job
 
     def hold(lane, work, then):
         lanes.append(lane)
         if lane != "mask":
             look(lane, work, then)
 
-    monkeypatch.setattr(bench, "look", hold)
+    monkeypatch.setattr(bench, "run_job", hold)
     bench.draft_step(bench.step(amount=0.3))
     mask._complete_picture()
     assert lanes == ["mask"]
@@ -303,19 +308,19 @@ def test_strips_are_complete_without_a_tile_cache(mask, bench, large, in_strips)
     mask.limit_memory(0)
     bench.open_and_choose(large, "fc.weight")
     assert mask._drawn.is_complete
-    assert mask.held == 0
+    assert mask.cached_bytes == 0
 
 
 def test_a_late_picture_does_not_replace_the_requested_one(mask, bench, monkeypatch):
     held = []
-    look = bench.look
+    look = bench.run_job
 
     def hold(lane, work, then):
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
     bench.add(bench.step(amount=12))
     one = mask._drawn
-    monkeypatch.setattr(bench, "look", hold)
+    monkeypatch.setattr(bench, "run_job", hold)
     bench.draft_step(bench.step(amount=12))
     bench.draft_step(None)
     [(work, then)] = held
@@ -421,7 +426,7 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
 
 def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench, "look", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
     mask.refresh()
     assert requests == []
 

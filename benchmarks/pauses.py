@@ -1,6 +1,6 @@
 """Longest pause of the window while it opens, prunes and saves a large checkpoint.
 
-Usage: ``python benchmarks/heartbeat.py [MEGABYTES]``; the default is 300. A timer of 1 ms beats in
+Usage: ``python benchmarks/pauses.py [MEGABYTES]``; the default is 300. A timer of 1 ms beats in
 the real window. The longest time between two beats is printed for every job, and also how long
 Cancel takes during a save and which files it leaves behind.
 """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import deferred, format_number, join_clauses, tr, trn
+from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.number_formats import percent, sparsity
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import format_ranges
@@ -50,49 +50,12 @@ VALUE_TEXTS: Final = {
     "flatten": {"False": deferred("flatten False")},
 }
 """Texts of field values that are clear without the name of their field."""
-SHAPE_SEPARATOR: Final = "\N{MULTIPLICATION SIGN}"
-"""Separator between the sizes of a shape."""
 NAMED_FIELDS: Final = {
     "dim": deferred("dim {value}"),
     "n": deferred("n {value}"),
     "seed": deferred("seed {value}"),
 }
 """Texts of field values with the name of the field. Fields of plug-ins use their own names."""
-
-
-def percent(share: float) -> str:
-    """Return a share in [0, 1] in percent, up to 4 decimals: 0.5 is "50 %", 1/3 "33.3333 %"."""
-    return tr("{percent:g} %", percent=round(share * 100, 4))
-
-
-def sparsity(pruned: int, total: int) -> str:
-    """Return the share of pruned elements with one decimal.
-
-    "0.0 %" means exactly none, and "100.0 %" exactly all; other shares are not rounded to them.
-    """
-    share = pruned / total if total else 0.0
-    if 0 < share < 0.0005:
-        return tr("< {percent:.1f} %", percent=0.1)
-    if 0.9995 <= share < 1:
-        return tr("> {percent:.1f} %", percent=99.9)
-    return tr("{percent:.1f} %", percent=100 * share)
-
-
-def short_count(count: int) -> str:
-    """Return a number with a unit prefix: 22,713,728 is "22.7 M"."""
-    for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if count >= size:
-            return f"{format_number(count / size, '.1f')} {letter}"
-    return str(count)
-
-
-def duration(seconds: float) -> str:
-    """Return a time in s, min or h, rounded up: "40 s", "3 min", "2 h"."""
-    if seconds <= 90:
-        return tr("{count:,} s", count=math.ceil(seconds))
-    if seconds <= 90 * 60:
-        return tr("{count:,} min", count=math.ceil(seconds / 60))
-    return tr("{count:,} h", count=math.ceil(seconds / 3600))
 
 
 def units(unit: str, count: int) -> str:

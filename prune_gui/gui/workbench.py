@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.language import deferred, tr
+from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import (
     Draft,
@@ -28,6 +29,8 @@ from prune_gui.worker.jobs import (
 )
 
 if TYPE_CHECKING:
+    from prune_gui.audit.view_data.model_subject import ModelSubject
+    from prune_gui.audit.view_data.subject import Subject
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
@@ -110,6 +113,20 @@ class Workbench(QObject):
     def draft_number(self) -> int | None:
         """The number of the draft as a step, from 1; None if `shown` does not include it."""
         return self.resolved.draft_number if self.resolved and not self.before else None
+
+    @property
+    def subject(self) -> Subject | str:
+        """The parameter that the views show, or a message that says why there is none."""
+        return subject_of(self.session, self.shown, self.chosen, self.draft_number)
+
+    @property
+    def model_subject(self) -> ModelSubject | str:
+        """All parameters, or a message that says why there are none."""
+        return model_subject_of(self.session, self.shown, self.draft_number)
+
+    def module_type_of(self, parameter: str) -> str:
+        """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
+        return self.session.module_index.module_type_of(parameter) if self.session else ""
 
     def warm_up(self) -> None:
         """Load the engine's libraries in the background."""

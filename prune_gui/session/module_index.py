@@ -114,6 +114,12 @@ class ModuleIndex:
                 return None
         return node
 
+    def module_type_of(self, parameter: str) -> str:
+        """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
+        module = parameter.rpartition(".")[0]
+        found = self.find(module) if module else None
+        return found.node.module_type if found is not None else ""
+
     def index_of(self, name: str) -> int:
         """Return the index of a parameter in the arrays."""
         return self._index_by_name[name]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import number_formats
 from prune_gui.gui import formatting
 from prune_gui.recipe import Outcome
 
@@ -13,7 +14,7 @@ from prune_gui.recipe import Outcome
 @given(st.integers(1, 10**12).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_sparsity_shows_0_and_100_percent_only_if_exact(counts):
     pruned, total = counts
-    text = formatting.sparsity(pruned, total)
+    text = number_formats.sparsity(pruned, total)
     assert (text == "0.0 %") == (pruned == 0)
     assert (text == "100.0 %") == (pruned == total)
 
@@ -23,7 +24,7 @@ def test_sparsity_shows_0_and_100_percent_only_if_exact(counts):
     [(0, "0"), (999, "999"), (1_500, "1.5 k"), (22_713_728, "22.7 M"), (8 * 10**9, "8.0 G")],
 )
 def test_large_numbers_have_a_unit_prefix(number, text):
-    assert formatting.short_count(number) == text
+    assert number_formats.short_count(number) == text
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_the_title_of_a_step_contains_its_main_and_non_default_values(
     ("seconds", "text"), [(0, "0 s"), (0.2, "1 s"), (90, "90 s"), (91, "2 min"), (9000, "3 h")]
 )
 def test_a_duration_is_rounded_up(seconds, text):
-    assert formatting.duration(seconds) == text
+    assert number_formats.duration(seconds) == text
 
 
 def test_equal_remarks_are_merged_and_many_are_counted():

@@ -21,8 +21,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
-from prune_gui.gui import formatting
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
@@ -74,7 +74,7 @@ COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
     ),
     Column(
         deferred("Sparsity"),
-        lambda row: "" if row.total is None else formatting.sparsity(row.pruned, row.total),
+        lambda row: "" if row.total is None else number_formats.sparsity(row.pruned, row.total),
         lambda row: None if row.total is None else row.sparsity,
     ),
     Column(

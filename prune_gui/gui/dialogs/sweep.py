@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
@@ -39,7 +40,7 @@ NO_STEP: Final = deferred("No step that is switched on has an amount. Add one fi
 
 def _amount(row: SweepRow) -> str:
     return (
-        formatting.percent(row.amount)
+        number_formats.percent(row.amount)
         if isinstance(row.amount, float)
         else format_number(row.amount)
     )
@@ -69,7 +70,7 @@ COLUMNS: Final[tuple[Column[SweepRow], ...]] = (
     ),
     Column(
         deferred("Sparsity"),
-        lambda row: "" if row.error else formatting.sparsity(row.pruned, row.total),
+        lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
         lambda row: None if row.error else row.sparsity,
     ),
     Column(

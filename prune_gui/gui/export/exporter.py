@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from PySide6.QtCore import QMimeData, QObject, QSaveFile
 from PySide6.QtGui import QGuiApplication, QPalette
 
+from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of
-from prune_gui.gui.widgets.theme import LIGHT, colours, light_palette
+from prune_gui.gui.widgets.theme import colours, light_palette
 from prune_gui.language import deferred, tr
 from prune_gui.worker import Dropped, Event, Failed, Finished
 

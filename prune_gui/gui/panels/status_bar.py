@@ -8,8 +8,8 @@ from typing import Final
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
+from prune_gui import number_formats
 from prune_gui.errors import one_line
-from prune_gui.gui import formatting
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
@@ -121,7 +121,7 @@ class StatusBar(QStatusBar):
             self._progress.value() / PROGRESS_STEPS,
         )
         if elapsed >= MIN_ESTIMATE_S and share > 0:
-            left = formatting.duration(elapsed * (1 - share) / share)
+            left = number_formats.duration(elapsed * (1 - share) / share)
             self._progress.setFormat(tr("%p %, {time} left", time=left))
 
     def _begin(self, ticket: int, job: Job) -> None:
@@ -151,9 +151,9 @@ class StatusBar(QStatusBar):
             self._pruned.setText(
                 tr(
                     "{pruned} of {total} pruned ({share})",
-                    pruned=formatting.short_count(pruned),
-                    total=formatting.short_count(total),
-                    share=formatting.sparsity(pruned, total),
+                    pruned=number_formats.short_count(pruned),
+                    total=number_formats.short_count(total),
+                    share=number_formats.sparsity(pruned, total),
                 )
             )
 

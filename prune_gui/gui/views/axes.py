@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import pyqtgraph as pg
 
 from prune_gui.audit.raster.kernel_grid import KernelGrid
-from prune_gui.gui.formatting import SHAPE_SEPARATOR
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.number_formats import SHAPE_SEPARATOR
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout

@@ -2,89 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from html import escape
-from typing import Final, Protocol
+from typing import Final
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 
-from prune_gui.errors import one_line
-from prune_gui.gui.formatting import sparsity
-from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import tr, trn
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.view_data.legend_text import HasCounts, legend
+from prune_gui.language import tr
 
-SEPARATOR: Final = "&nbsp;&nbsp; "
-"""Separator of legend items. Lines break after it, so that all lines start with an item."""
-MAX_NAMED_COLOURS = 12
-"""Maximum number of colours with a name; the others are counted together."""
 MAX_VISIBLE_LINES: Final = 5
 """Maximum number of lines that are visible at once; more are scrolled."""
-BREAKABLE_CHARACTERS: Final = re.compile("[\u2e80-\uffef]")
-"""Characters of scripts that allow a line break after every character."""
-
-
-class HasCounts(Protocol):
-    """What a legend can describe."""
-
-    @property
-    def draft(self) -> int | None:
-        """Step number of the draft; None without a draft."""
-
-    def counts(self) -> dict[int, int]:
-        """Return the number of elements by code."""
-
-    def title(self, code: int) -> str:
-        """Return the name of a code."""
-
-
-def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: int = 0) -> str:
-    """Return the legend of a picture as rich text, with an item per colour that occurs.
-
-    Args:
-        subject: provides the counts and the names.
-        colours: colours of the theme.
-        plain: whether all steps have the colour of the first.
-        marks: number of cells with a ring around them.
-    """
-    counts = list(subject.counts().items())
-    total = sum(count for _, count in counts)
-    if plain:
-        kept = subject.counts().get(KEPT, 0)
-        parts = [(colours.kept, tr("kept"), kept), (colours.steps[0], tr("pruned"), total - kept)]
-        rest = []
-    else:
-        parts = [
-            (colours.of(code, subject.draft), subject.title(code), count)
-            for code, count in counts[:MAX_NAMED_COLOURS]
-        ]
-        rest = counts[MAX_NAMED_COLOURS:]
-    if rest:
-        more = tr("{count:,} more", count=len(rest))
-        parts.append((colours.grid, more, sum(count for _, count in rest)))
-    items = [
-        f'<span style="color: {colour}">■</span>&nbsp;{unbroken(counted(title, count, total))}'
-        for colour, title, count in parts
-    ]
-    if marks:
-        items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
-    return SEPARATOR.join(items)
-
-
-def counted(title: str, count: int, total: int) -> str:
-    """Return a name with the number of its elements and their share of all."""
-    share = sparsity(count, total)
-    return tr("{what} {count:,} ({share})", what=title, count=count, share=share)
-
-
-def unbroken(text: str) -> str:
-    """Return a text as rich text in which no line breaks."""
-    text = escape(one_line(text))
-    return BREAKABLE_CHARACTERS.sub("\N{WORD JOINER}\\g<0>\N{WORD JOINER}", text).replace(
-        " ", "&nbsp;"
-    )
 
 
 class Legend(QScrollArea):

@@ -11,11 +11,11 @@ from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
+from prune_gui.audit.view_data.subject import Subject, bare_facts, facts
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.pane_navigation import order_tabs
 from prune_gui.gui.runtime.qt_classes import make_classes
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject, bare_facts, facts, subject_of
 from prune_gui.gui.views.view import ViewOf
 from prune_gui.language import deferred, tr
 
@@ -255,7 +255,7 @@ class ViewTabs(QWidget):
     def _update_header(self) -> None:
         session, name = self._workbench.session, self._workbench.chosen
         info = session.checkpoint.tensors.get(name) if session and name is not None else None
-        subject_or_message = subject_of(self._workbench)
+        subject_or_message = self._workbench.subject
         if isinstance(subject_or_message, Subject):
             self._facts.setText(facts(subject_or_message))
         else:

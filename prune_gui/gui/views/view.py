@@ -11,10 +11,11 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
 from shiboken6 import isValid
 
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.view_data.subject import Subject, facts
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.gui.views.legend import Legend
-from prune_gui.gui.views.subject import Subject, facts, subject_of
-from prune_gui.gui.widgets.theme import Colours, colours
+from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class View(ViewOf[Subject]):
         workbench.chosen_changed.connect(self.refresh)
 
     def _current_subject(self) -> Subject | str:
-        return subject_of(self._workbench)
+        return self._workbench.subject
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the parameter, and a description of the picture."""

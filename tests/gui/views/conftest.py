@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
 from pytestqt.qtbot import QtBot
 from safetensors.torch import save_file
 
-from prune_gui.gui.views.subject import Subject, subject_of
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.workbench import Workbench
 from prune_gui.recipe import Step
 
@@ -62,7 +62,7 @@ class Bench(Workbench):
         self.until_idle()
 
     def found(self) -> Subject:
-        subject = subject_of(self)
+        subject = self.subject
         assert isinstance(subject, Subject)
         return subject
 

@@ -2,10 +2,10 @@ import pytest
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLabel, QTabWidget
 
+from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.rendering.compare_picture import Shades
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.compare.compare_picture import Shades
 from prune_gui.gui.views.tabs import TITLES
-from prune_gui.gui.widgets.theme import LIGHT
 
 
 def _label(tabs, name):

@@ -5,7 +5,8 @@ import pytest
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QDialogButtonBox, QProxyStyle, QStyle
 
-from prune_gui.gui.widgets.theme import DARK, LIGHT, PlainStyle, Theme, colours
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.gui.widgets.theme import PlainStyle, Theme, colours
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])

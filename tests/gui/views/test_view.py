@@ -2,10 +2,11 @@ import pytest
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QLabel, QMenu
 from shiboken6 import delete
 
+from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.views import DistributionView, MaskView, NormsView, WeightsView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.theme import DARK, LIGHT, Theme
+from prune_gui.gui.widgets.theme import Theme
 
 
 def mask_view(bench):

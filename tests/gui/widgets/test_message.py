@@ -6,8 +6,9 @@ import pytest
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QTextEdit, QVBoxLayout, QWidget
 
+from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import LIGHT, Theme
+from prune_gui.gui.widgets.theme import Theme
 
 
 @pytest.fixture

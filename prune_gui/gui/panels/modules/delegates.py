@@ -14,9 +14,9 @@ from PySide6.QtWidgets import (
     QTreeView,
 )
 
-from prune_gui.gui.formatting import sparsity
 from prune_gui.gui.panels.modules.model import RIGHT, Column, Index, TreeModel
 from prune_gui.gui.widgets.icons import icon
+from prune_gui.number_formats import sparsity
 
 BAR_HEIGHT_PX: Final = 7.0
 GAP_PX: Final = 6

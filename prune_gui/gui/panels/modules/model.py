@@ -15,9 +15,10 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistent
 from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import sparsity, units
+from prune_gui.gui.formatting import units
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
+from prune_gui.number_formats import sparsity
 from prune_gui.session import ModuleIndex, Node
 
 Index = QModelIndex | QPersistentModelIndex

@@ -16,19 +16,19 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.audit.rendering.compare_picture import PicturePair, draw_pair, legend, total_text
+from prune_gui.audit.rendering.mask_picture import Frame
+from prune_gui.audit.view_data.element_text import describe_state
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
-from prune_gui.gui.views.compare.compare_picture import PicturePair, draw_pair, legend, total_text
 from prune_gui.gui.views.compare.comparison_picker import Comparison, ComparisonPicker
 from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
-from prune_gui.gui.views.maps.element_text import describe_state
 from prune_gui.gui.views.maps.map_navigation import zoom_buttons
-from prune_gui.gui.views.maps.mask_picture import Frame
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject, module_type_of
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import format_number, tr
@@ -223,7 +223,7 @@ class CompareView(View):
         )
         if frame.layout != self._left.layout_shown:
             self._set_cursor(None)
-            module_type = module_type_of(self._workbench, subject)
+            module_type = self._workbench.module_type_of(subject.name)
             names = dim_names(module_type, subject.name, subject.info.shape)
             labels = layout_labels(names, frame.layout, self._layout_chooser.dims)
             for plot in (self._right, self._left):

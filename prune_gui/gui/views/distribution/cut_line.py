@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyqtgraph as pg
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.gui.views.axis_limits import MAX_MAGNITUDE
+from prune_gui.audit.rendering.axis_limits import MAX_MAGNITUDE
+from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr
 
 STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102

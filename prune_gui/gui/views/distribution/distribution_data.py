@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.panels.draft.amount_from_cut import as_one
-from prune_gui.gui.views.subject import Subject
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods.base import ScoredMethod
 from prune_gui.pruning.methods.n_m import NM

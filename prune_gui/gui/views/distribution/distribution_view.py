@@ -12,8 +12,11 @@ from PySide6.QtCore import QPointF, QSignalBlocker, Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
+from prune_gui.audit.rendering.axis_limits import MIN_LENGTH, drawable, span
+from prune_gui.audit.rendering.stacked_bars import FLOOR, stacked
+from prune_gui.audit.view_data.legend_text import SEPARATOR, legend, unbroken
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.axis_limits import MIN_LENGTH, drawable, span
 from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
 from prune_gui.gui.views.distribution.distribution_data import (
     DistributionData,
@@ -31,11 +34,8 @@ from prune_gui.gui.views.distribution.readout import (
     describe_cut,
     describe_excluded,
 )
-from prune_gui.gui.views.legend import SEPARATOR, legend, unbroken
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
-from prune_gui.gui.views.norms.stacked_bars import FLOOR, stacked
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel

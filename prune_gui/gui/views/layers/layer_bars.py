@@ -13,10 +13,10 @@ from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QHideEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from prune_gui.audit.rendering.colours import Colours
 from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot
-from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import deferred, format_number, tr
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.views.layers.columns import (
+from prune_gui.audit.view_data.layer_columns import (
     ENERGY,
     NAME,
     PARAMETERS,
@@ -30,9 +30,9 @@ from prune_gui.gui.views.layers.columns import (
     describe_row,
     table_of,
 )
+from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.model import CellDelegate, LayersModel
-from prune_gui.gui.views.layers.model_subject import ModelSubject, model_subject
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, ViewOf
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
@@ -178,7 +178,7 @@ class LayersView(ViewOf[ModelSubject]):
         self.pictured.connect(self._continue_reading)
 
     def _current_subject(self) -> ModelSubject | str:
-        return model_subject(self._workbench)
+        return self._workbench.model_subject
 
     def _resolution_changed(self) -> None:
         self._paint_timer.start()

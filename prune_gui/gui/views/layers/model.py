@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem
 
+from prune_gui.audit.view_data.layer_columns import NAME, Column, in_order
 from prune_gui.errors import one_line
-from prune_gui.gui.views.layers.columns import NAME, Column, in_order
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole

@@ -18,10 +18,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
+from prune_gui.audit.rendering.colours import Colours
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import percent
-from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr
+from prune_gui.number_formats import percent
 
 if TYPE_CHECKING:
     from prune_gui.audit.treemap import Cell

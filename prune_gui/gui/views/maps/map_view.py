@@ -13,16 +13,16 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
+from prune_gui.audit.rendering.cell_labels import Texts
+from prune_gui.audit.rendering.tile_render import Painter, RenderedView, render_tiles
+from prune_gui.audit.rendering.tiles import Tile, TileCache, TileGrid, TileIndex
+from prune_gui.audit.view_data.element_text import describe, describe_pinned
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_labels
 from prune_gui.gui.views.maps.canvas import CellTexts, MapCanvas, extent
-from prune_gui.gui.views.maps.cell_labels import Texts
-from prune_gui.gui.views.maps.element_text import describe, describe_pinned
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts, zoom_buttons
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
-from prune_gui.gui.views.maps.tile_render import Painter, RenderedView, render_tiles
-from prune_gui.gui.views.maps.tiles import Tile, TileCache, TileGrid, TileIndex
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject, module_type_of
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
@@ -254,7 +254,7 @@ class MapView(View):
         self._layout = layout
         self._plot.take(layout)
         names = dim_names(
-            module_type_of(self._workbench, subject), subject.name, subject.info.shape
+            self._workbench.module_type_of(subject.name), subject.name, subject.info.shape
         )
         labels = layout_labels(names, layout, self._chooser.dims)
         for side, text, (scale, end) in zip(

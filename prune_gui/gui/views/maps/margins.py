@@ -11,8 +11,8 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QFont
 
-from prune_gui.gui.views.axis_limits import drawable, span
-from prune_gui.gui.widgets.theme import Colours
+from prune_gui.audit.rendering.axis_limits import drawable, span
+from prune_gui.audit.rendering.colours import Colours
 from prune_gui.language import format_number, tr
 
 if TYPE_CHECKING:

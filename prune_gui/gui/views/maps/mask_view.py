@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.gui.views.maps.cell_labels import Texts, texts
+from prune_gui.audit.rendering.cell_labels import Texts, texts
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.rendering.mask_picture import colour
+from prune_gui.audit.rendering.tile_render import RenderedView
+from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.mask_picture import colour
 from prune_gui.gui.views.maps.profiled_view import ProfiledView
-from prune_gui.gui.views.maps.tile_render import RenderedView
-from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
-from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtWidgets import QCheckBox, QWidget
 
+from prune_gui.audit.rendering.tile_render import Painter
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.tile_render import Painter
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.subject import Subject
 from prune_gui.language import tr
 
 if TYPE_CHECKING:

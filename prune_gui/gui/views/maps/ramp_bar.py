@@ -7,7 +7,7 @@ from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from prune_gui.gui.views.maps.ramps import TABLE_SIZE, Ramp
+from prune_gui.audit.rendering.ramps import TABLE_SIZE, Ramp
 from prune_gui.language import format_number, tr
 
 LENGTH_PX = 180

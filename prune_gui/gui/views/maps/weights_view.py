@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from prune_gui.errors import one_line
-from prune_gui.gui.dialogs.questions import ask_checkpoint
-from prune_gui.gui.runtime.locale import escape_mnemonics
-from prune_gui.gui.views.legend import SEPARATOR, unbroken
-from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.profiled_view import ProfiledView
-from prune_gui.gui.views.maps.ramp_bar import RampBar
-from prune_gui.gui.views.maps.tile_render import RenderedView
-from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.maps.weights_picture import (
+from prune_gui.audit.rendering.tile_render import RenderedView
+from prune_gui.audit.rendering.weights_picture import (
     QUANTITIES,
     Quantity,
     ReachCache,
     WeightsPainter,
 )
-from prune_gui.gui.views.subject import Subject
+from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
+from prune_gui.audit.view_data.subject import Subject
+from prune_gui.errors import one_line
+from prune_gui.gui.dialogs.questions import ask_checkpoint
+from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.views.maps.margins import Titles
+from prune_gui.gui.views.maps.profiled_view import ProfiledView
+from prune_gui.gui.views.maps.ramp_bar import RampBar
+from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import deferred, tr
 

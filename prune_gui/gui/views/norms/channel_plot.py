@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.rendering.stacked_bars import ChannelBars
+from prune_gui.audit.view_data.channel_data import ChannelData
 from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.norms.channel_data import ChannelData
 from prune_gui.gui.views.norms.channel_selection import SHIFT, ChannelBox
-from prune_gui.gui.views.norms.stacked_bars import ChannelBars
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import tr
 
 DEAD_STRIP_SHARE: Final = 0.04

@@ -18,16 +18,18 @@ from PySide6.QtWidgets import (
 )
 from superqt import QFlowLayout
 
-from prune_gui.gui.panels.draft.manual_channels import drafted_channels
-from prune_gui.gui.views.axes import dim_labels, dim_names
-from prune_gui.gui.views.legend import SEPARATOR, unbroken
-from prune_gui.gui.views.norms.channel_data import (
+from prune_gui.audit.rendering.stacked_bars import channel_bars, in_order
+from prune_gui.audit.view_data.channel_data import (
     ChannelData,
     describe_channel,
     drafted_cut,
     measure,
     table_of,
 )
+from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
+from prune_gui.audit.view_data.subject import Subject
+from prune_gui.gui.panels.draft.manual_channels import drafted_channels
+from prune_gui.gui.views.axes import dim_labels, dim_names
 from prune_gui.gui.views.norms.channel_plot import (
     ChannelPlot,
     ChannelRow,
@@ -37,16 +39,14 @@ from prune_gui.gui.views.norms.channel_plot import (
 from prune_gui.gui.views.norms.channel_selection import ChannelSelection
 from prune_gui.gui.views.norms.norm_box import NormBox
 from prune_gui.gui.views.norms.selection_bar import SelectionBar
-from prune_gui.gui.views.norms.stacked_bars import channel_bars, in_order
-from prune_gui.gui.views.subject import Subject, module_type_of
 from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr, trn
 
 if TYPE_CHECKING:
+    from prune_gui.audit.rendering.colours import Colours
     from prune_gui.audit.table import Table
-    from prune_gui.gui.widgets.theme import Colours
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
 
@@ -160,7 +160,7 @@ class NormsView(View):
 
     def _dims(self, subject: Subject) -> list[str]:
         """Return a label of the channels along each dimension."""
-        module_type = module_type_of(self._workbench, subject)
+        module_type = self._workbench.module_type_of(subject.name)
         names = dim_names(module_type, subject.name, subject.info.shape)
         return dim_labels(names) or [tr("the only entry")]
 

@@ -4,11 +4,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
 
+from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.rendering.compare_picture import Shades
 from prune_gui.gui.views import CompareView
-from prune_gui.gui.views.compare.compare_picture import Shades
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.theme import LIGHT
 
 SHADES = Shades.of(LIGHT)
 

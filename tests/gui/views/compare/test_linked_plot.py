@@ -3,9 +3,9 @@ import pytest
 from PySide6.QtCore import Qt
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.theme import LIGHT
 
 PLANE = SliceLayout.flattened((8, 6))
 

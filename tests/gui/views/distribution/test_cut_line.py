@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.gui.views.distribution.cut_line import (
     CutLine,
     Scale,
@@ -12,7 +13,6 @@ from prune_gui.gui.views.distribution.cut_line import (
     label_span,
 )
 from prune_gui.gui.views.plot import Plot
-from prune_gui.gui.widgets.theme import LIGHT
 
 REACH = st.tuples(st.floats(0, 1000), st.floats(1, 300)).map(lambda at: (at[0], sum(at)))
 

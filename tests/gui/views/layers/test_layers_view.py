@@ -9,12 +9,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QGraphicsView, QLabel, QTableView
 from safetensors.torch import save_file
 
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.view_data.layer_columns import ENERGY, NAME, PARAMETERS, SPARSITY
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.views import LayersView
 from prune_gui.gui.views.layers import layers_view
-from prune_gui.gui.views.layers.columns import ENERGY, NAME, PARAMETERS, SPARSITY
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
-from prune_gui.gui.widgets.theme import DARK, LIGHT, Theme
+from prune_gui.gui.widgets.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton
 

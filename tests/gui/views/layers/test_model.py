@@ -6,7 +6,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QStyleOptionViewItem
 
-from prune_gui.gui.views.layers.columns import NAME, Column
+from prune_gui.audit.view_data.layer_columns import NAME, Column
 from prune_gui.gui.views.layers.model import CellDelegate, LayersModel
 
 DOWN, UP = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from PySide6.QtCore import QPoint, Qt
 
+from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture, make_treemap
-from prune_gui.gui.widgets.theme import LIGHT
 
 INFOS = [
     TensorInfo("encoder.query.weight", (60, 10), "float32"),

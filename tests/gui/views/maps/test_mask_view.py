@@ -7,12 +7,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
 from safetensors.torch import save_file
 
+from prune_gui.audit.rendering import tiles
+from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.rendering.tile_render import render_tiles
 from prune_gui.gui.views import MaskView
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
-from prune_gui.gui.views.maps import map_view, tiles
-from prune_gui.gui.views.maps.tile_render import render_tiles
+from prune_gui.gui.views.maps import map_view
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.theme import LIGHT
 from prune_gui.monitor import Monitor
 
 

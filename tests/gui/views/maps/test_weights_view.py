@@ -4,10 +4,10 @@ import torch
 from PySide6.QtWidgets import QLabel
 from safetensors.torch import save_file
 
+from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.rendering.ramps import ramp
 from prune_gui.gui.views import WeightsView
-from prune_gui.gui.views.maps.ramps import ramp
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.theme import LIGHT
 
 
 @pytest.fixture

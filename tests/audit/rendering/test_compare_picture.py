@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.diff.comparison import Overlap
-from prune_gui.gui.views.compare.compare_picture import Shades, legend, paint, total_text
-from prune_gui.gui.widgets.theme import DARK, LIGHT
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.rendering.compare_picture import Shades, legend, paint, total_text
 
 SHADES = ("#000000", "#646464", "#ff0000")
 share = st.floats(0, 1, width=32)

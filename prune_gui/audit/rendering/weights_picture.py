@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from prune_gui.audit.rendering.cell_labels import Texts, texts
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.rendering.ramps import Ramp, ramp, rgb
+from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.views.maps.cell_labels import Texts, texts
-from prune_gui.gui.views.maps.ramps import Ramp, ramp, rgb
-from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
-from prune_gui.gui.views.subject import Subject
-from prune_gui.gui.widgets.theme import Colours
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:

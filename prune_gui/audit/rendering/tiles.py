@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
-from prune_gui.gui.views.maps.mask_picture import Frame
+from prune_gui.audit.rendering.mask_picture import Frame
 
 TILE_CELLS = 128
 """Cells along each side of a tile."""

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from prune_gui.audit.raster.density import Density
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.gui.views.maps.mask_picture import MAX_PIXELS, colour, frame, grid_lines
-from prune_gui.gui.widgets.theme import DARK, LIGHT
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.rendering.mask_picture import MAX_PIXELS, colour, frame, grid_lines
 
 THEMES = st.sampled_from([LIGHT, DARK])
 RANGES = st.tuples(st.floats(-1e5, 1e5), st.floats(0.01, 1e5)).map(lambda s: (s[0], s[0] + s[1]))

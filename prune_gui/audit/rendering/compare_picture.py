@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.gui.views.legend import SEPARATOR, counted, unbroken
-from prune_gui.gui.views.maps.mask_picture import MIN_SHADE, Frame
-from prune_gui.gui.widgets.theme import Colours
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.rendering.mask_picture import MIN_SHADE, Frame
+from prune_gui.audit.view_data.legend_text import SEPARATOR, counted, unbroken
 from prune_gui.language import deferred, join_items, tr
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.formatting import sparsity
-from prune_gui.gui.views.axis_limits import span
-from prune_gui.gui.views.subject import Subject, by
+from prune_gui.audit.rendering.axis_limits import span
+from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.language import join_clauses, tr
+from prune_gui.number_formats import sparsity
 from prune_gui.pruning.methods.structured import ChannelMethod
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import SHAPE_SEPARATOR, sparsity
 from prune_gui.language import tr
+from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
-    from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Resolution
 
 
@@ -104,27 +103,3 @@ def bare_facts(info: TensorInfo) -> str:
 
 def _shape(info: TensorInfo) -> str:
     return f" {SHAPE_SEPARATOR} ".join(map(str, info.shape)) or tr("a single number")
-
-
-def subject_of(workbench: Workbench) -> Subject | str:
-    """Return the current subject, or a message that says why there is none."""
-    session, shown, name = workbench.session, workbench.shown, workbench.chosen
-    if session is None:
-        return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")
-    info = session.checkpoint.tensors.get(name) if name is not None else None
-    if info is None:
-        return tr("Choose a parameter in the tree of modules to look at it.")
-    if info.not_prunable is not None:
-        why = tr(info.not_prunable)
-        return tr("{name} cannot be pruned: {why}.", name=one_line(info.name), why=why)
-    if shown is None or shown.checkpoint is not session.checkpoint:
-        return tr("Working out what is pruned…")
-    return Subject(shown, info, workbench.draft_number)
-
-
-def module_type_of(workbench: Workbench, subject: Subject) -> str:
-    """Return the type of a parameter's module; "" if it is not known."""
-    module = subject.name.rpartition(".")[0]
-    session = workbench.session
-    branch = session.module_index.find(module) if session is not None and module else None
-    return branch.node.module_type if branch is not None else ""

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.widgets.theme import DARK, Colours
+from prune_gui.audit.rendering.colours import DARK, Colours
 
 TABLE_SIZE: Final = 255
 

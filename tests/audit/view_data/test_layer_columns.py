@@ -5,8 +5,7 @@ import pytest
 
 from prune_gui.audit.statistics.layer_rows import Grouping, Rows
 from prune_gui.audit.table import Table
-from prune_gui.checkpoint import TensorInfo, module_tree
-from prune_gui.gui.views.layers.columns import (
+from prune_gui.audit.view_data.layer_columns import (
     ENERGY,
     SPARSITY,
     WARNINGS,
@@ -17,6 +16,7 @@ from prune_gui.gui.views.layers.columns import (
     table_of,
     warnings,
 )
+from prune_gui.checkpoint import TensorInfo, module_tree
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 

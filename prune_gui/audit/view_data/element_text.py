@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from prune_gui.gui.views.subject import Subject
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, format_number, join_clauses, tr
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prune_gui.gui.formatting import sparsity
-from prune_gui.gui.views.subject import title
-from prune_gui.language import tr, trn
+from prune_gui.audit.view_data.subject import title
+from prune_gui.language import trn
+from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Resolution
 
 
@@ -64,15 +63,3 @@ class ModelSubject:
             total=total,
             share=sparsity(pruned, total),
         )
-
-
-def model_subject(workbench: Workbench) -> ModelSubject | str:
-    """Return the current subject, or a message that says why there is none."""
-    session, shown = workbench.session, workbench.shown
-    if session is None:
-        return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")
-    if shown is None or shown.checkpoint is not session.checkpoint:
-        return tr("Working out what is pruned…")
-    if not shown.counts:
-        return tr("Nothing in {file} can be pruned.", file=session.checkpoint.path.name)
-    return ModelSubject(shown, workbench.draft_number)

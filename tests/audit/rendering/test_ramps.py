@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.gui.views.maps.ramp_bar import RampBar
-from prune_gui.gui.views.maps.ramps import TABLE_SIZE, ramp
-from prune_gui.gui.widgets.theme import DARK, LIGHT
+from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.rendering.ramps import TABLE_SIZE, ramp
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK])
 NUMBERS = st.floats(-1e6, 1e6)
@@ -44,17 +43,3 @@ def test_the_ends_and_the_middle_have_the_expected_indices():
     assert signed.indices(np.array([-2.0, 0.0, 2.0]), 2.0).tolist() == [0, 127, 254]
     assert upwards.indices(np.array([0.0, 0.5, 2.0]), 2.0).tolist() == [0, 127, 254]
     assert upwards.indices(np.array([np.nan, np.inf, 0.0]), 0.0).tolist() == [0, 254, 0]
-
-
-def test_the_ramp_bar_shows_the_numbers_at_its_ends_and_middle(qtbot):
-    bar = RampBar()
-    qtbot.addWidget(bar)
-    bar.show_ramp(ramp(LIGHT, signed=True), 0.5)
-    assert bar.numbers == ("-0.5", "0", "0.5")
-    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
-    assert bar.numbers == ("0", "0.125", "0.5")
-    bar.show_ramp(ramp(LIGHT, signed=True), 0.0)
-    assert bar.numbers == ("0", "0", "0")
-    bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
-    shown = bar.grab().toImage()
-    assert shown.pixelColor(1, 3).lightness() > shown.pixelColor(bar.width() - 2, 3).lightness()

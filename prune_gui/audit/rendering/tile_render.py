@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from prune_gui.errors import Cancelled, PruneGuiError
-from prune_gui.gui.views.maps.cell_labels import Texts
-from prune_gui.gui.views.maps.tiles import (
+from prune_gui.audit.rendering.cell_labels import Texts
+from prune_gui.audit.rendering.tiles import (
     RasterBlock,
     Tile,
     TileCache,
@@ -18,6 +17,7 @@ from prune_gui.gui.views.maps.tiles import (
     TileIndex,
     TileRegion,
 )
+from prune_gui.errors import Cancelled, PruneGuiError
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
-from prune_gui.gui.widgets.theme import Colours
+from prune_gui.audit.rendering.colours import Colours
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.density import Density

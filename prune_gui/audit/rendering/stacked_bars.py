@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.axis_limits import drawable
+from prune_gui.audit.rendering.axis_limits import drawable
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.norms import Channels

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from prune_gui.audit.rendering.stacked_bars import FLOOR, channel_bars, in_order, stacked
 from prune_gui.audit.statistics.norms import Channels
-from prune_gui.gui.views.norms.stacked_bars import FLOOR, channel_bars, in_order, stacked
 
 COUNTS = arrays(
     np.int64, st.tuples(st.integers(1, 4), st.integers(1, 30)), elements=st.integers(0, 10**9)

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from prune_gui.audit.raster.kernel_grid import KernelGrid
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.gui.views.maps import cell_labels
-from prune_gui.gui.views.maps.cell_labels import MAX_CHARACTERS, short, texts
+from prune_gui.audit.rendering import cell_labels
+from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS, short, texts
 
 
 @given(st.floats(-1e9, 1e9))

@@ -1,0 +1,92 @@
+"""The colours of the views, for a light and for a dark window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The colours of the views, each as "#rrggbb".
+
+    The colours of successive steps differ in lightness as well as in hue, so that they can be
+    distinguished with any kind of colour vision.
+
+    Attributes:
+        background: background of every picture.
+        foreground: text, axes and important outlines.
+        grid: grid lines.
+        kept: elements that no step prunes.
+        steps: elements pruned by step 1, 2, ...; the colours repeat after the last one.
+        draft: elements pruned by the draft.
+        in_file: elements that were pruned in the file already.
+        cut: the line below which a step prunes.
+        box: inside of a check box.
+        warning: warnings.
+        scale: shares from 0 to 1, at equal distances. The colours differ in lightness.
+    """
+
+    background: str
+    foreground: str
+    grid: str
+    kept: str
+    steps: tuple[str, ...]
+    draft: str
+    in_file: str
+    cut: str
+    box: str
+    warning: str
+    scale: tuple[str, ...]
+
+    def share(self, share: float) -> str:
+        """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
+        position = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
+        low = min(int(position), len(self.scale) - 2)
+        start, end = (bytes.fromhex(shade[1:]) for shade in self.scale[low : low + 2])
+        fraction = position - low
+        rgb = (round(a + fraction * (b - a)) for a, b in zip(start, end, strict=True))
+        return f"#{bytes(rgb).hex()}"
+
+    def of(self, code: int, draft: int | None = None) -> str:
+        """Return the colour of elements pruned by step `code`.
+
+        Args:
+            code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
+            draft: the number of the draft as a step, if there is a draft.
+        """
+        if code == KEPT:
+            return self.kept
+        if code == IN_FILE:
+            return self.in_file
+        return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
+
+
+LIGHT: Final = Colours(
+    background="#ffffff",
+    foreground="#22262b",
+    grid="#d5dae0",
+    kept="#b3c6dc",
+    steps=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a", "#5d8c12", "#0e93b8"),
+    draft="#e5148a",
+    in_file="#8b8f95",
+    cut="#22262b",
+    box="#ffffff",
+    warning="#b42318",
+    scale=("#eaf1f8", "#bcd5ea", "#80b1d8", "#3f83bb", "#175493", "#08264f"),
+)
+DARK: Final = Colours(
+    background="#191c20",
+    foreground="#dfe3e8",
+    grid="#363c44",
+    kept="#3d5876",
+    steps=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72", "#9ccc3c", "#2fd3e6"),
+    draft="#ff4fb0",
+    in_file="#7d838b",
+    cut="#f4f6f8",
+    box="#4a525b",
+    warning="#ff8a75",
+    scale=("#273039", "#2c4a66", "#34699a", "#4f92c8", "#8dc0ea", "#e0f1ff"),
+)

@@ -1,0 +1,46 @@
+"""Shares, counts and durations as text, in the format of the user's locale."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from prune_gui.language import format_number, tr
+
+SHAPE_SEPARATOR: Final = "\N{MULTIPLICATION SIGN}"
+"""Separator between the sizes of a shape."""
+
+
+def percent(share: float) -> str:
+    """Return a share in [0, 1] in percent, up to 4 decimals: 0.5 is "50 %", 1/3 "33.3333 %"."""
+    return tr("{percent:g} %", percent=round(share * 100, 4))
+
+
+def sparsity(pruned: int, total: int) -> str:
+    """Return the share of pruned elements with one decimal.
+
+    "0.0 %" means exactly none, and "100.0 %" exactly all; other shares are not rounded to them.
+    """
+    share = pruned / total if total else 0.0
+    if 0 < share < 0.0005:
+        return tr("< {percent:.1f} %", percent=0.1)
+    if 0.9995 <= share < 1:
+        return tr("> {percent:.1f} %", percent=99.9)
+    return tr("{percent:.1f} %", percent=100 * share)
+
+
+def short_count(count: int) -> str:
+    """Return a number with a unit prefix: 22,713,728 is "22.7 M"."""
+    for size, letter in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{format_number(count / size, '.1f')} {letter}"
+    return str(count)
+
+
+def duration(seconds: float) -> str:
+    """Return a time in s, min or h, rounded up: "40 s", "3 min", "2 h"."""
+    if seconds <= 90:
+        return tr("{count:,} s", count=math.ceil(seconds))
+    if seconds <= 90 * 60:
+        return tr("{count:,} min", count=math.ceil(seconds / 60))
+    return tr("{count:,} h", count=math.ceil(seconds / 3600))

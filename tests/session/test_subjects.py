@@ -1,0 +1,48 @@
+"""The subjects of the views, and the messages without one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.recipe import Recipe, resolve
+from prune_gui.session import Session
+from prune_gui.session.subjects import model_subject_of, subject_of
+
+
+@pytest.fixture
+def session(tmp_path):
+    path = tmp_path / "small.safetensors"
+    save_file({"fc.weight": torch.ones(2, 3), "steps": torch.tensor(7)}, path)
+    with open_checkpoint(path) as checkpoint:
+        yield Session(checkpoint)
+
+
+def test_without_a_checkpoint_the_message_says_what_to_do():
+    for message in (subject_of(None, None, None, None), model_subject_of(None, None, None)):
+        assert message.startswith("Nothing is open")
+
+
+def test_without_a_chosen_parameter_the_message_says_what_to_do(session):
+    assert subject_of(session, None, None, None).startswith("Choose a parameter")
+
+
+def test_the_message_says_why_a_tensor_cannot_be_pruned(session):
+    message = subject_of(session, None, "steps", None)
+    assert message == "steps cannot be pruned: integer."
+
+
+def test_there_is_no_subject_before_the_first_resolution_of_the_open_file(session):
+    with open_checkpoint(session.checkpoint.path) as earlier:
+        for shown in (None, resolve(Recipe(), earlier)):
+            assert isinstance(subject_of(session, shown, "fc.weight", None), str)
+            assert isinstance(model_subject_of(session, shown, None), str)
+
+
+def test_the_subject_is_the_chosen_parameter_of_the_shown_resolution(session):
+    shown = resolve(Recipe(), session.checkpoint)
+    subject = subject_of(session, shown, "fc.weight", 1)
+    assert (subject.resolution, subject.name, subject.draft) == (shown, "fc.weight", 1)
+    assert model_subject_of(session, shown, 1).resolution is shown

@@ -29,10 +29,15 @@ QT_TEST_FOLDERS = ("gui", "end_to_end")
 QT_PACKAGES = ("PySide6", "pyqtgraph", "superqt")
 POOL_THREAD_PREFIX = "prune-gui-chunk"
 """Name prefix of pool threads, which live as long as the program."""
+THOROUGH_EXAMPLES = 500
+"""Examples of each law in the profile "thorough", which `.ci/run` uses; 100 otherwise."""
 GRACE_S = 2.0
 """Seconds for a thread to end after its test."""
 
 hypothesis.settings.register_profile("tests", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile(
+    "thorough", hypothesis.settings.get_profile("tests"), max_examples=THOROUGH_EXAMPLES
+)
 hypothesis.settings.load_profile("tests")
 
 if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():

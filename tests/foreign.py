@@ -7,6 +7,8 @@ import re
 from gettext import NullTranslations
 from html import unescape
 
+from prune_gui.recipe.condition_fields import CONDITION_FIELDS
+
 FIELD = re.compile(r"\{[^{}]*\}")
 MARKED = re.compile("⟦[^⟦⟧]*(?:⟧|… *$)")
 """Translated text, possibly elided at the end."""
@@ -18,7 +20,8 @@ KEYS = re.compile(
 WORD = re.compile(r"[^\W\d_]\w*")
 ENGLISH = re.compile(r"[a-z]+( [a-z]+){2,}")
 """Three lower-case words in a row: English text rather than a name."""
-NAMES = ("Prune GUI", *calendar.month_name[1:], "|w|", "inf", "nan")
+CONDITIONS = tuple(field.example for field in CONDITION_FIELDS.values())
+NAMES = ("Prune GUI", *calendar.month_name[1:], "|w|", "inf", "nan", *CONDITIONS)
 """Words that are the same in every language, or come from the locale."""
 
 

@@ -50,7 +50,10 @@ def cli() -> None:
     """
 
 
-for command in (open_window, inspect, apply, diff, verify, methods, demo):
+COMMANDS: Final = (open_window, inspect, apply, diff, verify, methods, demo)
+"""All commands, in no particular order: help lists them by name."""
+
+for command in COMMANDS:
     cli.add_command(command)
 
 

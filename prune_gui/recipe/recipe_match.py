@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from re import Match
 from typing import TYPE_CHECKING
 
+from prune_gui.recipe.condition_fields import CONDITION_FIELDS, CountField
 from prune_gui.recipe.selector import CONDITION, select
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
     for number, step in enumerate(recipe.steps, start=1):
         if not step.enabled:
             continue
-        reduced = {text: _without_sparsity(text) for text in step.targets}
+        reduced = {text: _without_counts(text) for text in step.targets}
         targets = tuple(
             info.name
             for info in matching(filter(None, reduced.values()))
@@ -59,14 +60,15 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
     return tuple(matches)
 
 
-def _without_sparsity(text: str) -> str:
-    """Return a pattern without its conditions on sparsity.
+def _without_counts(text: str) -> str:
+    """Return a pattern without its conditions on what is pruned.
 
     Returns "" for an excluding pattern with such a condition, because it may exclude nothing.
     """
 
     def keep(condition: Match[str]) -> str:
-        return "" if condition["field"] == "sparsity" else condition[0]
+        is_on_counts = isinstance(CONDITION_FIELDS.get(condition["field"]), CountField)
+        return "" if is_on_counts else condition[0]
 
     excludes = text.startswith("!")
     pattern = text.removeprefix("!")

@@ -15,16 +15,20 @@ from typing import Final, Self
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
+from prune_gui.recipe.condition_fields import (
+    CONDITION_FIELDS,
+    ConditionField,
+    CountField,
+    NumberField,
+    Property,
+    TextField,
+    examples,
+)
 
 ModuleTypes = Mapping[str, frozenset[str]]
-"""The types of the modules that contain each parameter, by parameter name; see `kinds_around`."""
+"""Types of the modules that contain each parameter, by its name; see `module_types_around`."""
 Counts = Mapping[str, tuple[int, int]]
 """(pruned elements, all elements) by parameter name."""
-Looked = frozenset[str] | float
-
-TEXT_FIELDS: Final = ("type", "dtype", "shape")
-NUMBER_FIELDS: Final = ("dims", "size", "sparsity")
-"""The fields of conditions. `type` is the inferred type of a module that contains the parameter."""
 RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ":": operator.eq,
     "=": operator.eq,
@@ -34,10 +38,8 @@ RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
 }
 MULTIPLES: Final = {"%": 0.01, "k": 1e3, "m": 1e6, "b": 1e9}
-CONDITION: Final = re.compile(
-    rf"(?<!\S)(?P<field>{'|'.join((*TEXT_FIELDS, *NUMBER_FIELDS))})"
-    r"(?P<relation>[<>]=?|[:=])(?P<value>\S*)"
-)
+CONDITION: Final = re.compile(r"(?<!\S)(?P<field>[a-z]+)(?P<relation>[<>]=?|[:=])(?P<value>\S*)")
+"""A condition, if `field` is one of `CONDITION_FIELDS`."""
 NUMBER: Final = re.compile(r"([\d_.e]+)([%kmb]?)")
 SEPARATOR: Final = re.compile(r"[,\[\]]|\s(?=!)")
 """A separator of patterns in a line, or a bracket: between brackets nothing separates."""
@@ -53,29 +55,30 @@ class Condition:
     """A condition on a property of a parameter.
 
     Attributes:
-        field: one of `TEXT_FIELDS` or `NUMBER_FIELDS`.
-        relation: one of `RELATIONS`; for a field in `TEXT_FIELDS`, ":" or "=".
+        field: the property.
+        relation: one of `RELATIONS`; for a `TextField`, ":" or "=".
         value: a lower-case glob, or a number.
     """
 
-    field: str
+    field: ConditionField
     relation: str
     value: str | float
 
     @classmethod
-    def parse(cls, field: str, relation: str, value: str) -> Self:
+    def parse(cls, name: str, relation: str, value: str) -> Self:
         """Parse the parts of a condition, such as "size", ">" and "1M".
 
         Raises:
             RecipeError: the relation or the value is not valid for the field.
         """
-        if field in TEXT_FIELDS:
+        field, text = CONDITION_FIELDS[name], f"{name}{relation}{value}"
+        if isinstance(field, TextField):
             if relation not in (":", "=") or not value:
                 raise RecipeError(
                     tr(
                         "{condition} is no condition: write {field}:glob.",
-                        condition=f"{field}{relation}{value}",
-                        field=field,
+                        condition=text,
+                        field=name,
                     )
                 )
             return cls(field, relation, value.lower())
@@ -86,35 +89,32 @@ class Condition:
         if number == math.inf:
             raise RecipeError(
                 tr(
-                    "{condition} is no condition: after {field} comes a number, as in dims>1, "
-                    "size>=1M, sparsity>90%.",
-                    condition=f"{field}{relation}{value}",
-                    field=field,
+                    "{condition} is no condition: after {field} comes a number, as in {examples}.",
+                    condition=text,
+                    field=name,
+                    examples=examples(numbers_only=True),
                 )
             )
         return cls(field, relation, number)
 
-    def values_of(self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts) -> Looked:
+    def property_of(
+        self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts = NOTHING
+    ) -> Property:
         """Return the property of a parameter that the condition tests, for `accepts`."""
         match self.field:
-            case "type":
-                return module_types.get(tensor.name, frozenset())
-            case "dtype":
-                return frozenset((tensor.dtype,))
-            case "shape":
-                return frozenset(("x".join(map(str, tensor.shape)),))
-            case "dims":
-                return len(tensor.shape)
-            case "size":
-                return tensor.numel
-        pruned, total = counts.get(tensor.name, (0, 0))
-        return pruned / total if total else 0.0
+            case TextField(texts=texts):
+                return texts(tensor, module_types.get(tensor.name, frozenset()))
+            case NumberField(number=number):
+                return number(tensor)
+            case CountField(number=number_of_counts):
+                pruned, total = counts.get(tensor.name, (0, 1))
+                return float(number_of_counts(pruned, max(total, 1)))
 
-    def accepts(self, looked: Looked) -> bool:
-        """Return whether the condition holds for a property from `values_of`."""
-        if isinstance(looked, frozenset):
-            return any(fnmatchcase(text.lower(), str(self.value)) for text in looked)
-        return RELATIONS[self.relation](looked, float(self.value))
+    def accepts(self, value: Property) -> bool:
+        """Return whether the condition holds for a value of `property_of`."""
+        if isinstance(value, frozenset):
+            return any(fnmatchcase(text.lower(), str(self.value)) for text in value)
+        return RELATIONS[self.relation](value, float(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class Pattern:
                     limit=MAX_PATTERN_CHARS,
                 )
             )
-        matches = list(CONDITION.finditer(body))
+        matches = [match for match in CONDITION.finditer(body) if match[1] in CONDITION_FIELDS]
         if not matches:
             return cls(text.startswith("!"), body, ())
         starts = [0, *(match.end() for match in matches)]
@@ -161,7 +161,7 @@ class Pattern:
     def holds(self, tensor: TensorInfo, module_types: ModuleTypes, counts: Counts) -> bool:
         """Return whether all conditions hold for a parameter; ignores its name."""
         return all(
-            one.accepts(one.values_of(tensor, module_types, counts)) for one in self.conditions
+            one.accepts(one.property_of(tensor, module_types, counts)) for one in self.conditions
         )
 
 
@@ -207,7 +207,9 @@ def select(
     including = [pattern for pattern in parsed if not pattern.excludes] or [Pattern.parse("*")]
     excluding = [pattern for pattern in parsed if pattern.excludes]
     needs_types = any(
-        condition.field == "type" for pattern in parsed for condition in pattern.conditions
+        isinstance(condition.field, TextField) and condition.field.uses_module_types
+        for pattern in parsed
+        for condition in pattern.conditions
     )
     types = module_types() if needs_types else {}
     includes = _matcher(including, counts, types)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.module_types import is_usually_pruned
+from prune_gui.recipe.condition_fields import CountField, Property, TextField
 from prune_gui.recipe.selector import (
     NOTHING,
     RELATIONS,
     Condition,
     Counts,
-    Looked,
     ModuleTypes,
     Pattern,
     patterns_in,
@@ -79,7 +79,7 @@ class ModuleIndex:
         self._all_indices = np.arange(len(self.tensors))
         self._nodes = [Node(0, module_tree(self.tensors), -1, self._all_indices)]
         self._children: dict[int, Sequence[Node]] = {}
-        self._condition_values: dict[str, tuple[list[Looked], NDArray[np.intp]]] = {}
+        self._condition_values: dict[str, tuple[list[Property], NDArray[np.intp]]] = {}
         for node in self._nodes:  # the list grows in this loop
             if len(node.places) > LARGE_PARAMETER_COUNT:
                 self.children(node.number)
@@ -174,18 +174,21 @@ class ModuleIndex:
         return [
             one
             for one in conditions
-            if one.field not in self._condition_values and one.field != "sparsity"
+            if one.field.name not in self._condition_values
+            and not isinstance(one.field, CountField)
         ]
 
     def _load_condition_values(self, condition: Condition) -> None:
         """Load the value of each parameter that a condition compares."""
-        module_types = self._module_types() if condition.field == "type" else {}
-        distinct: dict[Looked, int] = {}
+        field = condition.field
+        needs_types = isinstance(field, TextField) and field.uses_module_types
+        module_types = self._module_types() if needs_types else {}
+        distinct: dict[Property, int] = {}
         indices = [
-            distinct.setdefault(condition.values_of(tensor, module_types, NOTHING), len(distinct))
+            distinct.setdefault(condition.property_of(tensor, module_types), len(distinct))
             for tensor in self.tensors
         ]
-        self._condition_values[condition.field] = list(distinct), np.array(indices, np.intp)
+        self._condition_values[field.name] = list(distinct), np.array(indices, np.intp)
 
     def _pattern_mask(self, pattern: Pattern, counts: Counts) -> NDArray[np.bool_]:
         mask = self._name_mask(pattern.glob)
@@ -195,13 +198,13 @@ class ModuleIndex:
 
     def _condition_mask(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
         """Return a boolean per parameter: the condition holds."""
-        if condition.field == "sparsity":
-            sparsity = self.pruned(counts) / np.maximum(self.entries, 1)
+        if isinstance(condition.field, CountField):
+            numbers = condition.field.number(self.pruned(counts), np.maximum(self.entries, 1))
             relation: Callable[..., Any] = RELATIONS[condition.relation]  # vectorised
-            return np.array(relation(sparsity, condition.value), np.bool_)
-        if condition.field not in self._condition_values:
+            return np.array(relation(numbers, condition.value), np.bool_)
+        if condition.field.name not in self._condition_values:
             self._load_condition_values(condition)
-        values, indices = self._condition_values[condition.field]
+        values, indices = self._condition_values[condition.field.name]
         return np.array([condition.accepts(value) for value in values], np.bool_)[indices]
 
     def _name_mask(self, text: str) -> NDArray[np.bool_]:

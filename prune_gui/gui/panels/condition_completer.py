@@ -8,19 +8,13 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QStringListModel, Qt
 from PySide6.QtWidgets import QCompleter, QLineEdit
 
-from prune_gui.language import deferred
-from prune_gui.recipe.selector import NUMBER_FIELDS
+from prune_gui.language import tr
+from prune_gui.recipe.condition_fields import examples, words
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-
-CONDITIONS_HELP: Final = deferred(
-    "Conditions narrow it down: type:Linear, dtype:bfloat16, shape:768x*, dims>1, size>=1M, "
-    "sparsity>90%."
-)
-
 
 NO_WORD: Final = "\0"
 """A word that no condition begins with. An empty word would be completed to all conditions."""
@@ -74,13 +68,6 @@ class ConditionCompleter(QCompleter):
         self._workbench.run_job("terms", work, then)
 
 
-def words(checkpoint: Checkpoint) -> list[str]:
-    """Return conditions that some parameter satisfies, and prefixes of numeric conditions."""
-    module_types = sorted(frozenset().union(*checkpoint.module_types.values()))
-    dtypes = sorted({tensor.dtype for tensor in checkpoint.tensors.values()})
-    return [
-        *(f"type:{module_type}" for module_type in module_types),
-        *(f"dtype:{dtype}" for dtype in dtypes),
-        "shape:",
-        *(f"{field}>" for field in NUMBER_FIELDS),
-    ]
+def conditions_help() -> str:
+    """Return a sentence with one condition of each field."""
+    return tr("Conditions narrow it down: {examples}.", examples=examples())

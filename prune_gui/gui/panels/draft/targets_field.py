@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWi
 
 from prune_gui.checkpoint.module_types import is_usually_pruned
 from prune_gui.errors import RecipeError
-from prune_gui.gui.panels.condition_completer import CONDITIONS_HELP, ConditionCompleter
+from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.widgets.message import keep_room
@@ -48,7 +48,7 @@ class TargetsField(QWidget):
             tr(
                 "Globs over parameter names, with commas between them; ! excludes.\n{conditions}\n"
                 "They follow what is selected on the left until you type here.",
-                conditions=tr(CONDITIONS_HELP),
+                conditions=conditions_help(),
             )
         )
         self.line.setMaxLength(MAX_LINE_CHARS)

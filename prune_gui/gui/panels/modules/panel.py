@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import show_remarks
-from prune_gui.gui.panels.condition_completer import CONDITIONS_HELP, ConditionCompleter
+from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
 from prune_gui.gui.panels.modules.model import Column, TreeModel
 from prune_gui.gui.panels.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets.icons import icon
@@ -68,7 +68,7 @@ class TreePanel(QWidget):
             tr(
                 "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}\n"
                 "Enter selects what is found.",
-                conditions=tr(CONDITIONS_HELP),
+                conditions=conditions_help(),
             )
         )
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))

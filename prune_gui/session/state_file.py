@@ -16,7 +16,7 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from prune_gui.checkpoint.write.atomic import explained, flush, replacing
+from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.errors import CheckpointError, PruneGuiError, one_line
 from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
@@ -178,12 +178,7 @@ class StateFile(Generic[State]):
             )
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            replacing(self.path, nbytes=len(encoded), overwrite=True) as draft,
-            draft.open("wb") as file,
-        ):
-            file.write(encoded)
-            flush(file)
+        replace_bytes(self.path, encoded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,8 @@ class FileFormat:
         file_nbytes: returns the size of the file that `write` would write.
         data_nbytes: returns about this size without preparing the file.
         load_code: a Python expression that reads the file at `{path}` as a dictionary; of a file
-            with several state dicts, as the dictionary that `Checkpoint.root` leads into.
+            with several state dicts, as the dictionary that `Checkpoint.root` leads into. Other
+            braces are doubled, as for `str.format`.
         load_import: the import that `load_code` needs besides torch.
         has_states: whether a file can hold several state dicts.
         opens_without_torch: whether `open` is quick because it does not import torch.

@@ -280,14 +280,14 @@ def _locked(folder: Path) -> Iterator[None]:
 def _lock(descriptor: int) -> bool:
     """Lock a file until it is closed; return False if another process has locked it."""
     if sys.platform == "win32":
-        import msvcrt
+        import msvcrt  # Windows only
 
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except PermissionError:
             return False
         return True
-    import fcntl
+    import fcntl  # POSIX only
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

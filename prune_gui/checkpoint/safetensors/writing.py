@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.safetensors.header import (
     CODES,
     LENGTH_BYTES,
@@ -32,7 +31,6 @@ BATCH_BYTES: Final = 1 << 20
 def write_safetensors(
     path: Path,
     writers: Sequence[KeyedWriter],
-    _: Checkpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
 ) -> WrittenFile:

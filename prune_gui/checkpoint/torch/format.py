@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -83,10 +82,9 @@ def _data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) ->
 
 
 def _damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None) -> str | None:
-    """Return the first damaged record of an archive; legacy files have no checksums."""
     from prune_gui.checkpoint.torch.archive import damaged_record  # torch: slow to import
 
-    return damaged_record(path, monitor, names) if zipfile.is_zipfile(path) else None
+    return damaged_record(path, monitor, names)
 
 
 TORCH: Final = FileFormat(

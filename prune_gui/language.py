@@ -7,17 +7,21 @@ that programs read (recipes, JSON, metadata, the log) is never translated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from gettext import GNUTranslations, NullTranslations
 from string import Formatter
-from typing import Final
+from typing import Final, TypeVar
 
 from prune_gui.resources import resource
+
+Item = TypeVar("Item")
 
 SOURCE: Final = "en"
 LANGUAGES: Final = {SOURCE: "English", "zh_CN": "简体中文"}
 """Codes of the supported languages, and the name of each in itself."""
+MAX_LISTED: Final = 8
+"""Items in one sentence; the others are counted."""
 
 
 class _LocaleFormatter(Formatter):
@@ -104,6 +108,14 @@ def join_items(texts: Iterable[str]) -> str:
 def join_clauses(texts: Iterable[str]) -> str:
     """Join the non-empty texts as clauses of a sentence: "a, b, c"."""
     return _join(texts, lambda joined, text: tr("{clauses}, {clause}", clauses=joined, clause=text))
+
+
+def listed(
+    values: Sequence[Item], format_item: Callable[[Item], str] = str, limit: int = MAX_LISTED
+) -> str:
+    """Return the first few values as a list for a sentence, with the number of the others."""
+    names, omitted = join_items(map(format_item, values[:limit])), len(values) - limit
+    return tr("{names} and {more:,} more", names=names, more=omitted) if omitted > 0 else names
 
 
 def _join(texts: Iterable[str], add: Callable[[str, str], str]) -> str:

@@ -1,11 +1,11 @@
-"""Read files of unknown type and size: regular files only, up to a size limit."""
+"""Open files of unknown type and size: regular files only, reading up to a size limit."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from prune_gui.language import tr
 
@@ -20,27 +20,31 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         OSError: the file cannot be opened, or is a folder, FIFO, device or socket; `strerror`
             gives the reason.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    return _open(path, os.O_RDONLY, "rb")
+
+
+def append_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for appending, and create it if it is missing; see `open_regular`."""
+    return _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "ab")
+
+
+def _open(path: str | os.PathLike[str], flags: int, mode: Literal["rb", "ab"]) -> BinaryIO:
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(path, flags)
+        descriptor = os.open(path, flags, 0o666)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket
+        if error.errno == errno.ENXIO:  # a socket, or a FIFO that nobody reads
             raise _not_regular(path) from error
         raise
     try:
-        check_regular(descriptor, path)
-        return os.fdopen(descriptor, "rb")
+        _check_regular(descriptor, path)
+        return os.fdopen(descriptor, mode)
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def check_regular(descriptor: int, path: str | os.PathLike[str]) -> None:
-    """Check that a descriptor refers to a regular file.
-
-    Raises:
-        OSError: it does not.
-    """
+def _check_regular(descriptor: int, path: str | os.PathLike[str]) -> None:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise _not_regular(path)
 

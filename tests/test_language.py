@@ -19,6 +19,7 @@ from prune_gui.language import (
     join_clauses,
     join_items,
     language,
+    listed,
     tr,
     trn,
     use_language,
@@ -135,3 +136,8 @@ def test_items_and_clauses_have_separators_of_their_own_in_chinese():
     use_language("zh_CN")
     assert join_items(texts) == "a、b、c"
     assert join_clauses(texts) == "a，b，c"  # noqa: RUF001
+
+
+def test_a_list_in_a_sentence_contains_the_number_of_omitted_items():
+    assert listed(["a", "b", "c", "d"], limit=2) == "a, b and 2 more"
+    assert listed([1, 2], "<{}>".format) == "<1>, <2>"

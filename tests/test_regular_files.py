@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from prune_gui.regular_files import open_regular, read_regular
+from prune_gui.regular_files import append_regular, open_regular, read_regular
 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs")
 
@@ -29,6 +29,25 @@ def test_a_fifo_without_a_writer_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(OSError, match="not a regular file"):
         read_regular(tmp_path / "fifo", 10)
+
+
+def test_a_regular_file_is_created_and_appended_to(tmp_path):
+    for text in (b"12", b"34"):
+        with append_regular(tmp_path / "file") as file:
+            file.write(text)
+    assert (tmp_path / "file").read_bytes() == b"1234"
+
+
+@needs_posix
+@pytest.mark.timeout(10)
+def test_a_fifo_is_not_appended_to(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="not a regular file"):
+        append_regular(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(OSError, match="not a regular file"):
+        append_regular(tmp_path / "fifo")
+    os.close(reader)
 
 
 @needs_posix

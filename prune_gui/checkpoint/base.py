@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import torch
 
-    from prune_gui.monitor import Monitor
-
-Format = Literal["safetensors", "torch"]
-SUFFIXES: Final[Mapping[str, Format]] = {
-    ".safetensors": "safetensors",
-    ".pt": "torch",
-    ".pth": "torch",
-    ".bin": "torch",
-    ".ckpt": "torch",
-}
-KNOWN_SUFFIXES: Final = ", ".join(SUFFIXES)
-
 CHUNK_ELEMENTS: Final = 1 << 20
 
+Read = Callable[[str], Iterator[memoryview]]
+"""A function that yields the bytes of a dense tensor by its raw key, at most 4 MiB at a time."""
 
-def format_of(out: Path) -> Format:
-    """Return the format that the suffix of an output file selects.
 
-    Raises:
-        CheckpointError: the suffix is not that of a checkpoint.
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the files and folders around a checkpoint say about it.
+
+    Attributes:
+        description: a few words on the model from the config.json beside the file, or "".
+        remarks: remarks for the user, one sentence each.
+        models: the names of the models of a pipeline, including the open one; () if there is none.
+        model: the name of the open model of a pipeline; "" if there is none.
     """
-    form = SUFFIXES.get(out.suffix.lower())
-    if form is None:
-        raise CheckpointError(
-            tr(
-                "{name} does not say which format to write. End its name in one of {suffixes}.",
-                name=out.name,
-                suffixes=KNOWN_SUFFIXES,
-            )
-        )
-    return form
+
+    description: str = ""
+    remarks: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    model: str = ""
+
+
+NO_SURROUNDINGS: Final = Surroundings()
 
 
 class Checkpoint(ABC):
@@ -58,7 +56,7 @@ class Checkpoint(ABC):
     Attributes:
         path: the file, or the index of shards.
         files: the files that hold the tensors: `path` itself, or the shards.
-        format: the storage format.
+        format: the name of the `FileFormat`; for shards, of each shard.
         tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
             tied tensors are one parameter with aliases.
         raw: the tensors by the keys of the file, in file order, before pairs and ties are merged.
@@ -72,8 +70,7 @@ class Checkpoint(ABC):
         description: a few words on the model from the config.json beside the file, or "".
     """
 
-    format: Format
-    root: tuple[str, ...] = ()
+    format: str
 
     def __init__(
         self,
@@ -81,18 +78,42 @@ class Checkpoint(ABC):
         raw: Mapping[str, RawTensor],
         metadata: Mapping[str, str],
         warnings: tuple[str, ...] = (),
+        *,
+        files: Sequence[Path] = (),
+        candidates: tuple[str, ...] = (),
+        state_dict: str = "",
+        root: tuple[str, ...] = (),
+        surroundings: Surroundings = NO_SURROUNDINGS,
     ) -> None:
+        """Set the attributes.
+
+        Args:
+            path: see the class.
+            raw: see the class.
+            metadata: see the class.
+            warnings: remarks on the content of the file.
+            files: see the class; `path` if empty.
+            candidates: the names of the state dicts of the file. If there is no choice between
+                them, the models of a pipeline are the candidates.
+            state_dict: the name of the open one of them.
+            root: see the class.
+            surroundings: what is known from the files around it.
+        """
         tensors, remarks = parameters(raw)
+        if len(candidates) <= 1 and surroundings.models:
+            candidates, state_dict = surroundings.models, surroundings.model
         self.path = path
-        self.files: tuple[Path, ...] = (path,)
+        self.files: tuple[Path, ...] = tuple(files) or (path,)
         self.tensors: Mapping[str, TensorInfo] = MappingProxyType(tensors)
         self.raw: Mapping[str, RawTensor] = MappingProxyType(dict(raw))
         self.keys = tuple(raw)
         self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata))
-        self.warnings = tuple(map(one_line, (*warnings, *remarks)))
-        self.candidates: tuple[str, ...] = ()
-        self.state_dict = ""
-        self.description = ""
+        all_remarks = map(one_line, (*warnings, *remarks, *surroundings.remarks))
+        self.warnings = tuple(dict.fromkeys(all_remarks))
+        self.candidates = candidates
+        self.state_dict = state_dict
+        self.root = root
+        self.description = surroundings.description
 
     def read(self, name: str) -> torch.Tensor:
         """Return the values of a parameter; for a pair, those of the original.
@@ -136,7 +157,7 @@ class Checkpoint(ABC):
         pair = self._info(name).pair
         if pair is None:
             return None
-        import torch
+        import torch  # slow to import
 
         stored = self.read_key(pair[1])
         if stored.dtype == torch.bool:
@@ -187,6 +208,19 @@ class Checkpoint(ABC):
         """
         return [self.view_key(key).reshape(-1) for key in keys]
 
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        """Yield a function that reads the dense tensors for checking what the disk holds.
+
+        Each item that the function yields is valid until the second one after it. The function
+        raises OSError or CheckpointError if the values cannot be read.
+
+        Raises:
+            CheckpointError: the file is no longer valid.
+            OSError: the file cannot be opened.
+        """
+        yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
+
     def nbytes_beside(self) -> int:
         """Return the approximate bytes of the values that are not dense tensors of the state dict.
 
@@ -235,3 +269,25 @@ class Checkpoint(ABC):
                 tr("{file} has no parameter {name!r}.", file=self.path.name, name=name)
             )
         return info
+
+
+class FileCheckpoint(Checkpoint):
+    """A checkpoint in one file, which stays open.
+
+    Attributes:
+        source: the file, which is opened once.
+    """
+
+    source: Source
+
+    def check(self) -> None:
+        """Check that the file is unchanged; see `Checkpoint.check`."""
+        self.source.check()
+
+    def fingerprint(self, monitor: Monitor) -> str:
+        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
+        return self.source.fingerprint(monitor)
+
+    def close(self) -> None:
+        """Close the file; tensors that were read stay valid."""
+        self.source.close()

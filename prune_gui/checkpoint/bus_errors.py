@@ -97,7 +97,7 @@ class _Handler:
     """
 
     def __init__(self) -> None:
-        import llvmlite.binding as llvm
+        import llvmlite.binding as llvm  # slow to import
 
         self.spans = (ctypes.c_uint64 * (FIELDS_PER_MAPPING * MAX_MAPPINGS))()
         self._free = list(range(0, FIELDS_PER_MAPPING * MAX_MAPPINGS, FIELDS_PER_MAPPING))[::-1]

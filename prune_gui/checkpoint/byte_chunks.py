@@ -14,7 +14,7 @@ CHUNK_BYTES: Final = 4 << 20
 
 def byte_chunks(flat: torch.Tensor) -> Iterator[memoryview]:
     """Yield the bytes of a flat CPU tensor in chunks of 4 MiB, without a copy if contiguous."""
-    import torch
+    import torch  # slow to import
 
     for chunk in torch.split(flat.detach(), CHUNK_BYTES // flat.itemsize):
         yield chunk.contiguous().view(torch.uint8).numpy().data

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES
-from prune_gui.checkpoint.sharded.index import is_index, listed
+from prune_gui.checkpoint import formats
+from prune_gui.checkpoint.sharded.index import index_pattern, is_index
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.language import listed, tr
 
-PREFERRED_NAMES: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        r".+\.safetensors\.index(\.[^.]+)?\.json",
-        r"model.*\.safetensors",
-        r".+\.safetensors",
-        r".+\.bin\.index(\.[^.]+)?\.json",
-        r"pytorch_model\.bin",
-        r".+\.(pt|pth|bin|ckpt)",
-    )
-)
-"""Patterns of file names in order of preference. Several matches of one pattern are ambiguous."""
-
-VARIANT_MARK: Final = re.compile(
-    r"\.((fp|bf|int)\d+|(non_)?ema)(?=\.(safetensors|bin|json)$)", re.IGNORECASE
-)
+VARIANT_MARK: Final = r"\.((fp|bf|int)\d+|(non_)?ema)"
 """The part of a file name that marks a variant, such as "fp16". A file without it is preferred."""
 INDEX_SUFFIX: Final = re.compile(r"\.index\.json$", re.IGNORECASE)
 
@@ -42,8 +27,8 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
         OSError: the folder cannot be read.
     """
     names = [path.name for path in visible_files(folder)]
-    for pattern in PREFERRED_NAMES:
-        matches = [name for name in names if pattern.fullmatch(name)]
+    for pattern in _preferred_names():
+        matches = [name for name in names if re.fullmatch(pattern, name, re.IGNORECASE)]
         candidates = [
             name
             for name in matches
@@ -63,13 +48,22 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
         tr(
             "{folder} is a folder without a checkpoint ({suffixes}). Open one that has some.",
             folder=folder,
-            suffixes=KNOWN_SUFFIXES,
+            suffixes=", ".join(formats.known_suffixes()),
         )
     )
 
 
+def _preferred_names() -> Iterator[str]:
+    """Yield patterns of file names, the preferred first. Several matches of one are ambiguous."""
+    for file_format in formats.FORMATS:
+        yield index_pattern(file_format)
+        yield file_format.preferred_name
+        yield f".+({'|'.join(map(re.escape, file_format.suffixes))})"
+
+
 def _without_variant(name: str) -> str:
-    return VARIANT_MARK.sub("", name)
+    suffixes = "|".join(re.escape(each.shard_suffix) for each in formats.FORMATS)
+    return re.sub(f"{VARIANT_MARK}(?=({suffixes}|\\.json)$)", "", name, flags=re.IGNORECASE)
 
 
 def _variant_remarks(opened: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -99,4 +93,4 @@ def visible_files(folder: Path) -> list[Path]:
 
 def is_weight_file(path: Path) -> bool:
     """Return whether the name of a file is that of a checkpoint or of an index of shards."""
-    return path.suffix.lower() in SUFFIXES or is_index(path)
+    return formats.format_by_suffix(path) is not None or is_index(path)

@@ -1,97 +1,57 @@
-"""Recognizing file formats by their first bytes, supported ones and others."""
+"""The file formats that the program reads and writes. A new one is a module and a line here."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from prune_gui.language import deferred, tr
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
+from prune_gui.checkpoint.torch.format import TORCH
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
-HEAD_BYTES: Final = 512
-"""Bytes at the start of a file that suffice to recognize its format."""
-
-OTHER_FORMATS: Final = {
-    b"version https://git-lfs": deferred(
-        "{name} is a Git LFS pointer, not the weights. Run `git lfs pull`."
-    ),
-    b"GGUF": deferred("{name} is a GGUF file. Convert it to safetensors first."),
-    b"\x89HDF": deferred("{name} is an HDF5 (Keras) file. Convert it to safetensors first."),
-    b"\x93NUMPY": deferred(
-        "{name} is a NumPy array. Save it with safetensors.numpy.save_file first."
-    ),
-    b"\x1f\x8b": deferred("{name} is a gzip archive. Unpack it first."),
-    b"7z\xbc\xaf\x27\x1c": deferred("{name} is a 7z archive. Unpack it first."),
-    b"BZh": deferred("{name} is a bzip2 archive. Unpack it first."),
-    b"\xfd7zXZ": deferred("{name} is an xz archive. Unpack it first."),
-    b"\x28\xb5\x2f\xfd": deferred("{name} is a zstd archive. Unpack it first."),
-    b"Rar!": deferred("{name} is a RAR archive. Unpack it first."),
-}
-"""First bytes of unsupported formats, and what the user can do."""
-
-OTHER_FORMATS_AT_OFFSET: Final = {
-    (257, b"ustar"): deferred("{name} is a tar archive. Unpack it first."),
-    (4, b"TFL3"): deferred(
-        "{name} is a TensorFlow Lite model. Save the weights with the program that made it."
-    ),
-}
-"""The same for formats with their magic bytes at an offset, by (offset, magic bytes)."""
-ONNX_FIELD: Final = b"\x08"
-"""The tag of the protocol buffer field that every ONNX model starts with."""
-WEB_PAGE_STARTS: Final = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
-TEXT_PICKLE_OPCODES: Final = b"(]}cLl"
-"""First opcodes of pickles of protocol 0 and 1, which end with a dot."""
-LEGACY_TEXT_MAGIC: Final = b"L119547037146038801333356L\n"
-"""First bytes of legacy torch files of these protocols, which end with the values."""
+FORMATS: tuple[FileFormat, ...] = (SAFETENSORS, TORCH)
+"""In order of preference: the first one that recognizes a file opens it."""
 
 
-def is_safetensors(start: bytes) -> bool:
-    """Return whether the bytes are a length below 2**40 and the start of a JSON object."""
-    return start[8:9] == b"{" and start[5:8] == bytes(3)
+def known_suffixes() -> list[str]:
+    """Return the suffixes of all formats."""
+    return [suffix for file_format in FORMATS for suffix in file_format.suffixes]
 
 
-def is_zip(start: bytes) -> bool:
-    """Return whether the bytes start a zip archive, possibly an empty one."""
-    return start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+def recognized(start: bytes, file: BinaryIO) -> FileFormat | None:
+    """Return the format of a file by its content, of which `start` are the first bytes."""
+    return next((each for each in FORMATS if each.recognizes(start, file)), None)
 
 
-def is_pickle(start: bytes, file: BinaryIO) -> bool:
-    """Return whether a file looks like a pickle of any protocol, without unpickling it."""
-    if start[:1] == b"\x80":
-        return start[1:2] <= b"\x05"
-    if not start or start[0] not in TEXT_PICKLE_OPCODES:
-        return False
-    file.seek(-1, 2)
-    return start.startswith(LEGACY_TEXT_MAGIC) or file.read(1) == b"."
+def format_named(name: str) -> FileFormat:
+    """Return the format with a name, such as `Checkpoint.format`.
+
+    Raises:
+        KeyError: there is no such format.
+    """
+    return {each.name: each for each in FORMATS}[name]
 
 
-def explanation(path: Path, start: bytes) -> str:
-    """Return the format of an unsupported file and what the user can do; "" if it is unknown."""
-    message = _explanation(path, start)
-    return tr(message, name=path.name) if message else ""
+def format_by_suffix(path: Path) -> FileFormat | None:
+    """Return the format that the suffix of a file means, or None."""
+    return next((each for each in FORMATS if path.suffix.lower() in each.suffixes), None)
 
 
-def _explanation(path: Path, start: bytes) -> str:
-    """Return the untranslated message of `explanation`."""
-    if not start.strip(b"\0"):
-        return deferred(
-            "{name} is nothing but zeros (a download or a disk that broke off). Get the file again."
+def format_to_write(out: Path) -> FileFormat:
+    """Return the format that the suffix of an output file selects.
+
+    Raises:
+        CheckpointError: the suffix is not that of a checkpoint.
+    """
+    file_format = format_by_suffix(out)
+    if file_format is None:
+        raise CheckpointError(
+            tr(
+                "{name} does not say which format to write. End its name in one of {suffixes}.",
+                name=out.name,
+                suffixes=", ".join(known_suffixes()),
+            )
         )
-    for magic, message in OTHER_FORMATS.items():
-        if start.startswith(magic):
-            return message
-    for (offset, magic), message in OTHER_FORMATS_AT_OFFSET.items():
-        if start.startswith(magic, offset):
-            return message
-    if start.startswith(ONNX_FIELD) and (path.suffix.lower() == ".onnx" or b"torch" in start[:64]):
-        return deferred("{name} is an ONNX model. Save the weights with the program that made it.")
-    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith(WEB_PAGE_STARTS):
-        return deferred(
-            "{name} is a web page or what a server answered, not the weights. "
-            "Download the file again."
-        )
-    if text.startswith(b"{"):
-        return deferred(
-            "{name} is a JSON text, not the weights. Open the checkpoint file beside it."
-        )
-    return ""
+    return file_format

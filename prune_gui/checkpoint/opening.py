@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
 
-from prune_gui.checkpoint.base import KNOWN_SUFFIXES, SUFFIXES, Checkpoint
+from prune_gui.checkpoint.base import (
+    NO_SURROUNDINGS,
+    Checkpoint,
+    FileCheckpoint,
+    Surroundings,
+)
+from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint
-from prune_gui.checkpoint.formats import HEAD_BYTES, explanation, is_pickle, is_safetensors, is_zip
+from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.gc_paused import gc_paused
-from prune_gui.checkpoint.hf_config import describe_hf_config
 from prune_gui.checkpoint.pipeline import find_component
-from prune_gui.checkpoint.sharded.index import index_with, is_index
+from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
-from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
-from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import deferred, tr, trn
-
-ONE_STATE: Final = deferred("{name} has no state dicts to choose from. Open it without naming one.")
+from prune_gui.checkpoint.surroundings import look_around
+from prune_gui.checkpoint.unsupported_formats import explanation
+from prune_gui.errors import CheckpointError
+from prune_gui.language import tr
 
 
 def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> Checkpoint:
@@ -42,19 +45,21 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     path = Path(path)
     if "\0" in str(path):
         raise CheckpointError(tr("{path!r} is not a path. Check its name.", path=str(path)))
-    remarks: tuple[str, ...] = ()
     try:
         component = find_component(path, state)
+        remarks: tuple[str, ...] = ()
         if component is not None:
-            remarks = component.remarks if component.folder == path and state is None else ()
+            if component.folder == path and state is None:
+                remarks = component.remarks
             path, state = component.path, None
         if path.is_dir():
-            path, about = find_checkpoint(path)
-            remarks += about
-        sharded = is_index(path)
-        if sharded and state is not None:
-            raise CheckpointError(tr(ONE_STATE, name=path.name))
-        opened = ShardedCheckpoint(path, _open_file) if sharded else _open_file(path, state)
+            path, variants = find_checkpoint(path)
+            remarks += variants
+        surroundings = look_around(path, remarks, component)
+        if not is_index(path):
+            return _open_file(path, state, surroundings)
+        _check_state(path, state, has_states=False)
+        return ShardedCheckpoint(path, _open_file, surroundings)
     except FileNotFoundError:
         raise CheckpointError(tr("{path} does not exist. Check its name.", path=path)) from None
     except OSError as error:
@@ -65,76 +70,54 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
                 reason=error.strerror or error,
             )
         ) from error
-    if component is not None and len(opened.candidates) <= 1:
-        opened.candidates, opened.state_dict = component.names, component.name
-    opened.description, about = describe_hf_config(path.parent)
-    index = None if sharded else index_with(path)
-    if index is not None:
-        remark = trn(
-            "It is the only shard; open {index} to see the whole.",
-            "It is one of {count:,} shards; open {index} to see the whole.",
-            len(index.shards),
-            index=index.path.name,
-        )
-        about = (remark, *about)
-    opened.warnings += tuple(map(one_line, (*remarks, *about)))
-    return opened
 
 
 @gc_paused()
-def _open_file(path: Path, state: str | None = None) -> FileCheckpoint:
-    """Open a single file, once, without regard to the files beside it."""
+def _open_file(
+    path: Path, state: str | None = None, surroundings: Surroundings = NO_SURROUNDINGS
+) -> FileCheckpoint:
+    """Open a single file, once."""
     source = Source(path)
     try:
-        return _opened(source, state)
+        file_format = _format_of(source)
+        _check_state(path, state, has_states=file_format.has_states)
+        return file_format.open(source, state, surroundings)
     except BaseException:
         source.close()
         raise
 
 
-def _opened(source: Source, state: str | None) -> FileCheckpoint:
+def _format_of(source: Source) -> FileFormat:
+    """Return the format of a file: by its content, or else by its suffix.
+
+    Raises:
+        CheckpointError: the file has no known format.
+    """
     path = source.path
     start = source.file.read(HEAD_BYTES)
-    expected = SUFFIXES.get(path.suffix.lower())
     if not start:
         raise CheckpointError(tr("{name} is empty. Get the file again.", name=path.name))
-    if is_safetensors(start):
-        return _safetensors(source, state)
-    if is_zip(start) or is_pickle(start, source.file):
-        if expected == "safetensors":  # torch would go by the suffix
-            raise CheckpointError(
-                tr(
-                    "{name} is a torch checkpoint, not a safetensors file. "
-                    "Rename it to end in .pt.",
-                    name=path.name,
-                )
-            )
-        from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-
-        return TorchCheckpoint(source, state)
+    if file_format := recognized(start, source.file):
+        return file_format
     if explained := explanation(path, start):
         raise CheckpointError(explained)
-    if expected == "safetensors":
-        return _safetensors(source, state)
-    if expected == "torch":
-        raise CheckpointError(
-            tr(
-                "{name} is not a checkpoint that torch.save wrote. Get the file again.",
-                name=path.name,
-            )
-        )
+    if file_format := format_by_suffix(path):
+        return file_format
     raise CheckpointError(
         tr(
             "{name} is not a checkpoint of a known format. Open one of {suffixes}.",
             name=path.name,
-            suffixes=KNOWN_SUFFIXES,
+            suffixes=", ".join(known_suffixes()),
         )
     )
 
 
-def _safetensors(source: Source, state: str | None) -> FileCheckpoint:
-    from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
-
-    if state is not None:
-        raise CheckpointError(tr(ONE_STATE, name=source.path.name))
-    return SafetensorsCheckpoint(source)
+def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
+    """Refuse the name of a state dict for a file that cannot hold several."""
+    if state is not None and not has_states:
+        raise CheckpointError(
+            tr(
+                "{name} has no state dicts to choose from. Open it without naming one.",
+                name=path.name,
+            )
+        )

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
-from prune_gui.checkpoint.sharded.index import listed
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.language import listed, tr
 
 PIPELINE_INDEX: Final = "model_index.json"
 """The file that marks the folder of a pipeline. It does not list the weight files."""

@@ -78,7 +78,7 @@ class Source:
         Raises:
             CheckpointError: the system cannot map the span.
         """
-        import torch
+        import torch  # slow to import
 
         if start == stop:
             return torch.empty(0, dtype=torch.uint8)

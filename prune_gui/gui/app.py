@@ -16,6 +16,7 @@ from typing import Final
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
+from prune_gui.checkpoint.formats import format_by_suffix
 from prune_gui.gui.runtime.first_paint import FirstPaint
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.locale import set_language
@@ -136,7 +137,8 @@ def _open_files(
         window.status.say(
             tr("Prune GUI crashed when it was last used: Help > Last crash tells where.")
         )
-    opens_fast = checkpoint is not None and checkpoint.suffix == ".safetensors" and not methods
+    file_format = checkpoint and format_by_suffix(checkpoint)
+    opens_fast = bool(file_format and file_format.opens_without_torch) and not methods
     if checkpoint is not None and opens_fast:  # needs no libraries: show it before they load
         target_window.commands.open_path(checkpoint, recipe)
     windows.begin(window)

@@ -10,7 +10,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from prune_gui.checkpoint.sharded.index import is_index
-from prune_gui.checkpoint.write.atomic import replacing
+from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
@@ -271,8 +271,7 @@ class Commands:
         assert session is not None
         try:
             text = session.recipe.lying_in(path.parent).to_yaml().encode()
-            with replacing(path, nbytes=len(text), overwrite=True) as draft:
-                draft.write_bytes(text)
+            replace_bytes(path, text)
         except PruneGuiError as error:
             self._workbench.fail(deferred("Saving the recipe"), error)
             return False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
+
+from cachetools import LRUCache
 
 from prune_gui.pruning.methods import Decision
 
@@ -16,7 +17,7 @@ class DecisionCache:
     """An LRU cache of the decisions of steps; a key contains everything that they depend on."""
 
     def __init__(self) -> None:
-        self._decisions: OrderedDict[Hashable, list[Decision]] = OrderedDict()
+        self._decisions: LRUCache[Hashable, list[Decision]] = LRUCache(MAX_CACHED_STEPS)
 
     def get(self, key: Hashable, decide: Callable[[], list[Decision]]) -> list[Decision]:
         """Return the cached decisions for a key, or compute and cache them.
@@ -27,7 +28,4 @@ class DecisionCache:
         """
         if key not in self._decisions:
             self._decisions[key] = decide()
-            if len(self._decisions) > MAX_CACHED_STEPS:
-                self._decisions.popitem(last=False)
-        self._decisions.move_to_end(key)
         return self._decisions[key]

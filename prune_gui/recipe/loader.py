@@ -9,7 +9,6 @@ from string import Template
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.recipe.target import OutputPath
 
 HERE: Final = "Path(__file__).parent"
@@ -65,9 +64,7 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, anywhere: bool = 
         anywhere: whether the script contains the absolute path of the folder, so that it works
             wherever it is pasted; otherwise it looks in the folder that it is in.
     """
-    root: Sequence[str] = ()
-    if isinstance(checkpoint, TorchCheckpoint) and target.format == "torch":
-        root = checkpoint.root
+    root = checkpoint.root if checkpoint.format == target.format.name else ()
     return LOADER.substitute(
         imports="\n".join(_imports(target)),
         folder=f"Path({str(_folder(target).absolute())!a})" if anywhere else HERE,
@@ -81,7 +78,7 @@ def _folder(target: OutputPath) -> Path:
 
 def _imports(target: OutputPath) -> Sequence[str]:
     index = ["import json"] if target.is_folder else []
-    reader = ["from safetensors.torch import load_file"] if target.format == "safetensors" else []
+    reader = [target.format.load_import] if target.format.load_import else []
     prune = "from torch.nn.utils import prune"
     return [*index, "from pathlib import Path", "", "import torch", *reader, prune]
 
@@ -91,21 +88,15 @@ def _reading(target: OutputPath, root: Sequence[str]) -> Sequence[str]:
 
     Args:
         target: the output path.
-        root: the keys that lead to the state dict inside a torch file.
+        root: the keys that lead to the state dict inside the file.
     """
-    main = ascii(target.main)
+    main, load_code = ascii(target.main), target.format.load_code
     if not target.is_folder:
         keys = "".join(f"[{key!a}]" for key in root)
-        return [f"state = {_read(target, f'folder / {main}')}{keys}"]
+        return [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
     return [
         f"index = json.loads((folder / {main}).read_text(encoding='utf-8'))",
         "state = {}",
         'for shard in sorted(set(index["weight_map"].values())):',
-        f"    state |= {_read(target, 'folder / shard')}",
+        f"    state |= {load_code.format(path='folder / shard')}",
     ]
-
-
-def _read(target: OutputPath, path: str) -> str:
-    if target.format == "safetensors":
-        return f"load_file({path})"
-    return f'torch.load({path}, map_location="cpu", weights_only=True)'

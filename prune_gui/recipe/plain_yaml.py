@@ -55,8 +55,8 @@ def load_yaml(text: str) -> object:
         yaml.YAMLError: the text is not YAML, contains a rejected feature (see the module
             docstring), or has a key twice. No text raises any other error.
     """
-    if len(text) > MAX_BYTES:
-        raise yaml.YAMLError(tr("it is longer than {limit:,} characters", limit=MAX_BYTES))
+    if len(text.encode(errors="surrogatepass")) > MAX_BYTES:
+        raise yaml.YAMLError(tr("it is larger than {limit:,} bytes", limit=MAX_BYTES))
     if DIRECTIVE.search(text):
         raise yaml.YAMLError(tr("it has directives, which begin with %"))
     document: list[Any] = []

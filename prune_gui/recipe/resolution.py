@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -173,7 +172,7 @@ class Resolution:
                 )
             )
         position = tuple(i % n for i, n in sides)
-        flat = flat_index(info.shape, position)
+        flat = int(np.ravel_multi_index(position, info.shape))
         value = float(self.checkpoint.view(name)[position])
         element_ranks: dict[int, ElementRank] = {}
         for applied in self.layers.get(name, ()):
@@ -299,7 +298,7 @@ class Resolution:
             return self.pruned_by(name)
         for row in np.ndindex(out.shape[:-1]) if out.size else ():
             index = [indices[i] for indices, i in zip(ranges, (*row, 0), strict=True)]
-            first = flat_index(shape, index)
+            first = int(np.ravel_multi_index(index, shape))
             out[row] = self.pruned_by_within(name, first, first + out.shape[-1])
         return torch.from_numpy(out)
 
@@ -439,11 +438,6 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
         only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
         predicates.append(ElementCut(Ranking(keys), Lazy.of_value(only_zeros)))
     return predicates
-
-
-def flat_index(shape: Sequence[int], index: Sequence[int]) -> int:
-    """Return the flat (row-major) index of an element."""
-    return sum(i * math.prod(shape[dim + 1 :]) for dim, i in enumerate(index))
 
 
 def _joined(one: str, other: str) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Final
 
+from prune_gui.checkpoint.formats import format_named
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.errors import one_line
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
@@ -72,8 +74,10 @@ def python_script(resolution: Resolution, out: Path) -> str:
         "from __future__ import annotations\n"
     )
     name = ascii(checkpoint.path.name).replace('"', r"\"")  # a quote would end the docstring
+    load_import = format_named(checkpoint.format).load_import
+    imports = IMPORTS if load_import in IMPORTS else f"{IMPORTS}{load_import}\n"
     title = f'"""Prune {name} as Prune GUI does."""'
-    parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, IMPORTS)}"]
+    parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, imports)}"]
     if any("as_prune_gui_does" in line for line in steps):
         parts.append(AS_PRUNE_GUI_DOES)
     parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
@@ -87,16 +91,14 @@ def python_script(resolution: Resolution, out: Path) -> str:
 
 def _loading(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield the lines that read the state dict and make parameters of its tensors."""
-    if checkpoint.format == "safetensors":
-        load = "load_file({})"
-    else:
-        keys = "".join(f"[{key!r}]" for key in checkpoint.root)
-        load = f'torch.load({{}}, map_location="cpu", weights_only=True){keys}'
+    load = format_named(checkpoint.format).load_code
+    keys = "".join(f"[{key!r}]" for key in checkpoint.root)
     if checkpoint.files == (checkpoint.path,):
-        yield f"state = dict({load.format('CHECKPOINT')})"
+        yield f"state = dict({load.format(path='CHECKPOINT')}{keys})"
     else:
         yield f"files = {_text([str(path.absolute()) for path in checkpoint.files])}"
-        yield f"state = {{name: t for file in files for name, t in {load.format('file')}.items()}}"
+        items = f"{load.format(path='file')}.items()"
+        yield f"state = {{name: t for file in files for name, t in {items}}}"
     pairs = [info.name for info in checkpoint.tensors.values() if info.pair]
     if pairs:
         yield f"pairs = {_text(pairs)}"
@@ -163,10 +165,11 @@ def _aliases(resolution: Resolution) -> Iterator[tuple[str, str]]:
 
 
 def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
-    """Yield the lines that write the tensors; for one safetensors file, as `export` does."""
+    """Yield the lines that write the tensors; from one safetensors file, as `export` does."""
     checkpoint = resolution.checkpoint
     pairs = any(info.pair for info in checkpoint.tensors.values())
-    if checkpoint.format == "safetensors" and checkpoint.files == (checkpoint.path,) and not pairs:
+    is_one_file = checkpoint.files == (checkpoint.path,)
+    if checkpoint.format == SAFETENSORS.name and is_one_file and not pairs:
         yield f"metadata = {_text(metadata_for(resolution, 'finalized', ''))}"
         yield f"save_like(CHECKPOINT, state, metadata, {str(out)!r})\n"
     else:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, is_folder
-from prune_gui.checkpoint.base import Format, format_of
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.formats import format_named, format_to_write
 from prune_gui.checkpoint.sharded.writing import index_name
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -27,7 +28,7 @@ class OutputPath:
 
     path: Path
     is_folder: bool
-    format: Format
+    format: FileFormat
     main: str
     shard_size: int | None = None
 
@@ -45,7 +46,7 @@ class OutputPath:
         sharded = shard_size is not None or isinstance(checkpoint, ShardedCheckpoint)
         if sharded and is_folder(out):
             main = index_name(checkpoint, shard_size)
-            return cls(path, True, checkpoint.format, main, shard_size)
+            return cls(path, True, format_named(checkpoint.format), main, shard_size)
         if shard_size is not None:
             raise CheckpointError(
                 tr(
@@ -54,4 +55,4 @@ class OutputPath:
                     path=out,
                 )
             )
-        return cls(path, False, format_of(path), path.name)
+        return cls(path, False, format_to_write(path), path.name)

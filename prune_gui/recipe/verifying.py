@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,11 +14,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
+from prune_gui.checkpoint.base import Read
+from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.torch.archive import damaged_record
 from prune_gui.checkpoint.write.checksums import checksums_in
-from prune_gui.checkpoint.write.reading_back import Read, stored_reader
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
@@ -199,7 +198,7 @@ class _File:
         with ExitStack() as stack:
             try:
                 self._verify_archive()
-                read = stack.enter_context(stored_reader(self._checkpoint))
+                read = stack.enter_context(self._checkpoint.stored_reader())
             except (OSError, CheckpointError) as error:
                 self._problem(name, _reason(error))
                 return
@@ -211,10 +210,10 @@ class _File:
 
     def _verify_archive(self) -> None:
         path = self._checkpoint.path
-        if self._checkpoint.format == "torch" and zipfile.is_zipfile(path):
-            record = damaged_record(path, self._monitor)
-            if record is not None:
-                self._problem(path.name, tr("its record {record!r} is damaged", record=record))
+        file_format = format_named(self._checkpoint.format)
+        record = file_format.damaged_record(path, self._monitor, None)
+        if record is not None:
+            self._problem(path.name, tr("its record {record!r} is damaged", record=record))
 
     def _verify_tensor(self, key: str, raw: RawTensor, read: Read) -> None:
         self._result.tensors += 1

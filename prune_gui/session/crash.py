@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.regular_files import open_regular
+from prune_gui.regular_files import append_regular, open_regular
 from prune_gui.session.log import log_path
 from prune_gui.session.state_file import set_aside
 
@@ -55,9 +55,7 @@ class CrashTrace:
         """Enable faulthandler on the file. If the file cannot be written, only log that."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # A FIFO without a reader would block a plain `open` forever.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-            self._file = os.fdopen(os.open(self._path, flags, 0o666), "ab")
+            self._file = append_regular(self._path)
             faulthandler.enable(self._file)
         except OSError as error:
             log.info("%s cannot be written: %s", self._path, error.strerror or error)

@@ -56,7 +56,7 @@ class Unsaved(BaseModel):
     @classmethod
     def of(cls, session: Session) -> Self:
         """Return the unsaved recipe of a session."""
-        import psutil
+        import psutil  # not needed to show the window
 
         checkpoint, recipe = session.checkpoint, session.recipe
         return cls(
@@ -80,7 +80,7 @@ class Unsaved(BaseModel):
     @property
     def writer_lives(self) -> bool:
         """Whether the writing process still runs. A zombie process does not."""
-        import psutil
+        import psutil  # not needed to show the window
 
         pid, start_time = self.process
         try:

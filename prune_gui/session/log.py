@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from platformdirs import user_log_path
 
 from prune_gui.errors import INDENT, one_line
-from prune_gui.regular_files import check_regular
+from prune_gui.regular_files import append_regular
 
 MAX_LOG_BYTES = 1_000_000
 MAX_LINE_LENGTH = 10_000
@@ -53,11 +52,5 @@ class _LogFile(RotatingFileHandler):
     """Writes to regular files only: a FIFO without a reader would block the start forever."""
 
     def _open(self) -> TextIOWrapper:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(self.baseFilename, flags, 0o666)
-        try:
-            check_regular(descriptor, self.baseFilename)
-        except OSError:
-            os.close(descriptor)
-            raise
-        return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
+        file = append_regular(self.baseFilename)
+        return TextIOWrapper(file, encoding="utf-8", errors="backslashreplace")

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from platformdirs import user_data_path
 
-from prune_gui.checkpoint.write.atomic import flush, replacing
+from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
 from prune_gui.recipe import Recipe, Step
@@ -93,12 +93,7 @@ class Presets:
             raise PruneGuiError(
                 tr("{path} cannot be made: {why}.", path=self.folder, why=error.strerror)
             ) from error
-        with (
-            replacing(path, nbytes=len(text), overwrite=True) as draft,
-            draft.open("wb") as file,
-        ):
-            file.write(text)
-            flush(file)
+        replace_bytes(path, text)
 
     def rename(self, preset: Preset, name: str) -> None:
         """Rename a preset; replace a preset of the new name.

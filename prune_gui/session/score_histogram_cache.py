@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.score_histogram import ScoreHistogram
@@ -24,8 +27,9 @@ class ScoreHistogramCache:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
-        self._histograms: OrderedDict[Hashable, ScoreHistogram] = OrderedDict()
-        self._bytes = 0
+        self._histograms: LRUCache[Hashable, ScoreHistogram] = LRUCache(
+            MAX_CACHE_BYTES, getsizeof=attrgetter("nbytes")
+        )
 
     def found(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
         """Return the histogram of the scores before the last step pruned the lowest ones.
@@ -33,18 +37,15 @@ class ScoreHistogramCache:
         Raises:
             Cancelled: the work should stop.
         """
-        from prune_gui.audit.statistics.score_histogram import score_histogram
+        from prune_gui.audit.statistics.score_histogram import score_histogram  # slow: numba
 
         key = (name, scored.keys, scored.layers)
-        if key not in self._histograms:
+        histogram = self._histograms.get(key)
+        if histogram is None:
             histogram = score_histogram(self._checkpoint, name, scored.keys, scored.layers, monitor)
-            self._histograms[key] = histogram
-            self._bytes += histogram.nbytes
-            while self._bytes > MAX_CACHE_BYTES and len(self._histograms) > 1:
-                self._bytes -= self._histograms.popitem(last=False)[1].nbytes
-        self._histograms.move_to_end(key)
-        cached = self._histograms[key]
-        return cached.by_lamp() if scored.kind == "lamp" else cached
+            with suppress(ValueError):  # it is larger than the cache
+                self._histograms[key] = histogram
+        return histogram.by_lamp() if scored.kind == "lamp" else histogram
 
     def left(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
         """Return the histogram of the scores after all steps.

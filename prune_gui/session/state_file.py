@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from prune_gui.checkpoint.write.atomic import explained, flush, replacing
+from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.errors import CheckpointError, PruneGuiError, one_line
 from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
@@ -29,8 +30,6 @@ LOCK_TIMEOUT_S: Final = 3.0
 LOCK_INTERVAL_S: Final = 0.005
 MAX_PATH_LENGTH: Final = 32_767
 """In characters: the limit of Windows, the largest of all systems."""
-MAX_SET_ASIDE: Final = 1000
-"""Limit of the number N in `NAME.damaged-N`."""
 MAX_LOGGED_PROBLEMS: Final = 3
 """Per file."""
 
@@ -178,12 +177,7 @@ class StateFile(Generic[State]):
             )
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            replacing(self.path, nbytes=len(encoded), overwrite=True) as draft,
-            draft.open("wb") as file,
-        ):
-            file.write(encoded)
-            flush(file)
+        replace_bytes(self.path, encoded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,18 +201,21 @@ class _Content(Generic[State]):
 def set_aside(path: Path, problem: str) -> Path:
     """Rename a damaged file to an unused name, and log that.
 
+    The new name is `NAME.damaged-N` with the lowest unused N. There is no limit: without a new
+    name, the program could never write the file again.
+
     Raises:
         OSError: the file cannot be renamed.
     """
-    for number in range(1, MAX_SET_ASIDE):
+    for number in count(1):
         aside = path.with_name(f"{path.name}.damaged-{number}")
         try:
             aside.lstat()
         except FileNotFoundError:
-            path.rename(aside)
-            log.warning("%s is damaged, and kept as %s: %s", path, aside.name, problem)
-            return aside
-    raise FileExistsError(errno.EEXIST, tr("there are too many damaged ones"), str(path))
+            break
+    path.rename(aside)
+    log.warning("%s is damaged, and kept as %s: %s", path, aside.name, problem)
+    return aside
 
 
 def files_of(folder: Path, suffix: str) -> list[Path]:
@@ -283,14 +280,14 @@ def _locked(folder: Path) -> Iterator[None]:
 def _lock(descriptor: int) -> bool:
     """Lock a file until it is closed; return False if another process has locked it."""
     if sys.platform == "win32":
-        import msvcrt
+        import msvcrt  # Windows only
 
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except PermissionError:
             return False
         return True
-    import fcntl
+    import fcntl  # POSIX only
 
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -252,7 +252,7 @@ with open_checkpoint(path) as checkpoint:
             zeros = torch.zeros(1 << 20)
             entries = [TensorWriter("w", "float32", (1 << 20,), lambda: iter([zeros]))]
             os.truncate(path, 4096)
-        write_checkpoint(path.with_name("out" + path.suffix), entries, like=checkpoint,
+        write_checkpoint(path.with_name("out" + path.suffix), entries, template=checkpoint,
                          metadata={}, monitor=Monitor())
     except CheckpointError as error:
         sys.exit(str(error))

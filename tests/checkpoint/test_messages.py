@@ -17,10 +17,9 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import TensorInfo, TensorWriter, open_checkpoint, write_checkpoint
 from prune_gui.checkpoint.parameters import RawTensor, parameters
-from prune_gui.checkpoint.sharded.index import listed
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
 from prune_gui.checkpoint.write.writing import (
-    DENSE_ONLY,
     KEEP_THE_FILES,
     check_nothing_special,
     check_target,
@@ -85,7 +84,7 @@ def test_the_error_of_a_full_disk_is_translated(tmp_path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("refusal", [DENSE_ONLY, KEEP_THE_FILES])
+@pytest.mark.parametrize("refusal", [SAFETENSORS.special_refusal, KEEP_THE_FILES])
 def test_the_refusal_of_a_special_tensor_is_translated(saved, refusal):
     state = {"s": torch.eye(3).to_sparse()}
     with open_checkpoint(saved(state)) as like, pytest.raises(CheckpointError) as refused:
@@ -132,13 +131,6 @@ def test_the_refusal_of_a_header_contains_the_exact_name_of_the_tensor(tmp_path_
         open_checkpoint(path)
     assert repr(name) in str(refused.value)
     assert is_foreign(str(refused.value))
-
-
-def test_a_list_in_a_sentence_contains_the_number_of_omitted_items():
-    assert listed(["a", "b", "c", "d"], limit=2) == foreign("{names} and {more:,} more").format(
-        names=foreign("{}, {}").format("a", "b"), more=2
-    )
-    assert listed([1, 2], "<{}>".format) == foreign("{}, {}").format("<1>", "<2>")
 
 
 def test_only_messages_that_are_shown_are_translated(monkeypatch):

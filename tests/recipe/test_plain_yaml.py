@@ -90,6 +90,7 @@ HOSTILE = {
     "long method": f"steps: [{{method: {'a' * 1_000_000}, targets: [a]}}]",
     "long field": f"{'a' * 1000}: 1",
     "too long": "#" * (MAX_BYTES + 1),
+    "too long in bytes": "#" + "é" * (MAX_BYTES // 2),
     "channels": "steps: [{method: channels, targets: [a], channels: 0-99999999999999999999999}]",
     "digits": f"steps: [{{method: channels, targets: [a], channels: '{'9' * 5000}'}}]",
     "commas": f"steps: [{{method: channels, targets: [a], channels: '{',' * 1_000_000}'}}]",

@@ -15,8 +15,9 @@ import torch
 from safetensors.torch import save_file
 from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
 
-from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.write import renaming, writing
+from prune_gui.checkpoint import Checkpoint, open_checkpoint
+from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
+from prune_gui.checkpoint.write import renaming
 from prune_gui.checkpoint.write.temp_files import remove_abandoned
 from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.recipe import Recipe, Resolution, export, resolve
@@ -198,7 +199,8 @@ def test_a_disk_that_cannot_read_back_the_file_gives_one_line(
 
     target = tmp_path / f"out.{suffix}"
     target.write_bytes(b"old")
-    monkeypatch.setattr(writing, "stored_reader", broken)
+    for kind in (Checkpoint, SafetensorsCheckpoint):
+        monkeypatch.setattr(kind, "stored_reader", broken)
     with pytest.raises(CheckpointError) as raised:
         export(resolution, target, overwrite=True)
     assert str(raised.value) == (

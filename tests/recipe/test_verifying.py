@@ -14,6 +14,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.safetensors.reading import SafetensorsCheckpoint
 from prune_gui.checkpoint.write import checksums
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY, checksums_in, with_checksums
 from prune_gui.errors import Cancelled, CheckpointError
@@ -227,7 +228,7 @@ def test_a_read_error_names_the_tensor(state, tmp_path, monkeypatch):
 def test_a_file_truncated_during_verifying_names_the_tensor(tmp_path, monkeypatch):
     path = tmp_path / "m.safetensors"
     save_file({"a": torch.ones(9), "b": torch.ones(1 << 19)}, path)
-    reader = verifying.stored_reader
+    reader = SafetensorsCheckpoint.stored_reader
 
     @contextmanager
     def cut(checkpoint):
@@ -235,7 +236,7 @@ def test_a_file_truncated_during_verifying_names_the_tensor(tmp_path, monkeypatc
             os.truncate(path, path.stat().st_size - 1)
             yield read
 
-    monkeypatch.setattr(verifying, "stored_reader", cut)
+    monkeypatch.setattr(SafetensorsCheckpoint, "stored_reader", cut)
     assert problems(path) == [("b", "it cannot be read: the file ended early")]
 
 

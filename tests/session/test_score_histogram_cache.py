@@ -13,12 +13,23 @@ def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):
     save_file({name: torch.randn(40, 30) for name in "abc"}, tmp_path / "m.safetensors")
     with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
         resolution = resolve(Recipe(), checkpoint)
-        cache = ScoreHistogramCache(checkpoint)
         scored = {name: weights_of(resolution, name) for name in "abc"}
+        first = ScoreHistogramCache(checkpoint).found("a", scored["a"], Monitor())
+        monkeypatch.setattr(score_histogram_cache, "MAX_CACHE_BYTES", first.nbytes * 3 // 2)
+        cache = ScoreHistogramCache(checkpoint)
         first = cache.found("a", scored["a"], Monitor())
         assert cache.found("a", scored["a"], Monitor()) is first
-        monkeypatch.setattr(score_histogram_cache, "MAX_CACHE_BYTES", first.nbytes)
         cache.found("b", scored["b"], Monitor())
         again = cache.found("a", scored["a"], Monitor())
         assert again is not first
         assert again.counts.tolist() == first.counts.tolist()
+
+
+def test_a_histogram_larger_than_the_cache_is_returned_uncached(tmp_path, monkeypatch):
+    save_file({"a": torch.randn(40, 30)}, tmp_path / "m.safetensors")
+    monkeypatch.setattr(score_histogram_cache, "MAX_CACHE_BYTES", 1)
+    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
+        scored = weights_of(resolve(Recipe(), checkpoint), "a")
+        cache = ScoreHistogramCache(checkpoint)
+        assert cache.found("a", scored, Monitor()).remaining == 1200
+        assert cache.found("a", scored, Monitor()).remaining == 1200

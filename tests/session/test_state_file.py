@@ -141,6 +141,15 @@ def test_a_damaged_file_is_set_aside_by_reading_and_by_updating(file, content, c
     assert file.load() == Kept(number=1, texts=NEW)
 
 
+def test_any_number_of_damaged_files_is_kept(file):
+    file.path.parent.mkdir()
+    for number in range(1, 1001):
+        file.path.with_name(f"{file.path.name}.damaged-{number}").touch()
+    file.path.write_bytes(b"{")
+    assert add(file) == Kept(number=1, texts=NEW)
+    assert file.path.with_name(f"{file.path.name}.damaged-1001").read_bytes() == b"{"
+
+
 def test_valid_fields_of_a_damaged_file_are_used_and_it_is_set_aside(file, caplog):
     file.path.parent.mkdir()
     text = json.dumps({"number": 1, "texts": {"a": 3, "b": "new", "c": None}})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.audit.raster.slice_layout import GAP, unravelled
+from prune_gui.audit.raster.slice_layout import GAP
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class KernelGrid:
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
         """Return the index of the element at (row, column), one number per dimension."""
-        return unravelled(self.flat(row, column), self.shape)
+        return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
 
 
 def _squarest(size: int) -> int:

@@ -158,13 +158,4 @@ class SliceLayout:
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
         """Return the index of the element at (row, column), one number per dimension."""
-        return unravelled(self.flat(row, column), self.shape)
-
-
-def unravelled(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the index, one number per dimension, of a flat (row-major) index."""
-    quotient, index = flat, []
-    for size in reversed(shape):
-        quotient, position = divmod(quotient, size)
-        index.append(position)
-    return tuple(reversed(index))
+        return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))

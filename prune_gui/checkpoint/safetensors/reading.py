@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import cycle
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.safetensors.header import read_header
-from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.regular_files import open_regular
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +28,8 @@ SMALL_TENSOR_BYTES: Final = 1 << 18
 """Tensors up to this size share a mapping with the tensors near them."""
 WINDOW_BYTES: Final = 1 << 24
 """Distance between the starts of two shared mappings; a multiple of every page size."""
-
+BUFFER_BYTES: Final = 1 << 20
+"""The size of one plain read; small enough for the data to stay in the CPU cache until used."""
 
 ReadBytes = Callable[[int, int, int], "torch.Tensor"]
 """A function of start, stop and alignment in bytes that returns this span of the file as uint8."""
@@ -37,9 +43,9 @@ class SafetensorsCheckpoint(FileCheckpoint):
     the last mappings. The file stays open, so that it is readable after another file replaces it.
     """
 
-    format: Literal["safetensors"] = "safetensors"
+    format = "safetensors"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, surroundings: Surroundings = NO_SURROUNDINGS) -> None:
         """Read and check the header."""
         self.source = source
         self._cached_bytes = lru_cache(MAX_CACHED_MAPPINGS)(self._aligned_bytes)
@@ -47,7 +53,7 @@ class SafetensorsCheckpoint(FileCheckpoint):
         source.file.seek(0)
         tensors, self._spans, metadata = read_header(source.file, source.size, name)
         remarks = () if tensors else (tr("{name} holds no tensors.", name=name),)
-        super().__init__(source.path, tensors, metadata, remarks)
+        super().__init__(source.path, tensors, metadata, remarks, surroundings=surroundings)
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor; elements of 4 or 6 bits, which torch does not have, as flat uint8."""
@@ -96,7 +102,7 @@ class SafetensorsCheckpoint(FileCheckpoint):
 
     def _flat(self, key: str, start: int, stop: int, read_bytes: ReadBytes) -> torch.Tensor:
         """Return a span of the file as a flat tensor with the dtype of the tensor at `key`."""
-        import torch
+        import torch  # slow to import
 
         raw = self.raw[key]
         packed = raw.dtype in PACKED_DTYPES
@@ -121,7 +127,32 @@ class SafetensorsCheckpoint(FileCheckpoint):
         # Compiled loops may rely on the alignment.
         return flat.clone() if start % alignment else flat
 
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        """Yield a function that reads the file as a stream instead of through mapped pages.
+
+        A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
+        See `Checkpoint.stored_reader`. Two buffers alternate.
+        """
+        buffers = cycle([memoryview(bytearray(BUFFER_BYTES)) for _ in range(2)])
+        with open_regular(self.path) as file:
+            size = os.fstat(file.fileno()).st_size
+            spans = read_header(file, size, self.path.name).spans
+            yield lambda key: _stored_bytes(file, *spans[key], buffers)
+
     def close(self) -> None:
         """Close the file; tensors that were read stay valid."""
         super().close()
         self._cached_bytes.cache_clear()
+
+
+def _stored_bytes(
+    file: BinaryIO, start: int, stop: int, buffers: Iterator[memoryview]
+) -> Iterator[memoryview]:
+    file.seek(start)
+    while start < stop:
+        buffer = next(buffers)[: stop - start]
+        if file.readinto(buffer) < len(buffer):  # type: ignore[attr-defined]
+            raise OSError(errno.EIO, tr("the file ended early"))
+        start += len(buffer)
+        yield buffer

@@ -18,7 +18,7 @@ from prune_gui.checkpoint.safetensors.header import (
 )
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.checksums import CHECKSUMS_KEY, with_checksums
-from prune_gui.checkpoint.write.entries import KeyedWriter
+from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
 from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -29,9 +29,12 @@ BATCH_BYTES: Final = 1 << 20
 
 
 def write_safetensors(
-    path: Path, writers: Sequence[KeyedWriter], metadata: Mapping[str, str], monitor: Monitor
-) -> dict[str, int]:
-    """Write the file at `path`, data in the order of the header, and return the CRC-32 by key.
+    path: Path,
+    writers: Sequence[KeyedWriter],
+    metadata: Mapping[str, str],
+    monitor: Monitor,
+) -> WrittenFile:
+    """Write the file at `path`, data in the order of the header.
 
     If the metadata reserves room for the checksums (see `with_checksums`), the header is rewritten
     at the end, when they are known; its length stays the same.
@@ -53,7 +56,7 @@ def write_safetensors(
             file.seek(0)
             file.write(header_of(writers, metadata, checksums))
         flush(file)
-    return checksums
+    return WrittenFile(checksums)
 
 
 def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:

@@ -11,23 +11,22 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PureWindowsPath
 from reprlib import repr as short
-from typing import Final, TypeVar
+from typing import Final
 
-from prune_gui.checkpoint.base import SUFFIXES, Format
+from prune_gui.checkpoint import formats
+from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.errors import CheckpointError
-from prune_gui.language import join_items, tr
+from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
 
-Item = TypeVar("Item")
-
-INDEX_NAME: Final = re.compile(r".+(\.safetensors|\.bin)\.index(\.[^.]+)?\.json", re.IGNORECASE)
-"""The name of an index; it may contain a variant, as in `.index.fp16.json`."""
+INDEX_ENDING: Final = r"\.index(\.[^.]+)?\.json"
+"""The end of the name of an index; it may contain a variant, as in `.index.fp16.json`."""
 MAX_INDEX_BYTES: Final = 32_000_000
 """Room for about 330,000 tensors with long names."""
 MAX_BRACKETS: Final = 1_000_000
@@ -36,13 +35,25 @@ MAX_INDEXES_READ: Final = 16
 """Indexes that are read to find the one that lists a file."""
 MAX_NAME_CHARS: Final = 255
 """Limit for the name of a file; common file systems allow no more."""
-MAX_LISTED: Final = 8
-"""Names in one sentence; the others are counted."""
 
 
 def is_index(path: Path) -> bool:
     """Return whether the name of a file is that of an index."""
-    return INDEX_NAME.fullmatch(path.name) is not None
+    return indexed_format(path) is not None
+
+
+def indexed_format(path: Path) -> FileFormat | None:
+    """Return the format of the shards of an index by its name; None if it is not named like one."""
+    return next((each for each in formats.FORMATS if _names_index(path.name, each)), None)
+
+
+def index_pattern(file_format: FileFormat) -> str:
+    """Return a regular expression for the names of indexes of a format, regardless of case."""
+    return f".+{re.escape(file_format.shard_suffix)}{INDEX_ENDING}"
+
+
+def _names_index(name: str, file_format: FileFormat) -> bool:
+    return re.fullmatch(index_pattern(file_format), name, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True)
@@ -51,23 +62,15 @@ class ShardIndex:
 
     Attributes:
         path: the file of the index.
+        format: the format of every shard.
         weight_map: the name of the shard by the key of the tensor.
         metadata: the metadata of the index.
     """
 
     path: Path
+    format: FileFormat
     weight_map: Mapping[str, str]
     metadata: Mapping[str, object]
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of every shard."""
-        return _suffix(self.path)
-
-    @property
-    def format(self) -> Format:
-        """The format of every shard."""
-        return SUFFIXES[self.suffix]
 
     @cached_property
     def shards(self) -> tuple[str, ...]:
@@ -148,14 +151,6 @@ def index_bytes(weight_map: Mapping[str, str], metadata: Mapping[str, object]) -
     return f"{json.dumps(index, indent=2, sort_keys=True)}\n".encode()
 
 
-def listed(
-    values: Sequence[Item], format_item: Callable[[Item], str] = str, limit: int = MAX_LISTED
-) -> str:
-    """Return the first few values as a list for a sentence, with the number of the others."""
-    names, omitted = join_items(map(format_item, values[:limit])), len(values) - limit
-    return tr("{names} and {more:,} more", names=names, more=omitted) if omitted > 0 else names
-
-
 def index_with(path: Path) -> ShardIndex | None:
     """Return the index that lists a file as a shard, from the folder of the file, or None.
 
@@ -164,7 +159,9 @@ def index_with(path: Path) -> ShardIndex | None:
     suffix = path.suffix.lower()
     with suppress(OSError):
         indexes = sorted(
-            other for other in path.parent.iterdir() if is_index(other) and _suffix(other) == suffix
+            other
+            for other in path.parent.iterdir()
+            if (indexed := indexed_format(other)) and indexed.shard_suffix == suffix
         )
         for other in indexes[:MAX_INDEXES_READ]:
             with suppress(OSError, _IndexError):
@@ -217,10 +214,12 @@ def _parse(path: Path, text: bytes) -> ShardIndex:
             pass
         case _:
             raise _IndexError(tr("it has no weight_map with the file name of each tensor"))
+    file_format = indexed_format(path)
+    assert file_format is not None
     for name in set(map(_checked_text, weight_map.values())):
-        _check_name(name, _suffix(path))
+        _check_name(name, file_format.shard_suffix)
     metadata = index.get("metadata")
-    return ShardIndex(path, weight_map, metadata if isinstance(metadata, dict) else {})
+    return ShardIndex(path, file_format, weight_map, metadata if isinstance(metadata, dict) else {})
 
 
 def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -245,12 +244,6 @@ def _check_name(name: str, suffix: str) -> None:
         raise _IndexError(tr("{name} is not the name of a file in its folder", name=short(name)))
     if not name.lower().endswith(suffix):
         raise _IndexError(tr("{name} is not a {suffix} file", name=short(name), suffix=suffix))
-
-
-def _suffix(path: Path) -> str:
-    match = INDEX_NAME.fullmatch(path.name)
-    assert match is not None
-    return match[1].lower()
 
 
 def _allowed_folders(folder: Path) -> set[Path]:

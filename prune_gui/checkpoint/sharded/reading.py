@@ -14,14 +14,18 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.base import (
+    NO_SURROUNDINGS,
+    Checkpoint,
+    FileCheckpoint,
+    Surroundings,
+)
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.sharded.index import ShardIndex, listed, read_index
-from prune_gui.checkpoint.single_file import FileCheckpoint
+from prune_gui.checkpoint.sharded.index import ShardIndex, read_index
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import tr
+from prune_gui.errors import CheckpointError
+from prune_gui.language import listed, tr
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -43,10 +47,15 @@ class ShardedCheckpoint(Checkpoint):
         index: the index as read at opening.
     """
 
-    def __init__(self, path: Path, open_file: Callable[[Path], FileCheckpoint]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        open_file: Callable[[Path], FileCheckpoint],
+        surroundings: Surroundings = NO_SURROUNDINGS,
+    ) -> None:
         """Open all shards once to read their headers; `open_file` opens one."""
         self.index = read_index(path)
-        self.format = self.index.format
+        self.format = self.index.format.name
         self._open_file = open_file
         self._open: OrderedDict[str, FileCheckpoint] = OrderedDict()
         self._states: dict[str, tuple[int, int]] = {}
@@ -56,13 +65,17 @@ class ShardedCheckpoint(Checkpoint):
             contents = _MergedShards(self.index)
             for number, shard in enumerate(self.index.shards):
                 contents.add(number, shard, self._shard(shard))
-            super().__init__(path, contents.raw, contents.metadata)
+            super().__init__(
+                path,
+                contents.raw,
+                contents.metadata,
+                tuple(contents.remarks()),
+                files=[path.parent / shard for shard in self.index.shards],
+                surroundings=surroundings,
+            )
         except BaseException:
             self.close()
             raise
-        self.files = tuple(path.parent / shard for shard in self.index.shards)
-        remarks = map(one_line, contents.remarks())
-        self.warnings = tuple(dict.fromkeys((*self.warnings, *remarks)))
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor with `read_key` of its shard."""

@@ -8,14 +8,15 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from prune_gui.checkpoint.base import SUFFIXES, Checkpoint, Format
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.formats import format_by_suffix, format_named
 from prune_gui.checkpoint.opening import open_checkpoint
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.write.atomic import rehearse
+from prune_gui.checkpoint.write.atomic import rehearse, write_bytes
 from prune_gui.checkpoint.write.atomic_folder import replacing_folder
 from prune_gui.checkpoint.write.entries import (
     KeyedWriter,
@@ -27,18 +28,11 @@ from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     check_nothing_special,
     reading_back,
-    write_bytes,
     write_file,
 )
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-
-SHARD_NAMES: Final[Mapping[Format, tuple[str, str]]] = {
-    "safetensors": ("model", ".safetensors"),
-    "torch": ("pytorch_model", ".bin"),
-}
-"""Stem and suffix of shards and their index by format, as Hugging Face names them."""
 
 
 def is_folder(out: str | os.PathLike[str]) -> bool:
@@ -51,7 +45,7 @@ def is_folder(out: str | os.PathLike[str]) -> bool:
     with suppress(OSError):  # writing reports the error
         if path.is_dir():
             return True
-    return os.fspath(out).endswith((os.sep, "/")) or path.suffix.lower() not in SUFFIXES
+    return os.fspath(out).endswith((os.sep, "/")) or format_by_suffix(path) is None
 
 
 def write_shards(
@@ -100,12 +94,13 @@ def write_shards(
         ) as folder,
         closing(shards_of(tensors, source, template, metadata, shard_size)) as shards,
     ):
+        file_format = format_named(source.format)
         index = IndexBuilder(source, template, shard_size)
         for shard in shards:
             write_file(
                 folder / shard.name,
                 out / shard.name,
-                source.format,
+                file_format,
                 shard.writers,
                 shard.template,
                 shard.metadata,
@@ -134,8 +129,8 @@ def index_name(source: Checkpoint, shard_size: int | None) -> str:
     """Return the name of the index of shards; see `write_shards`."""
     if shard_size is None:
         return source.path.name
-    stem, suffix = SHARD_NAMES[source.format]
-    return f"{stem}{suffix}.index.json"
+    file_format = format_named(source.format)
+    return f"{file_format.shard_stem}{file_format.shard_suffix}.index.json"
 
 
 def check_shards_target(
@@ -276,9 +271,9 @@ def _split_shards(
             shard_of[name] = shards[-1]
             size += nbytes
         shard_of[name].append(writer)
-    stem, suffix = SHARD_NAMES[source.format]
+    file_format = format_named(source.format)
     for number, shard in enumerate(shards, start=1):
-        name = f"{stem}-{number:05}-of-{len(shards):05}{suffix}"
+        name = f"{file_format.shard_stem}-{number:05}-of-{len(shards):05}{file_format.shard_suffix}"
         yield Shard(name, shard, None, {**source.metadata, **metadata}, {})
 
 
@@ -294,7 +289,7 @@ def _kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
     for path in filter(is_index, folder.iterdir()):
         replaced |= {path.name, *read_index(path).shards}
     for path in folder.iterdir():
-        weights = path.suffix.lower() in SUFFIXES and path.name not in replaced
+        weights = format_by_suffix(path) is not None and path.name not in replaced
         if weights or path.is_symlink() or not path.is_file():
             raise CheckpointError(
                 tr(

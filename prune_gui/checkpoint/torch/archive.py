@@ -101,8 +101,10 @@ def _header(offset: int, name: str, nbytes: int) -> tuple[int, int]:
 def damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None = None) -> str | None:
     """Return the name of the first record of an archive that does not match its CRC-32, or None.
 
+    Legacy torch files are no archives, and have no checksums.
+
     Args:
-        path: the path of the archive.
+        path: the path of the torch file.
         monitor: counts the bytes that are read.
         names: the names of the records to check, as passed to `TorchArchive`; None checks all.
 
@@ -110,6 +112,8 @@ def damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None = N
         OSError: the file cannot be read.
         Cancelled: the user cancels.
     """
+    if not zipfile.is_zipfile(path):
+        return None
     with zipfile.ZipFile(path) as archive:
         records = archive.infolist()
         if names is not None:

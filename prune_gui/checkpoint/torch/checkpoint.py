@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import torch
 
+from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.sharded.index import listed
-from prune_gui.checkpoint.single_file import FileCheckpoint
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
 from prune_gui.checkpoint.torch.overlaps import overlapping
@@ -24,7 +23,7 @@ from prune_gui.checkpoint.torch.state_dict_search import (
     tensors_of,
 )
 from prune_gui.errors import CheckpointError, one_line
-from prune_gui.language import deferred, tr, trn
+from prune_gui.language import deferred, listed, tr, trn
 
 MAX_LISTED: Final = 5
 REPEATED_VIEW: Final = deferred("repeated view")
@@ -41,9 +40,14 @@ class TorchCheckpoint(FileCheckpoint):
         state: the state dict.
     """
 
-    format: Literal["torch"] = "torch"
+    format = "torch"
 
-    def __init__(self, source: Source, state: str | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        state: str | None = None,
+        surroundings: Surroundings = NO_SURROUNDINGS,
+    ) -> None:
         """Open the state dict with the name `state` (see `candidates`), or the largest one."""
         self.source = source
         opened = read_torch_file(source)
@@ -53,7 +57,7 @@ class TorchCheckpoint(FileCheckpoint):
         states = state_dicts(self.content)
         if not states:
             raise CheckpointError(_no_state_dict(path, self.content))
-        self.root = opened.root if opened.root in states else largest(states)
+        root = opened.root if opened.root in states else largest(states)
         names = {name_of(root): root for root in reversed(states)}
         if state is not None:
             if state not in names:
@@ -65,14 +69,18 @@ class TorchCheckpoint(FileCheckpoint):
                         names=listed(list(states), _quoted_name, MAX_LISTED),
                     )
                 )
-            self.root = names[state]
-        self.state = states[self.root]
-        raw = _raw_tensors(path, dict(tensors_of(self.state)))
+            root = names[state]
+        self.state = states[root]
         super().__init__(
-            path, raw, opened.metadata, (*opened.warnings, *_remarks(self.root, states))
+            path,
+            _raw_tensors(path, dict(tensors_of(self.state))),
+            opened.metadata,
+            (*opened.warnings, *_remarks(root, states)),
+            candidates=tuple(map(name_of, states)),
+            state_dict=name_of(root),
+            root=root,
+            surroundings=surroundings,
         )
-        self.candidates = tuple(map(name_of, states))
-        self.state_dict = name_of(self.root)
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor, dense or special as in the file, detached from its gradient."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import torch
 
+from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.byte_chunks import byte_chunks
 from prune_gui.checkpoint.torch.archive import TorchArchive, archive_nbytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
@@ -22,7 +23,7 @@ from prune_gui.checkpoint.torch.pickling import identity, pickled
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD
 from prune_gui.checkpoint.write.checksums import with_checksums
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
+from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
 from prune_gui.checkpoint.write.prefetch import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -32,31 +33,19 @@ VERSION: Final = b"3\n"
 """The version of torch's file format."""
 
 
-class WrittenArchive(NamedTuple):
-    """The result of writing an archive.
-
-    Attributes:
-        checksums: the CRC-32 of each tensor by key.
-        kept: the names of the records with values that are kept from the input.
-    """
-
-    checksums: dict[str, int]
-    kept: list[str]
-
-
 def write_torch(
     path: Path,
     writers: Sequence[KeyedWriter],
-    template: TorchCheckpoint | None,
+    template: Checkpoint | None,
     metadata: Mapping[str, str],
     monitor: Monitor,
-) -> WrittenArchive:
+) -> WrittenFile:
     """Write a torch archive to the file at `path`.
 
-    Only a few chunks of the values are in memory at once. Objects of `template` outside of the
-    state dict are kept, and in the state dict everything but dense tensors, and tensors that share
-    elements with others. The metadata and the path of the state dict are in an additional record,
-    which torch ignores.
+    Only a few chunks of the values are in memory at once. If `template` is a torch file, its
+    objects outside of the state dict are kept, and in the state dict everything but dense tensors,
+    and tensors that share elements with others. The metadata and the path of the state dict are in
+    an additional record, which torch ignores.
 
     Raises:
         CheckpointError: a tensor cannot be stored in this format.
@@ -80,11 +69,11 @@ def write_torch(
         by_key = {writer.key: checksums[writer.tensor.name] for writer in writers}
         for name, octets in _own_records(root, with_checksums(metadata, by_key, by_key)).items():
             archive.add(name, octets)
-    return WrittenArchive(by_key, [record.name for record in records if record.tensor is None])
+    return WrittenFile(by_key, [record.name for record in records if record.tensor is None])
 
 
 def torch_nbytes(
-    writers: Sequence[KeyedWriter], template: TorchCheckpoint | None, metadata: Mapping[str, str]
+    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Mapping[str, str]
 ) -> int:
     """Return the bytes of the file that `write_torch` would write.
 
@@ -100,12 +89,13 @@ def torch_nbytes(
 
 
 def _records(
-    writers: Sequence[KeyedWriter], template: TorchCheckpoint | None
+    writers: Sequence[KeyedWriter], checkpoint: Checkpoint | None
 ) -> tuple[Root, dict[str, bytes], list[_Record]]:
     """Return the path of the state dict, the small leading records, and the records of values.
 
     `_own_records` follow after these in the archive.
     """
+    template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
     blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
     root, content = _content(writers, blanks, template)

@@ -200,6 +200,23 @@ def flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
+def write_bytes(path: Path, octets: bytes) -> None:
+    """Write a small file, and flush it to the disk."""
+    with path.open("wb") as file:
+        file.write(octets)
+        flush(file)
+
+
+def replace_bytes(target: Path, octets: bytes) -> None:
+    """Create a small file, or replace it atomically; see `replacing_together`.
+
+    Raises:
+        CheckpointError: the file cannot be written; it is unchanged.
+    """
+    with replacing(target, nbytes=len(octets), overwrite=True) as draft:
+        write_bytes(draft, octets)
+
+
 @contextmanager
 def explained(target: Path) -> Iterator[None]:
     """Convert an OSError that occurs while `target` is written to a CheckpointError."""

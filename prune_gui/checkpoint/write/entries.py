@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.byte_chunks import byte_chunks
@@ -85,6 +85,19 @@ class KeyedWriter:
     def checked(self, check: Callable[[], None]) -> KeyedWriter:
         """Return a copy with a check around each chunk; see `TensorWriter.checked`."""
         return replace(self, tensor=self.tensor.checked(check))
+
+
+class WrittenFile(NamedTuple):
+    """The result of writing a file.
+
+    Attributes:
+        checksums: the CRC-32 of each tensor by key.
+        kept: the parts of the file with values that are kept from the input, by the names that
+            `FileFormat.damaged_record` takes.
+    """
+
+    checksums: dict[str, int]
+    kept: Sequence[str] = ()
 
 
 def keyed_writers(

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from prune_gui.checkpoint.base import Checkpoint, Format, format_of
-from prune_gui.checkpoint.safetensors.writing import header_of
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.formats import format_named, format_to_write
 from prune_gui.checkpoint.sharded.writing import IndexBuilder, check_shards, shards_of
-from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.writing import torch_nbytes
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
-from prune_gui.checkpoint.write.writing import check_dtypes
+from prune_gui.checkpoint.write.writing import check_special
 from prune_gui.monitor import Monitor
 
 
@@ -28,7 +27,7 @@ def file_nbytes(
     Raises:
         CheckpointError: `write_checkpoint` would raise it.
     """
-    return _nbytes(out, format_of(out), keyed_writers(tensors, template), template, metadata)
+    return _nbytes(out, format_to_write(out), keyed_writers(tensors, template), template, metadata)
 
 
 def shards_nbytes(
@@ -48,27 +47,24 @@ def shards_nbytes(
         Cancelled: the user cancels.
     """
     check_shards(out, source, template, shard_size)
+    file_format = format_named(source.format)
     index = IndexBuilder(source, template, shard_size)
     nbytes = 0
     with closing(shards_of(tensors, source, template, metadata, shard_size)) as shards:
         for shard in shards:
             monitor.advance()
             path = out / shard.name
-            nbytes += _nbytes(path, source.format, shard.writers, shard.template, shard.metadata)
+            nbytes += _nbytes(path, file_format, shard.writers, shard.template, shard.metadata)
             index.add(shard)
     return nbytes + len(index.octets())
 
 
 def _nbytes(
     out: Path,
-    form: Format,
+    file_format: FileFormat,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
     metadata: Mapping[str, str],
 ) -> int:
-    check_dtypes(out, form, writers, template)
-    if form == "safetensors":
-        return len(header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)
-    return torch_nbytes(
-        writers, template if isinstance(template, TorchCheckpoint) else None, metadata
-    )
+    check_special(out, file_format, writers, template)
+    return file_format.file_nbytes(writers, template, metadata)

@@ -72,7 +72,7 @@ def claimed(path: Path) -> Iterator[bool]:
     if sys.platform == "win32":
         yield True
         return
-    import fcntl
+    import fcntl  # POSIX only
 
     try:
         descriptor = os.open(path, LOCK_OPEN_FLAGS)
@@ -122,12 +122,12 @@ def _check_abandoned(path: Path) -> Iterator[bool]:
         OSError: the file cannot be examined.
     """
     if sys.platform == "win32":
-        import psutil
+        import psutil  # Windows only
 
         owner = OWNED_NAME.search(path.name)
         yield owner is None or not psutil.pid_exists(int(owner[1]))
         return
-    import fcntl
+    import fcntl  # POSIX only
 
     descriptor = os.open(path, LOCK_OPEN_FLAGS)
     try:

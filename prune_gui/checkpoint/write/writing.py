@@ -9,14 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from prune_gui.checkpoint.base import Checkpoint, Format, format_of
+from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.formats import format_to_write
 from prune_gui.checkpoint.opening import open_checkpoint
-from prune_gui.checkpoint.safetensors.writing import write_safetensors
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
-from prune_gui.checkpoint.write.atomic import flush, rehearse, replacing_together
+from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_bytes
 from prune_gui.checkpoint.write.checksums import with_checksums
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
-from prune_gui.checkpoint.write.reading_back import stored_reader
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
@@ -25,11 +25,7 @@ KEEP_THE_FILES: Final = deferred(
     "{key!r} ({special}) cannot be stored in {name}: only dense tensors can go from one torch file "
     "to another. Save in files like those of the input."
 )
-DENSE_ONLY: Final = deferred(
-    "{key!r} ({special}) cannot be stored in {name}: safetensors holds plain dense tensors only. "
-    "Save as .pt instead."
-)
-"""Messages that refuse a special tensor."""
+"""A message that refuses a special tensor; see also `FileFormat.special_refusal`."""
 
 
 def write_checkpoint(
@@ -49,7 +45,7 @@ def write_checkpoint(
     unchanged (see `replacing_together`).
 
     Args:
-        out: the file to write; `.safetensors`, or `.pt`, `.pth`, `.bin`, `.ckpt` for torch's.
+        out: the file to write; see `FORMATS` for the suffixes.
         tensors: the tensors to write, in order. Aliases are added. Special tensors (see
             `TensorInfo`) are not among them, because a torch file keeps them. Tensors that share
             elements with another one (see `RawTensor`) must have the values of `template`.
@@ -64,14 +60,14 @@ def write_checkpoint(
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
         Cancelled: the user cancels.
     """
-    form = format_of(out)
+    file_format = format_to_write(out)
     writers = keyed_writers(tensors, template)
-    nbytes = _nbytes(form, writers, template)
+    nbytes = file_format.data_nbytes(writers, template)
     sizes = _sizes(out, nbytes, extra_files)
     with replacing_together(sizes, overwrite=overwrite) as (*others, draft):
         for path, octets in zip(others, extra_files.values(), strict=True):
             write_bytes(path, octets)
-        write_file(draft, out, form, writers, template, metadata, monitor)
+        write_file(draft, out, file_format, writers, template, metadata, monitor)
 
 
 def check_target(
@@ -89,10 +85,10 @@ def check_target(
     Raises:
         CheckpointError: `out` may not or cannot be written, or cannot hold these tensors.
     """
-    form = format_of(out)
+    file_format = format_to_write(out)
     writers = keyed_writers(tensors, template)
-    check_dtypes(out, form, writers, template)
-    nbytes = _nbytes(form, writers, template)
+    check_special(out, file_format, writers, template)
+    nbytes = file_format.data_nbytes(writers, template)
     rehearse(replacing_together(_sizes(out, nbytes, extra_files), overwrite=overwrite))
     return nbytes
 
@@ -105,7 +101,7 @@ def _sizes(out: Path, nbytes: int, extra_files: Mapping[str, bytes]) -> dict[Pat
 def write_file(
     path: Path,
     out: Path,
-    form: Format,
+    file_format: FileFormat,
     writers: Sequence[KeyedWriter],
     template: Checkpoint | None,
     metadata: Mapping[str, str],
@@ -117,19 +113,11 @@ def write_file(
         CheckpointError: the file cannot hold these tensors, or differs from the input.
         Cancelled: the user cancels.
     """
-    check_dtypes(out, form, writers, template)
+    check_special(out, file_format, writers, template)
     if template is not None:
         writers = [writer.checked(template.check) for writer in writers]
-    kept: Sequence[str] = ()
     try:
-        if form == "safetensors":
-            checksums = write_safetensors(path, writers, metadata, monitor)
-        else:
-            from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-            from prune_gui.checkpoint.torch.writing import write_torch
-
-            model = template if isinstance(template, TorchCheckpoint) else None
-            checksums, kept = write_torch(path, writers, model, metadata, monitor)
+        checksums, kept = file_format.write(path, writers, template, metadata, monitor)
     except OSError:
         if template is not None:
             template.check()  # writing fails if another program truncated the mapped source
@@ -138,9 +126,7 @@ def write_file(
     with reading_back(out):
         is_equal = _agrees(path, writers, checksums, metadata, monitor)
         if kept:
-            from prune_gui.checkpoint.torch.archive import damaged_record
-
-            is_equal = is_equal and damaged_record(path, monitor, kept) is None
+            is_equal = is_equal and file_format.damaged_record(path, monitor, kept) is None
     if not is_equal:
         raise CheckpointError(
             tr(
@@ -153,26 +139,18 @@ def write_file(
         template.check()
 
 
-def _nbytes(form: Format, writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
-    """Return the approximate number of bytes to write."""
-    if form == "safetensors":
-        return sum(writer.tensor.nbytes for writer in writers)
-    tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-    return sum(tensors.values()) + (template.nbytes_beside() if template else 0)
-
-
-def check_dtypes(
-    out: Path, form: Format, writers: Sequence[KeyedWriter], template: Checkpoint | None
+def check_special(
+    out: Path, file_format: FileFormat, writers: Sequence[KeyedWriter], template: Checkpoint | None
 ) -> None:
     """Check that the format can hold the special tensors of `template`.
 
     Raises:
         CheckpointError: it cannot.
     """
-    if form == "safetensors":
-        check_nothing_special(out, writers, template, DENSE_ONLY)
+    if file_format.special_refusal:
+        check_nothing_special(out, writers, template, file_format.special_refusal)
     elif template is not None and (
-        template.format != form or isinstance(template, ShardedCheckpoint)
+        template.format != file_format.name or isinstance(template, ShardedCheckpoint)
     ):
         check_nothing_special(out, writers, template, KEEP_THE_FILES)
 
@@ -229,16 +207,9 @@ def _agrees(
             if (raw.dtype, raw.shape) != (tensor.dtype, tensor.shape):
                 return False
         read_checksums = dict.fromkeys(keys, 0)
-        with stored_reader(checkpoint) as read:
+        with checkpoint.stored_reader() as read:
             for key in keys:
                 for chunk in read(key):
                     read_checksums[key] = zlib.crc32(chunk, read_checksums[key])
                     monitor.advance(len(chunk))
         return read_checksums == checksums
-
-
-def write_bytes(path: Path, octets: bytes) -> None:
-    """Write a small file, and flush it to the disk."""
-    with path.open("wb") as file:
-        file.write(octets)
-        flush(file)

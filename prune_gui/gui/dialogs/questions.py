@@ -11,6 +11,7 @@ from PySide6.QtCore import Qt, qVersion
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
+from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from prune_gui.session import Crash
 
 OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
-CHECKPOINTS: Final = deferred("Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt);;All files (*)")
-WITH_INDEXES: Final = deferred(
-    "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
-)
 MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
 RECIPES: Final = deferred("Recipes (*.yaml *.yml);;All files (*)")
@@ -36,10 +33,16 @@ PICTURES: Final[dict[str, tuple[str, int]]] = {
 """File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
 
 
+def checkpoint_filter(*further_patterns: str) -> str:
+    """Return the file filter of checkpoints, with further patterns of file names."""
+    patterns = [*(f"*{suffix}" for suffix in known_suffixes()), *further_patterns]
+    return tr("Checkpoints ({patterns});;All files (*)", patterns=" ".join(patterns))
+
+
 def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
     """Ask which checkpoint to open."""
     path, _ = QFileDialog.getOpenFileName(
-        parent, tr("Open a checkpoint"), str(folder), tr(WITH_INDEXES)
+        parent, tr("Open a checkpoint"), str(folder), checkpoint_filter("*.index*.json")
     )
     return Path(path) if path else None
 
@@ -47,7 +50,7 @@ def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
 def ask_checkpoints(parent: QWidget, folder: Path) -> list[Path]:
     """Ask which checkpoints to add."""
     paths, _ = QFileDialog.getOpenFileNames(
-        parent, tr("Add checkpoints"), str(folder), tr(WITH_INDEXES)
+        parent, tr("Add checkpoints"), str(folder), checkpoint_filter("*.index*.json")
     )
     return [Path(path) for path in paths]
 

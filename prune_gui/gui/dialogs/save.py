@@ -28,11 +28,11 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.byte_counts import parse_bytes, short_bytes
-from prune_gui.checkpoint.base import SUFFIXES
+from prune_gui.checkpoint.formats import format_by_suffix
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.loader_box import LoaderBox
-from prune_gui.gui.dialogs.questions import CHECKPOINTS
+from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets.message import Message
 from prune_gui.language import deferred, join_clauses, tr, trn
 
@@ -101,7 +101,7 @@ class SaveDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
-        self._suffix = suggested.suffix if suggested.suffix.lower() in SUFFIXES else ""
+        self._suffix = suggested.suffix if format_by_suffix(suggested) else ""
         self._target: OutputPath | None = None
         self._measured_target: OutputPath | None = None
         self._ticket: int | None = None
@@ -225,12 +225,12 @@ class SaveDialog(QDialog):
     def _change_files(self, split: bool) -> None:
         """Remove the suffix from the path, which becomes a folder, or restore it."""
         path = self._path.text().strip()
-        suffix = Path(path).suffix
+        suffix, file_format = Path(path).suffix, format_by_suffix(Path(path))
         self._shard_size.setEnabled(split)
-        if split and suffix.lower() in SUFFIXES:
+        if split and file_format:
             self._suffix = suffix
             path = path.removesuffix(suffix)
-        elif not split and self._suffix and suffix.lower() not in SUFFIXES:
+        elif not split and self._suffix and not file_format:
             path += self._suffix
         self._path.setText(path)
         self._refresh()
@@ -333,7 +333,7 @@ class SaveDialog(QDialog):
             self,
             tr("Save pruned checkpoint"),
             self._path.text(),
-            tr(CHECKPOINTS),
+            checkpoint_filter(),
             options=QFileDialog.Option.DontConfirmOverwrite,
         )
         if path:

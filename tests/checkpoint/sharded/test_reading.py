@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from system_faults import Fault, system_calls
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.sharded import index as shard_index
@@ -365,3 +368,21 @@ def test_a_shard_that_changed_since_opening_is_refused(split, monkeypatch):
         with pytest.raises(CheckpointError, match="which is not in"):
             opened.read("layer.1.bias")
         assert opened.read("layer.3.bias").tolist() == [-3.0] * 3
+
+
+@posix_only
+def test_no_shard_stays_open_when_a_system_call_fails(split):
+    index = split(three())
+    (index.parent / "config.json").write_text("{}")
+    process = psutil.Process()
+    with system_calls() as calls:
+        open_checkpoint(index).close()
+    for number, name in enumerate(list(calls)):
+        if name == "close":  # a file whose close fails stays open
+            continue
+        before = process.num_fds()
+        with system_calls(Fault(number, errno.EIO)):
+            try:
+                open_checkpoint(index).close()
+            except CheckpointError:  # while it is handled, its frames keep the files alive
+                assert process.num_fds() == before, (number, name)

@@ -122,3 +122,9 @@ def test_questions_about_irreversible_actions_are_plain_text_with_cancel_as_defa
     assert not questions.agree(parent, "Replace?", "Replace <b>bold</b>?", "&Replace")
     plain = Qt.TextFormat.PlainText
     assert boxes == [(plain, "Replace <b>bold</b>?", "Cancel")]
+
+
+def test_the_filters_of_checkpoints_name_the_suffixes_of_all_formats():
+    assert questions.checkpoint_filter("*.index*.json") == (
+        "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.index*.json);;All files (*)"
+    )

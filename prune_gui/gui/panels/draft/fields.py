@@ -253,9 +253,9 @@ class PathField(Field):
         self.changed.emit()
 
     def _browse(self) -> None:
-        from prune_gui.gui.dialogs.questions import CHECKPOINTS
+        from prune_gui.gui.dialogs.questions import checkpoint_filter
 
-        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", tr(CHECKPOINTS))
+        path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", checkpoint_filter())
         if path:
             self._line.setText(path)
 

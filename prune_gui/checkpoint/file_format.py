@@ -1,0 +1,86 @@
+"""What the program knows of a file format, in one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
+from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.monitor import Monitor
+
+HEAD_BYTES: Final = 512
+"""Bytes at the start of a file that suffice to recognize its format."""
+
+Recognize = Callable[[bytes, BinaryIO], bool]
+Open = Callable[[Source, str | None, Surroundings], FileCheckpoint]
+Write = Callable[
+    [Path, Sequence[KeyedWriter], Checkpoint | None, Mapping[str, str], Monitor], WrittenFile
+]
+DataNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None], int]
+FileNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None, Mapping[str, str]], int]
+DamagedRecord = Callable[[Path, Monitor, Iterable[str] | None], str | None]
+
+
+def _all_values(writers: Sequence[KeyedWriter], _: Checkpoint | None) -> int:
+    return sum(writer.tensor.nbytes for writer in writers)
+
+
+def _no_records(_path: Path, _monitor: Monitor, _names: Iterable[str] | None) -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """A format of checkpoint files.
+
+    Attributes:
+        name: the value of `Checkpoint.format`.
+        suffixes: the suffixes of its files in lower case, the usual one first.
+        shard_suffix: the suffix of shards; an index is called `*{shard_suffix}.index.json`.
+        shard_stem: how the names of new shards and of their index begin.
+        preferred_name: a regular expression for the names of the files that `find_checkpoint`
+            prefers over other files of this format; the case is ignored.
+        recognizes: takes the first HEAD_BYTES bytes of a file that is not empty, and the file;
+            returns whether it has this format.
+        open: reads the headers of a file. Takes the file, the name of the state dict (None for the
+            largest one, and always None unless `has_states`), and what is around the file. Raises
+            CheckpointError if the file breaks a rule of the format.
+        write: writes a new file at a path, and flushes it. Takes the path, the tensors, the
+            checkpoint whose other objects are kept where the format can hold them, the metadata
+            (see `with_checksums`), and a monitor, which counts bytes. Raises CheckpointError if a
+            tensor cannot be stored, and Cancelled.
+        file_nbytes: returns the size of the file that `write` would write.
+        data_nbytes: returns about this size without preparing the file.
+        load_code: a Python expression that reads the file at `{path}` as a dictionary; of a file
+            with several state dicts, as the dictionary that `Checkpoint.root` leads into. Other
+            braces are doubled, as for `str.format`.
+        load_import: the import that `load_code` needs besides torch.
+        has_states: whether a file can hold several state dicts.
+        opens_without_torch: whether `open` is quick because it does not import torch.
+        special_refusal: a message for `tr` that refuses the special tensor `{key}` (`{special}`) in
+            a file `{name}`. "" if the format holds the special tensors of its own files.
+        damaged_record: returns the name of the first part of a file that does not match the
+            checksum that the format itself has for it, or None. Takes the path, a monitor, and the
+            names of the parts to check, None for all.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    shard_suffix: str
+    shard_stem: str = "model"
+    preferred_name: str = ""
+    recognizes: Recognize
+    open: Open
+    write: Write
+    file_nbytes: FileNbytes
+    data_nbytes: DataNbytes = _all_values
+    load_code: str
+    load_import: str = ""
+    has_states: bool = False
+    opens_without_torch: bool = False
+    special_refusal: str = ""
+    damaged_record: DamagedRecord = _no_records

@@ -1,0 +1,70 @@
+"""Recognizing unsupported file formats by their first bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from prune_gui.language import deferred, tr
+
+OTHER_FORMATS: Final = {
+    b"version https://git-lfs": deferred(
+        "{name} is a Git LFS pointer, not the weights. Run `git lfs pull`."
+    ),
+    b"GGUF": deferred("{name} is a GGUF file. Convert it to safetensors first."),
+    b"\x89HDF": deferred("{name} is an HDF5 (Keras) file. Convert it to safetensors first."),
+    b"\x93NUMPY": deferred(
+        "{name} is a NumPy array. Save it with safetensors.numpy.save_file first."
+    ),
+    b"\x1f\x8b": deferred("{name} is a gzip archive. Unpack it first."),
+    b"7z\xbc\xaf\x27\x1c": deferred("{name} is a 7z archive. Unpack it first."),
+    b"BZh": deferred("{name} is a bzip2 archive. Unpack it first."),
+    b"\xfd7zXZ": deferred("{name} is an xz archive. Unpack it first."),
+    b"\x28\xb5\x2f\xfd": deferred("{name} is a zstd archive. Unpack it first."),
+    b"Rar!": deferred("{name} is a RAR archive. Unpack it first."),
+}
+"""First bytes of unsupported formats, and what the user can do."""
+
+OTHER_FORMATS_AT_OFFSET: Final = {
+    (257, b"ustar"): deferred("{name} is a tar archive. Unpack it first."),
+    (4, b"TFL3"): deferred(
+        "{name} is a TensorFlow Lite model. Save the weights with the program that made it."
+    ),
+}
+"""The same for formats with their magic bytes at an offset, by (offset, magic bytes)."""
+ONNX_FIELD: Final = b"\x08"
+"""The tag of the protocol buffer field that every ONNX model starts with."""
+WEB_PAGE_STARTS: Final = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
+
+
+def explanation(path: Path, start: bytes) -> str:
+    """Return the format of an unsupported file and what the user can do; "" if it is unknown."""
+    message = _explanation(path, start)
+    return tr(message, name=path.name) if message else ""
+
+
+def _explanation(path: Path, start: bytes) -> str:
+    """Return the untranslated message of `explanation`."""
+    if not start.strip(b"\0"):
+        return deferred(
+            "{name} is nothing but zeros (a download or a disk that broke off). Get the file again."
+        )
+    for magic, message in OTHER_FORMATS.items():
+        if start.startswith(magic):
+            return message
+    for (offset, magic), message in OTHER_FORMATS_AT_OFFSET.items():
+        if start.startswith(magic, offset):
+            return message
+    if start.startswith(ONNX_FIELD) and (path.suffix.lower() == ".onnx" or b"torch" in start[:64]):
+        return deferred("{name} is an ONNX model. Save the weights with the program that made it.")
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if text.startswith(WEB_PAGE_STARTS):
+        return deferred(
+            "{name} is a web page or what a server answered, not the weights. "
+            "Download the file again."
+        )
+    if text.startswith(b"{"):
+        return deferred(
+            "{name} is a JSON text, not the weights. Open the checkpoint file beside it."
+        )
+    return ""

@@ -1,0 +1,186 @@
+"""A new file format is one record: everything else follows from it."""
+
+from __future__ import annotations
+
+import io
+import json
+import runpy
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from prune_gui.checkpoint import formats, open_checkpoint
+from prune_gui.checkpoint.base import FileCheckpoint
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.write.atomic import write_bytes
+from prune_gui.checkpoint.write.checksums import with_checksums
+from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Recipe, export, resolve, sizes, verify
+from prune_gui.recipe.batch import checkpoints_in
+from prune_gui.recipe.script import python_script
+
+METADATA = "metadata"
+W, V = np.arange(1, 13, dtype=np.float32).reshape(3, 4), np.ones(5, np.float16)
+HALF = Recipe(steps=[{"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}])
+PRUNED = [[0, 0, 0, 0], [0, 0, 7, 8], [9, 10, 11, 12]]
+
+
+class NpzCheckpoint(FileCheckpoint):
+    """Arrays that numpy.savez wrote."""
+
+    format = "npz"
+
+    def __init__(self, source, _, surroundings):
+        self.source = source
+        self._arrays = dict(np.load(source.file))
+        metadata = json.loads(str(self._arrays.pop(METADATA, "{}")))
+        raw = {key: RawTensor(a.shape, a.dtype.name) for key, a in self._arrays.items()}
+        super().__init__(source.path, raw, metadata, surroundings=surroundings)
+
+    def read_key(self, key):
+        self.source.check()
+        return torch.from_numpy(self._arrays[key])
+
+
+def recognizes(start, file):
+    if not start.startswith(b"PK"):
+        return False
+    with zipfile.ZipFile(file) as archive:
+        return all(name.endswith(".npy") for name in archive.namelist())
+
+
+def write(path, writers, _, metadata, monitor):
+    octets = {writer.key: b"".join(writer.tensor.byte_chunks()) for writer in writers}
+    monitor.expect(sum(map(len, octets.values())))
+    checksums = {key: zlib.crc32(values) for key, values in octets.items()}
+    write_bytes(path, archive(writers, octets, with_checksums(metadata, checksums, checksums)))
+    monitor.advance(sum(map(len, octets.values())))
+    return WrittenFile(checksums)
+
+
+def file_nbytes(writers, _, metadata):
+    zeros = {writer.key: bytes(writer.tensor.nbytes) for writer in writers}
+    return len(archive(writers, zeros, with_checksums(metadata, zeros)))
+
+
+def archive(writers, octets, metadata):
+    arrays = {
+        writer.key: np.frombuffer(octets[writer.key], writer.tensor.dtype).reshape(
+            writer.tensor.shape
+        )
+        for writer in writers
+    }
+    file = io.BytesIO()
+    np.savez(file, **arrays, **{METADATA: np.array(json.dumps(metadata))})
+    return file.getvalue()
+
+
+NPZ = FileFormat(
+    name="npz",
+    suffixes=(".npz",),
+    shard_suffix=".npz",
+    recognizes=recognizes,
+    open=NpzCheckpoint,
+    write=write,
+    file_nbytes=file_nbytes,
+    load_code="{{name: torch.from_numpy(a) for name, a in np.load({path}).items()}}",
+    load_import="import numpy as np",
+)
+
+
+@pytest.fixture(autouse=True)
+def npz_format(monkeypatch):
+    monkeypatch.setattr(formats, "FORMATS", (NPZ, *formats.FORMATS))
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.npz"
+    np.savez(path, w=W, v=V)
+    return path
+
+
+def test_a_new_format_is_opened_pruned_written_and_opened_again(model, tmp_path):
+    out = tmp_path / "out.npz"
+    with open_checkpoint(model) as checkpoint:
+        assert (checkpoint.format, checkpoint.keys) == ("npz", ("w", "v"))
+        resolution = resolve(HALF, checkpoint)
+        nbytes = sizes(resolution, out)["finalized"].nbytes
+        export(resolution, out)
+    assert out.stat().st_size == nbytes
+    with open_checkpoint(out) as checkpoint:
+        assert checkpoint.read("w").tolist() == PRUNED
+        assert checkpoint.read("v").tolist() == V.tolist()
+        assert "prune_gui.recipe" in checkpoint.metadata
+    assert verify(out).problems == []
+    assert verify(out).compared == 2
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt", ".npz"])
+def test_a_new_format_is_converted_to_each_format(model, tmp_path, suffix):
+    with open_checkpoint(model) as checkpoint:
+        export(resolve(HALF, checkpoint), tmp_path / f"out{suffix}")
+    with open_checkpoint(tmp_path / f"out{suffix}") as checkpoint:
+        assert checkpoint.read("w").tolist() == PRUNED
+
+
+def test_each_format_is_converted_to_a_new_format(tmp_path):
+    state = {"w": torch.from_numpy(W), "v": torch.from_numpy(V)}
+    save_file(state, tmp_path / "m.safetensors")
+    torch.save(state, tmp_path / "m.pt")
+    for path in (tmp_path / "m.safetensors", tmp_path / "m.pt"):
+        with open_checkpoint(path) as checkpoint:
+            export(resolve(HALF, checkpoint), tmp_path / "out.npz", overwrite=True)
+        assert np.load(tmp_path / "out.npz")["w"].tolist() == PRUNED
+
+
+def test_a_special_tensor_is_not_lost_in_a_new_format(tmp_path):
+    torch.save({"w": torch.from_numpy(W), "s": torch.eye(3).to_sparse()}, tmp_path / "m.pt")
+    with (
+        open_checkpoint(tmp_path / "m.pt") as checkpoint,
+        pytest.raises(CheckpointError, match=r"'s' \(sparse\) cannot be stored in out\.npz"),
+    ):
+        export(resolve(HALF, checkpoint), tmp_path / "out.npz")
+
+
+def test_shards_of_a_new_format_are_written_and_found(model, tmp_path):
+    out = tmp_path / "out"
+    with open_checkpoint(model) as checkpoint:
+        export(resolve(HALF, checkpoint), out, shard_size=48)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "model-00001-of-00002.npz", "model-00002-of-00002.npz", "model.npz.index.json"
+    ]  # fmt: skip
+    with open_checkpoint(out) as checkpoint:
+        assert checkpoint.format == "npz"
+        assert checkpoint.read("w").tolist() == PRUNED
+    assert checkpoints_in(out) == [out / "model.npz.index.json"]
+
+
+def test_the_loader_and_the_script_read_a_new_format(model, tmp_path):
+    with open_checkpoint(model) as checkpoint:
+        resolution = resolve(HALF, checkpoint)
+        export(resolution, tmp_path / "out.npz", form="reparametrized")
+        script = python_script(resolution, tmp_path / "scripted.safetensors")
+    assert "import numpy as np" in (tmp_path / "load_out_npz.py").read_text()
+    (tmp_path / "script.py").write_text(script)
+    runpy.run_path(str(tmp_path / "script.py"))
+    assert load_file(tmp_path / "scripted.safetensors")["w"].tolist() == PRUNED
+
+
+def test_messages_name_the_suffix_of_a_new_format(model, tmp_path):
+    with open_checkpoint(model) as checkpoint, pytest.raises(CheckpointError, match=r"\.npz, \.sa"):
+        export(resolve(HALF, checkpoint), tmp_path / "out.npy")
+
+
+def test_a_file_of_another_format_with_the_suffix_of_a_new_one_is_opened(tmp_path):
+    save_file({"w": torch.ones(2)}, tmp_path / "m.npz")
+    with open_checkpoint(tmp_path / "m.npz") as checkpoint:
+        assert checkpoint.format == "safetensors"
+        assert checkpoint.fingerprint(Monitor()).startswith("sha256:")

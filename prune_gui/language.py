@@ -96,6 +96,11 @@ def format_number(value: float, spec: str = ",") -> str:
     return _numbers.format_field(value, spec)
 
 
+def percent(share: float) -> str:
+    """Return a share in [0, 1] in percent, up to 4 decimals: 0.5 is "50 %", 1/3 "33.3333 %"."""
+    return tr("{percent:g} %", percent=round(share * 100, 4))
+
+
 def join_items(texts: Iterable[str]) -> str:
     """Join the non-empty texts as items of a list: "a, b, c", in Chinese "a、b、c"."""
     return _join(texts, lambda joined, text: tr("{items}, {item}", items=joined, item=text))

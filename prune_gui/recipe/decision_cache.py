@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from prune_gui.pruning.methods import Decision
+from prune_gui.pruning.decisions.base import Decision
 
 MAX_CACHED_STEPS: Final = 256
 """A cached step takes a few numbers per target."""

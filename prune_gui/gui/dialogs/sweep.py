@@ -21,7 +21,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
 from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import deferred, format_number, tr
+from prune_gui.language import deferred, format_number, percent, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.worker.job_sequence import sweep_jobs
 
@@ -38,11 +38,7 @@ NO_STEP: Final = deferred("No step that is switched on has an amount. Add one fi
 
 
 def _amount(row: SweepRow) -> str:
-    return (
-        formatting.percent(row.amount)
-        if isinstance(row.amount, float)
-        else format_number(row.amount)
-    )
+    return percent(row.amount) if isinstance(row.amount, float) else format_number(row.amount)
 
 
 def _kept(row: SweepRow) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import SHAPE_SEPARATOR, percent, sparsity
+from prune_gui.gui.formatting import SHAPE_SEPARATOR, sparsity
 from prune_gui.gui.views.subject import by
-from prune_gui.language import deferred, format_number, join_items, tr, trn
+from prune_gui.language import deferred, format_number, join_items, percent, tr, trn
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import percent
 from prune_gui.gui.widgets.theme import Colours
-from prune_gui.language import tr
+from prune_gui.language import percent, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.treemap import Cell

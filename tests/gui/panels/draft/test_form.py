@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
 
-from prune_gui.gui.formatting import ranges
 from prune_gui.gui.panels.draft.amount_field import AmountField
 from prune_gui.gui.panels.draft.form import MethodForm, _field_of, summary
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, ScoredMethod
+from prune_gui.pruning.methods.ranges import format_ranges
 
 amounts = st.floats(0, 1) | st.integers(0, 2**40)
 scopes = st.sampled_from(["local", "global"])
@@ -187,7 +187,7 @@ def test_the_plain_text_of_a_label_has_no_mnemonic(label, name):
 
 @given(st.lists(st.integers(0, 40), min_size=1, unique=True))
 def test_the_shown_text_of_channels_parses_to_them(channels):
-    assert METHODS["channels"](channels=ranges(tuple(channels))).channels == tuple(channels)
+    assert METHODS["channels"](channels=format_ranges(channels)).channels == tuple(channels)
 
 
 def test_channels_are_shown_and_typed_as_ranges(form):

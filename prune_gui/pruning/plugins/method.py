@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial, reduce
 from io import BufferedRandom
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from pydantic_core import SchemaError
 from prune_gui.errors import PluginError, RecipeError
 from prune_gui.language import tr
 from prune_gui.memory import shortage
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.base import Decision, Target, all_targets
 from prune_gui.pruning.methods.base import Method, RankingScope
 from prune_gui.pruning.methods.fields import Scope, Seed
@@ -29,9 +30,6 @@ from prune_gui.pruning.plugins.process import PluginProcess, raise_fault, shared
 from prune_gui.pruning.predicates import PackedMask, PluginMask
 from prune_gui.pruning.selection.keys import RandomKeys
 from prune_gui.pruning.validation_messages import validation_message
-
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
 
 UNITS: Final[dict[str, Unit]] = {
     "unstructured": "entry",

@@ -12,6 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from prune_gui.errors import RecipeError
 from prune_gui.gui.bridge import Bridge
 from prune_gui.language import deferred, tr
+from prune_gui.session.manual_channels import drafted_channels
 from prune_gui.session.subjects import model_subject_of, subject_of
 from prune_gui.worker import Dropped, Event, Job
 from prune_gui.worker.jobs import (
@@ -127,6 +128,20 @@ class Workbench(QObject):
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
         return self.session.module_index.module_type_of(parameter) if self.session else ""
+
+    def drafted_channels(self, dim: int) -> frozenset[int] | None:
+        """Return the channels of the chosen parameter that the draft prunes along `dim`.
+
+        None if the draft does not prune channels along `dim`, has other targets, or is not
+        resolved.
+        """
+        draft, resolved, name, session = self.draft, self.resolved, self.chosen, self.session
+        if draft is None or resolved is None or name is None or session is None:
+            return None
+        outcome = None
+        if resolved.draft == draft and resolved.preview and resolved.draft_number:
+            outcome = resolved.preview.outcomes[resolved.draft_number - 1]
+        return drafted_channels(draft.step, outcome, dim, name, session.checkpoint)
 
     def warm_up(self) -> None:
         """Load the engine's libraries in the background."""

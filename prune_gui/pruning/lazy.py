@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -18,33 +18,28 @@ class Lazy(Generic[T]):
         work: computes the value.
 
     Attributes:
-        last_computation: replaced by a new object each time that any lazy value is computed.
+        is_computed: whether the value is already computed.
     """
 
-    last_computation: ClassVar[object] = object()
+    _value: T
 
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
         self._lock = threading.Lock()
-        self._values: list[T] = []
+        self.is_computed = False
 
     @classmethod
     def of_value(cls, value: T) -> Lazy[T]:
         """Return a lazy value that is already computed."""
         lazy = cls(lambda: value)
-        lazy._values.append(value)
+        lazy()
         return lazy
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether the value is already computed."""
-        return bool(self._values)
 
     def __call__(self) -> T:
         """Return the value; compute it on first use."""
-        if not self._values:
+        if not self.is_computed:
             with self._lock:
-                if not self._values:
-                    self._values.append(self._work())
-                    Lazy.last_computation = object()
-        return self._values[0]
+                if not self.is_computed:
+                    self._value = self._work()
+                    self.is_computed = True  # last, because readers do not take the lock
+        return self._value

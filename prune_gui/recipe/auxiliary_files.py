@@ -12,7 +12,7 @@ import torch
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods import Content
+from prune_gui.pruning.decisions.base import Content
 from prune_gui.pruning.selection.scores import TensorScores, View
 
 _Stamps = dict[Path, tuple[int, int, int] | None]

@@ -65,9 +65,8 @@ def prune_file(
     Raises:
         Cancelled: the monitor was cancelled; nothing is written.
     """
-    # Importing these loads torch, which must not delay the window.
-    from prune_gui.recipe.exporting import write
-    from prune_gui.recipe.resolution import initial_resolution
+    from prune_gui.recipe.exporting import write  # torch: slow to import
+    from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
 
     row = BatchRow(path)
     try:

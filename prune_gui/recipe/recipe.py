@@ -63,7 +63,7 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: the file cannot be read or is not a recipe.
         """
-        from prune_gui.recipe.plain_yaml import MAX_BYTES  # imports yaml
+        from prune_gui.recipe.plain_yaml import MAX_BYTES  # yaml: slow to import
 
         path = Path(path)
         try:
@@ -92,9 +92,9 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: the text is not a recipe; the message names the line or the field.
         """
-        import yaml  # not needed to show the window
+        import yaml  # slow to import
 
-        from prune_gui.recipe.plain_yaml import load_yaml  # imports yaml
+        from prune_gui.recipe.plain_yaml import load_yaml  # yaml: slow to import
 
         source = source or tr("The recipe")
         try:
@@ -133,7 +133,7 @@ class Recipe(BaseModel):
         Raises:
             RecipeError: the text is longer than `from_yaml` accepts.
         """
-        from prune_gui.recipe.plain_yaml import dump_yaml  # imports yaml
+        from prune_gui.recipe.plain_yaml import dump_yaml  # yaml: slow to import
 
         return dump_yaml(self.model_dump(mode="json"))
 

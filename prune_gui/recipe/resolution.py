@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Final
+from operator import attrgetter
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -16,8 +17,8 @@ from prune_gui.checkpoint.gc_paused import gc_paused
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.methods import Target
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -44,6 +45,7 @@ ALL_PROTECTED: Final = deferred(
 )
 NEARLY_EMPTY: Final = 0.99
 """The pruned share of a parameter, in [0, 1], from which on there is a warning."""
+_is_computed: Final = attrgetter("is_computed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Outcome:
     predicates: Mapping[str, Predicate] = field(default_factory=dict)
     total: tuple[int, int] = (0, 0)
     files: tuple[Checkpoint, ...] = ()
-    _cached_notes: list[tuple[object, Mapping[str, str]]] = field(
+    _cached_notes: list[tuple[list[Lazy[Any]], Mapping[str, str]]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
 
@@ -71,15 +73,16 @@ class Outcome:
     def notes(self) -> Mapping[str, str]:
         """The remarks, and warnings about the scores that are computed so far.
 
-        Cached: the same object until another lazy value is computed.
+        Cached: the same object until another value that they depend on is computed.
         """
-        latest = Lazy.last_computation
-        if not self._cached_notes or self._cached_notes[-1][0] is not latest:
+        if not self._cached_notes or any(map(_is_computed, self._cached_notes[-1][0])):
+            lazy = [predicate.lazy for predicate in self.predicates.values()]
+            pending = [value for value in lazy if value is not None and not value.is_computed]
             notes = dict(self.remarks)
             for name, predicate in self.predicates.items():
                 if note := predicate.note:
                     notes[name] = _joined(notes.get(name, ""), note)
-            self._cached_notes[:] = [(latest, notes)]
+            self._cached_notes[:] = [(pending, notes)]
         return self._cached_notes[-1][1]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from pprint import pformat
 from typing import TYPE_CHECKING, Final
@@ -12,10 +11,6 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.errors import one_line
-from prune_gui.pruning.methods.channels import Channels
-from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
-from prune_gui.pruning.methods.structured import LnStructured
-from prune_gui.pruning.methods.unstructured import L1Unstructured
 from prune_gui.recipe import script_prelude
 from prune_gui.recipe.exporting import metadata_for
 from prune_gui.recipe.pruned_by_codes import IN_FILE
@@ -25,7 +20,6 @@ from prune_gui.recipe.step import Step
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.pruning.methods import Method
 
 LINE_LENGTH: Final = 96
 
@@ -134,8 +128,7 @@ def _steps(resolution: Resolution) -> Iterator[str]:
             continue
         names = _names(step, list(outcome.pruned), resolution.checkpoint)
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
-        torch_lines = IN_TORCH.get(type(step.method))
-        lines = torch_lines(step.method, names) if torch_lines else []
+        lines = step.method.torch_lines(names)
         if not lines:
             yield "# torch.nn.utils.prune cannot say this; Prune GUI works the masks out."
             yield f"as_prune_gui_does({number + 1}, {names})"
@@ -174,67 +167,6 @@ def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
         yield f"save_like(CHECKPOINT, state, metadata, {str(out)!r})\n"
     else:
         yield f"save_file({{name: t.clone() for name, t in state.items()}}, {str(out)!r})\n"
-
-
-def _in_torch(method: L1Unstructured | LnStructured) -> bool:
-    """Return whether torch supports all parameters of a method as they are set."""
-    extensions = (method.importance, method.moved_from, method.amount_of, method.max_sparsity)
-    return extensions == (None, None, "remaining", 1.0)
-
-
-def _l1(method: L1Unstructured, names: str) -> list[str]:
-    if not _in_torch(method) or method.scope == "row":
-        return []
-    if method.scope == "local":
-        return [f"for name in {names}:", f"    L1.apply(*parameters[name], {method.amount!r})"]
-    return [
-        "prune.global_unstructured(",
-        f"    [parameters[name] for name in {names}],",
-        f"    pruning_method=L1, amount={method.amount!r},",
-        ")",
-    ]
-
-
-def _ln(method: LnStructured, names: str) -> list[str]:
-    if not _in_torch(method) or method.scope != "local" or method.n == "nuc":
-        return []
-    order = 2.0 if method.n == "fro" else float(method.n)
-    n = f'float("{order}")' if math.isinf(order) else repr(order)
-    call = f"Ln.apply(*parameters[name], {method.amount!r}, {n}, {method.dim})"
-    return [f"for name in {names}:", f"    {call}"]
-
-
-def _identity(_: Identity, names: str) -> list[str]:
-    return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
-
-
-def _custom_mask(method: CustomFromMask, names: str) -> list[str]:
-    path = Path(method.mask)
-    if path.suffix != ".safetensors" or method.take == "zeros":
-        return []
-    return [
-        f"given = load_file({str(path)!r})",
-        f"for name in {names}:",
-        "    prune.custom_from_mask(*parameters[name], mask=given[name])",
-    ]
-
-
-def _channels(method: Channels, names: str) -> list[str]:
-    return [
-        f"channels = {_text(list(method.channels))}",
-        f"for name in {names}:",
-        f"    mask = without_channels(state[name], {method.dim}, channels)",
-        "    prune.custom_from_mask(*parameters[name], mask=mask)",
-    ]
-
-
-IN_TORCH: Final[Mapping[type[Method], Callable[..., list[str]]]] = {
-    L1Unstructured: _l1,
-    LnStructured: _ln,
-    Identity: _identity,
-    CustomFromMask: _custom_mask,
-    Channels: _channels,
-}
 
 
 def _text(value: object) -> str:

@@ -155,6 +155,17 @@ def test_notes_on_non_finite_scores_appear_once_the_scores_are_computed(tmp_path
         assert "NaN" in resolution.outcomes[0].notes["w"]
 
 
+def test_notes_are_kept_while_other_scores_are_computed(checkpoint):
+    step = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
+    other = {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": 0.5}
+    resolution = resolve(Recipe(steps=[step, other]), checkpoint)
+    first, second = resolution.outcomes
+    notes, notes_of_other = first.notes, second.notes
+    resolution.mask("fc.bias")
+    assert second.notes is not notes_of_other
+    assert first.notes is notes
+
+
 def test_a_parameter_without_remaining_elements_has_a_warning(checkpoint):
     steps = [
         {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": 1.0},

@@ -15,8 +15,8 @@ from prune_gui.pruning.predicates import (
     BlockCut,
     ChannelCut,
     ElementCut,
-    Groups,
     NMCut,
+    NMGroups,
     Predicate,
     PrunedUnits,
     RowCut,
@@ -190,7 +190,9 @@ def _absolute(keys: ScoreKeys, bits: Bits) -> Numbers:
     return absolute
 
 
-def _whole_groups(groups: Groups, begin: int, end: int) -> list[tuple[slice, tuple[int, int, int]]]:
+def _whole_groups(
+    groups: NMGroups, begin: int, end: int
+) -> list[tuple[slice, tuple[int, int, int]]]:
     """Return the parts of [begin, end) that consist of whole groups, and the shape of each.
 
     The members of a group are along the middle dimension of the shape.

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from prune_gui.pruning.methods import ScoredMethod
-from prune_gui.pruning.methods.lamp import Lamp
+from prune_gui.pruning.methods import ScoreKind
 from prune_gui.pruning.predicates import ElementCut, NMCut, RowCut
 from prune_gui.pruning.selection.keys import KeySource, ScoreKeys
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.stack import AppliedStep
-
-Kind = Literal["weights", "scores", "lamp", "random"]
-"""Absolute weights; absolute scores from elsewhere; LAMP scores; random numbers in [0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +24,20 @@ class Scored:
         cut: the largest key that the step prunes; None if it has no single cut.
     """
 
-    kind: Kind
+    kind: ScoreKind
     keys: KeySource
     layers: tuple[AppliedStep, ...]
     lowest: tuple[int, int] | None = None
     cut: int | None = None
 
 
-def scored_steps(resolution: Resolution, name: str) -> dict[int, Kind]:
+def scored_steps(resolution: Resolution, name: str) -> dict[int, ScoreKind]:
     """Return the steps that ranked single elements of a parameter, and the kind of score."""
-    kinds: dict[int, Kind] = {}
+    kinds: dict[int, ScoreKind] = {}
     for applied in resolution.layers.get(name, ()):
-        if isinstance(applied.predicate, ElementCut | RowCut | NMCut) and applied.step <= len(
-            resolution.recipe.steps
-        ):
-            kinds[applied.step] = _kind(resolution, applied)
+        kind = _kind(resolution, applied)
+        if kind is not None and isinstance(applied.predicate, ElementCut | RowCut | NMCut):
+            kinds[applied.step] = kind
     return kinds
 
 
@@ -53,8 +47,10 @@ def scores_of(resolution: Resolution, name: str, step: int) -> Scored | None:
     own = next((applied for applied in applied_steps if applied.step == step), None)
     if own is None or not isinstance(own.predicate, ElementCut | RowCut | NMCut):
         return None
-    kind, keys = _kind(resolution, own), own.predicate.ranking.keys
-    return _scored(resolution, name, kind, keys, own)
+    kind = _kind(resolution, own)
+    if kind is None:
+        return None
+    return _scored(resolution, name, kind, own.predicate.ranking.keys, own)
 
 
 def scores_before(resolution: Resolution, name: str, step: int) -> Scored | None:
@@ -79,17 +75,14 @@ def weights_of(resolution: Resolution, name: str) -> Scored:
     return Scored("weights", ScoreKeys.of(weights), applied_steps)
 
 
-def _kind(resolution: Resolution, applied: AppliedStep) -> Kind:
-    method = resolution.recipe.steps[applied.step - 1].method
-    if not isinstance(method, ScoredMethod):
-        return "random"
-    if not method.ranks_weights:
-        return "scores"
-    return "lamp" if isinstance(method, Lamp) else "weights"
+def _kind(resolution: Resolution, applied: AppliedStep) -> ScoreKind | None:
+    """Return the kind of score by which a step ranks; None for what is pruned in the file."""
+    steps = resolution.recipe.steps
+    return steps[applied.step - 1].method.score_kind if applied.step <= len(steps) else None
 
 
 def _scored(
-    resolution: Resolution, name: str, kind: Kind, keys: KeySource, own: AppliedStep
+    resolution: Resolution, name: str, kind: ScoreKind, keys: KeySource, own: AppliedStep
 ) -> Scored:
     """Return the scores by which the applied step `own` ranks.
 

@@ -12,7 +12,6 @@ from prune_gui.audit.rendering.axis_limits import span
 from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.language import join_clauses, tr
 from prune_gui.number_formats import sparsity
-from prune_gui.pruning.methods.structured import ChannelMethod
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -55,17 +54,15 @@ class ChannelData:
 
 
 def drafted_cut(subject: Subject) -> ChannelCut | None:
-    """Return the draft's cut through the channels; None if the draft is no channel method."""
+    """Return the draft's cut through the channels; None if the draft ranks no channels."""
     if subject.draft is None:
         return None
     outcome = subject.resolution.outcomes[subject.draft - 1]
     method = subject.resolution.recipe.steps[subject.draft - 1].method
-    norms_or_ranks = outcome.predicates.get(subject.name)
-    return (
-        cast("ChannelCut", norms_or_ranks)
-        if norms_or_ranks and isinstance(method, ChannelMethod)
-        else None
-    )
+    predicate = outcome.predicates.get(subject.name)
+    if method.unit != "channel" or method.score_kind is None:
+        return None
+    return cast("ChannelCut | None", predicate)
 
 
 def measure(

@@ -1,19 +1,14 @@
-"""The methods of recipes, one class each. A new method is a new class, listed here."""
+"""The methods of recipes, one class each.
+
+A new method is a class listed here, and a module of its name in `prune_gui.pruning.decisions`.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from prune_gui.errors import PluginError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.base import (
-    Amount,
-    Content,
-    Decision,
-    Method,
-    ScoredMethod,
-    Target,
-    summary_of,
-)
+from prune_gui.pruning.methods.base import Method, ScoredMethod, ScoreKind, summary_of
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.custom_mask import CustomFromMask, Identity
@@ -26,12 +21,9 @@ from prune_gui.pruning.methods.unstructured import L1Unstructured, RandomUnstruc
 
 __all__ = [
     "METHODS",
-    "Amount",
-    "Content",
-    "Decision",
     "Method",
+    "ScoreKind",
     "ScoredMethod",
-    "Target",
     "register",
     "summary_of",
 ]

@@ -1,143 +1,39 @@
 """The base classes of the methods of recipes.
 
-A method is a frozen pydantic model: its fields are its options, and `decide` computes a predicate
-per targeted parameter. Recipe validation, the form of the window and ``prune-gui methods`` are
-derived from the fields, so a new method is one class, listed in `prune_gui.pruning.methods`.
-
-torch is imported only when a method decides, since the form must not wait for it.
+A method is a frozen pydantic model: its fields are its options. It has all texts about itself, and
+knows how torch writes it and how a dragged cut becomes its amount. Recipe validation, the form of
+the window and ``prune-gui methods`` are derived from it. What it prunes is computed by the module
+of its name in `prune_gui.pruning.decisions`. Methods are imported without torch and numpy, because
+the form must not wait for them.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictFloat,
-    StrictInt,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr
-from prune_gui.pruning.amount import AmountOf, units_wanted
-from prune_gui.pruning.methods.files import FileName, FilePath
+from prune_gui.language import deferred, join_clauses, tr
+from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting, UnitCounts
+from prune_gui.pruning.methods.field_text import FieldText, text_of
+from prune_gui.pruning.methods.files import FileName, FilePath, file_name
+from prune_gui.pruning.methods.unit import Unit
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-    from prune_gui.pruning.predicates import Predicate
-    from prune_gui.pruning.selection.histogram_cache import HistogramCache
-    from prune_gui.pruning.selection.keys import RemainingMask
-    from prune_gui.pruning.selection.scores import Scores
+    from prune_gui.pruning.decisions.base import Decision, Target
 
-
-def _validate_amount(amount: int | float) -> int | float:
-    if isinstance(amount, float) and not 0.0 <= amount <= 1.0:
-        raise ValueError(
-            tr("a share must lie between 0.0 and 1.0; write a whole number for a count")
-        )
-    if amount < 0:
-        raise ValueError(tr("a number of units cannot be negative"))
-    return amount
-
-
-Amount = Annotated[
-    StrictInt | StrictFloat,
-    AfterValidator(_validate_amount),
-    Field(description=deferred("A share between 0.0 and 1.0, or a whole number of units.")),
-]
-Scope = Annotated[
-    Literal["local", "global"],
-    Field(description=deferred("local: each parameter by itself; global: all targets as one.")),
-]
-MaxSparsity = Annotated[
-    float,
-    Field(
-        ge=0.0,
-        le=1.0,
-        description=deferred(
-            "No target loses more than this share of its units, those of earlier steps included; "
-            "in a global step the others lose more for it."
-        ),
-    ),
-]
-Of = Annotated[
-    AmountOf,
-    Field(
-        description=deferred(
-            "A share of what remains (as torch does), of the total, or a total to reach."
-        )
-    ),
-]
-Dim = Annotated[
-    StrictInt,
-    Field(
-        description=deferred("The dimension whose channels are pruned; 0 is the output channels.")
-    ),
-]
-Seed = Annotated[
-    StrictInt,
-    Field(description=deferred("The same seed prunes the same entries, on any machine.")),
-]
-Content = Literal["scores", "weights", "mask"]
-"""The role of a tensor in another file; "scores" may be one number per input column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One parameter that a step targets, with the state that earlier steps left.
-
-    Attributes:
-        name: name in the checkpoint.
-        shape: shape of the parameter.
-        remaining: number of elements that no earlier step pruned.
-        weights: the elements.
-        other: reads the tensor of this name from another file; it has the same shape, except for
-            scores, see `Content`.
-        remaining_mask: returns which elements of a span remain; None if all remain.
-        histogram_cache: cache of histograms of its elements.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    remaining: int
-    weights: Scores
-    other: Callable[[str, Content], Scores]
-    remaining_mask: RemainingMask | None
-    histogram_cache: HistogramCache | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The effect of a step on one parameter.
-
-    Attributes:
-        predicate: selects the elements to prune; None if the step prunes nothing.
-        pruned: number of remaining elements that the step prunes.
-        note: a remark for the user in addition to `Predicate.note`, or "".
-    """
-
-    predicate: Predicate | None
-    pruned: int
-    note: str = ""
+ScoreKind = Literal["weights", "scores", "lamp", "random"]
+"""Absolute weights; absolute scores from elsewhere; LAMP scores; random numbers in [0, 1)."""
+RankingScope = Literal["local", "global", "row", "group"]
+"""The units that are ranked together: those of a target, of all targets, of a row, of a group."""
 
 
 class Method(BaseModel):
-    """A pruning method of recipes. Subclasses add fields and implement `decide`."""
+    """A pruning method of recipes. Subclasses add fields."""
 
     # Infinity as null in JSON would be omitted from a recipe, and read as the default.
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
@@ -146,7 +42,7 @@ class Method(BaseModel):
     """Name in recipes and on the command line; torch's name if torch has the method."""
     title: ClassVar[str]
     """Name in the window; a message for `tr`."""
-    unit: ClassVar[Literal["entry", "channel", "block"]]
+    unit: ClassVar[Unit]
     """Unit of the amount."""
     source: ClassVar[str] = deferred("built-in")
     """File or package of a plug-in; "built-in" for others."""
@@ -163,7 +59,21 @@ class Method(BaseModel):
         """The files that the fields name, by field name."""
         return {name: value for name, value in self if isinstance(value, FilePath)}
 
-    @abstractmethod
+    @property
+    def score_kind(self) -> ScoreKind | None:
+        """The kind of the scores that rank the units; None if the method ranks none."""
+        return None
+
+    @property
+    def ranking_scope(self) -> RankingScope:
+        """Which units share one cut."""
+        return "local"
+
+    @property
+    def listed_channels(self) -> tuple[int, ...] | None:
+        """The channels that the user listed; None if the method selects units itself."""
+        return None
+
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide what to prune of each target; a pure function of the targets.
 
@@ -171,6 +81,65 @@ class Method(BaseModel):
             RecipeError: the method is not applicable to a target, which the message names.
             Cancelled: the work should stop.
         """
+        engine = import_module(f"prune_gui.pruning.decisions.{self.name}")  # torch: slow to import
+        decisions: list[Decision] = engine.decide(self, targets, monitor)
+        return decisions
+
+    def options_text(self) -> str:
+        """Return the main and the non-default field values: "global, 50 %"."""
+        fields = [(name, field, text_of(field)) for name, field in type(self).model_fields.items()]
+        main = [item for item in fields if item[2].position is not None]
+        main.sort(key=lambda item: item[2].position or 0)
+        others = [
+            (name, field, text)
+            for name, field, text in fields
+            if text.position is None and getattr(self, name) != field.default
+        ]
+        return join_clauses(
+            text.in_title(self, name, getattr(self, name)) for name, _, text in (*main, *others)
+        )
+
+    def torch_lines(self, names: str) -> list[str]:
+        """Return lines of Python that prune with `torch.nn.utils.prune`; [] if it cannot.
+
+        The lines can use all that `prune_gui.recipe.script_prelude` defines.
+
+        Args:
+            names: an expression for the names of the targets.
+        """
+        return []
+
+    def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
+        """Return the setting that prunes the elements with at most an absolute weight.
+
+        None if the method does not rank weights.
+
+        Raises:
+            Cancelled: the work should stop.
+        """
+        counts = cut.up_to_weight(weight)
+        return ("amount", self.amount_for(counts)) if counts else None
+
+    def setting_for_score(self, cut: DraggedCut, score: float) -> Setting | None:
+        """Return the setting that prunes the elements with at most a score.
+
+        Raises:
+            Cancelled: the work should stop.
+        """
+        return "amount", self.amount_for(cut.up_to_score(score))
+
+    def amount_for(self, counts: UnitCounts) -> int | float:
+        """Return the amount that prunes the units below a cut.
+
+        It is a number of units if the current amount is one, else a share.
+        """
+        amount_of = getattr(self, "amount_of", "remaining")
+        below, remaining, total = counts
+        units = total - remaining + below if amount_of == "reach" else below
+        if isinstance(getattr(self, "amount", None), int):
+            return units
+        whole = remaining if amount_of == "remaining" else total
+        return units / whole if whole else 0.0
 
 
 class ScoredMethod(Method):
@@ -185,6 +154,7 @@ class ScoredMethod(Method):
             ),
             json_schema_extra={"format": "path"},
         ),
+        FieldText(label=deferred("Scores"), show=lambda _, path: file_name(path)),
     ] = None
     moved_from: Annotated[
         FileName | None,
@@ -194,6 +164,10 @@ class ScoredMethod(Method):
                 "moved since."
             ),
             json_schema_extra={"format": "path"},
+        ),
+        FieldText(
+            label=deferred("Moved from"),
+            show=lambda _, path: tr("moved from {file}", file=file_name(path)),
         ),
     ] = None
 
@@ -210,81 +184,10 @@ class ScoredMethod(Method):
         """Whether the weights themselves are the scores."""
         return self.importance is None and self.moved_from is None
 
-    def scores(self, target: Target) -> Scores:
-        """Return the scores of a target, whose absolute values rank its elements.
-
-        Raises:
-            RecipeError: a file cannot be opened, or has no tensor for the target.
-        """
-        from prune_gui.pruning.selection.scores import ScaledColumns, WeightDelta
-
-        if self.moved_from is not None:
-            return WeightDelta(target.weights, target.other(self.moved_from, "weights"))
-        if self.importance is None:
-            return target.weights
-        given = target.other(self.importance, "scores")
-        return given if given.shape == target.shape else ScaledColumns(target.weights, given)
-
-
-def count_units(
-    amount: int | float,
-    amount_of: AmountOf,
-    *,
-    remaining: int,
-    total: int,
-    of: Callable[[], str],
-) -> int:
-    """Return the number of units to prune.
-
-    Args:
-        amount: a share in [0, 1], or a number of units.
-        amount_of: as for `units_to_prune`.
-        remaining: number of units not yet pruned.
-        total: number of all units.
-        of: returns the subject of the error message.
-
-    Raises:
-        RecipeError: fewer units remain.
-    """
-    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
-    if units > remaining:
-        raise RecipeError(
-            tr(
-                "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
-                of=of(),
-                wanted=units,
-                remaining=remaining,
-            )
-        )
-    return units
-
-
-def all_targets() -> str:
-    """Return the name of the targets of a global step for messages."""
-    return tr("All targets")
-
-
-def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
-    """Return how many of `remaining` units may be pruned under `max_sparsity` of `total`."""
-    allowed = math.floor(Fraction(str(max_sparsity)) * total)
-    return min(remaining, max(0, allowed - (total - remaining)))
-
-
-def cap_note(max_sparsity: float, missing: int) -> str:
-    """Return the note on a target that reached `max_sparsity`.
-
-    Args:
-        max_sparsity: the limit, in [0, 1].
-        missing: units by which the whole step falls short of its amount.
-    """
-    percent = 100 * max_sparsity
-    if not missing:
-        return tr("held at {percent:.6g} % by max_sparsity", percent=percent)
-    return tr(
-        "held at {percent:.6g} % by max_sparsity; the step prunes {missing:,} fewer than asked",
-        percent=percent,
-        missing=missing,
-    )
+    @property
+    def score_kind(self) -> ScoreKind | None:
+        """The kind of the scores that rank the units."""
+        return "weights" if self.ranks_weights else "scores"
 
 
 def summary_of(method: type[Method]) -> str:

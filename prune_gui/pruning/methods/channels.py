@@ -4,60 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from pprint import pformat
+from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
 
-from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr, trn
-from prune_gui.pruning.methods.base import Decision, Dim, Method, Target
-from prune_gui.pruning.methods.structured import CHANNELS_OF_ONE, dimension, remaining_channels
+from prune_gui.language import deferred, tr
+from prune_gui.pruning.methods.base import Method
+from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.fields import Dim
+from prune_gui.pruning.methods.ranges import MAX_CHANNELS, format_ranges, parse_ranges
+from prune_gui.pruning.methods.unit import Unit, count_in_words
 
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-
-MAX_CHANNELS: Final = 1 << 20
-"""Maximum number of channels in a step; more are most likely a typing error."""
-MAX_DIGITS: Final = 18
-"""Maximum number of digits of a channel index."""
 MAX_LIST_LENGTH: Final = 100
 """Maximum length of a list of channels in a recipe file; longer ones are written as ranges."""
-
-
-def _parse_channels(given: object) -> object:
-    """Parse a text like "3, 7, 12-15" to a tuple of channels; return other values unchanged."""
-    if not isinstance(given, str):
-        return given
-    channels: list[int] = []
-    for part in filter(None, map(str.strip, given.split(","))):
-        first, dash, last = (word.strip() for word in part.partition("-"))
-        numbers = (first, last) if dash else (first,)
-        if not all(number.isascii() and number.isdigit() for number in numbers) or (
-            len(part) > 2 * MAX_DIGITS
-        ):
-            raise ValueError(
-                tr(
-                    "{part!r} names no channels; write numbers and ranges: 3, 7, 12-15",
-                    part=part,
-                )
-            )
-        start, stop = int(first), int(numbers[-1]) + 1
-        if start >= stop:
-            raise ValueError(tr("the range {part} holds no channels", part=part))
-        if len(channels) + stop - start > MAX_CHANNELS:
-            raise ValueError(tr("the range {part} holds too many channels", part=part))
-        channels += range(start, stop)
-    return tuple(channels)
-
-
-def format_ranges(channels: Sequence[int]) -> str:
-    """Return a text of channels and ranges of channels: "3, 7, 12-15"."""
-    parts: list[str] = []
-    for _, run in groupby(enumerate(channels), key=lambda pair: pair[1] - pair[0]):
-        chunk = [channel for _, channel in run]
-        parts += [f"{chunk[0]}-{chunk[-1]}"] if len(chunk) > 2 else map(str, chunk)
-    return ", ".join(parts)
+SCRIPT_WIDTH: Final = 96
+"""Maximum length of the lines of a list of channels in a script, in characters."""
+MAX_TITLE_LENGTH: Final = 40
+"""Maximum length of a list of channels in the title of a step; of a longer one only the number is
+shown."""
 
 
 def _check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
@@ -71,19 +36,27 @@ def _check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
     return channels
 
 
+def _channels_text(_: object, channels: Sequence[int]) -> str:
+    count, listing = count_in_words("channel", len(channels)), format_ranges(channels)
+    if len(listing) > MAX_TITLE_LENGTH:
+        return count
+    return tr("{count}: {channels}", count=count, channels=listing)
+
+
 class Channels(Method):
     """Prune exactly the channels listed, of every target, whatever they weigh."""
 
     name: ClassVar[str] = "channels"
     title: ClassVar[str] = deferred("Channels")
-    unit: ClassVar[Literal["entry", "channel", "block"]] = "channel"
+    unit: ClassVar[Unit] = "channel"
 
     channels: Annotated[
         tuple[StrictInt, ...],
-        BeforeValidator(_parse_channels),
+        BeforeValidator(parse_ranges),
         Field(max_length=MAX_CHANNELS),
         AfterValidator(_check_channels),
         Field(description=deferred("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
+        FieldText(label=deferred("Channels"), position=2, show=_channels_text),
     ]
     dim: Dim = 0
 
@@ -91,38 +64,16 @@ class Channels(Method):
     def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
         return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the listed channels of each target."""
-        decisions = []
-        for target in targets:
-            monitor.advance()
-            decisions.append(self._decide(target))
-        return decisions
+    @property
+    def listed_channels(self) -> tuple[int, ...]:
+        """The channels that the user listed."""
+        return self.channels
 
-    def _decide(self, target: Target) -> Decision:
-        import numpy as np
-
-        from prune_gui.pruning.lazy import Lazy
-        from prune_gui.pruning.predicates import ChannelCut, PrunedUnits
-
-        dim = dimension(target, self.dim, min_dims=1, flat=CHANNELS_OF_ONE)
-        size, last = target.shape[dim], max(self.channels)
-        if last >= size:
-            raise RecipeError(
-                trn(
-                    "{name} has {count:,} channel along dimension {dim}; channel {channel} is none "
-                    "of them. Use 0 to {last}, or leave it out of the targets.",
-                    "{name} has {count:,} channels along dimension {dim}; channel {channel} is "
-                    "none of them. Use 0 to {last}, or leave it out of the targets.",
-                    size,
-                    name=target.name,
-                    dim=dim,
-                    channel=last,
-                    last=size - 1,
-                )
-            )
-        remaining = remaining_channels(target, dim)
-        pruned = np.zeros(size, np.bool_)
-        pruned[list(self.channels)] = True
-        chosen = Lazy.of_value(PrunedUnits(pruned, None, remaining))
-        return Decision(ChannelCut(target.shape, dim, chosen), int(remaining[pruned].sum()))
+    def torch_lines(self, names: str) -> list[str]:
+        """Return lines of Python that prune with torch."""
+        return [
+            f"channels = {pformat(list(self.channels), width=SCRIPT_WIDTH, compact=True)}",
+            f"for name in {names}:",
+            f"    mask = without_channels(state[name], {self.dim}, channels)",
+            "    prune.custom_from_mask(*parameters[name], mask=mask)",
+        ]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import Decision, Method, Target
-from prune_gui.pruning.methods.files import FileName
-
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.selection.scores import Scores
+from prune_gui.language import deferred
+from prune_gui.pruning.methods.base import Method
+from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.files import FileName, file_name
+from prune_gui.pruning.methods.unit import Unit
 
 
 class Identity(Method):
@@ -22,11 +19,11 @@ class Identity(Method):
 
     name: ClassVar[str] = "identity"
     title: ClassVar[str] = deferred("Identity")
-    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
+    unit: ClassVar[Unit] = "entry"
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune nothing."""
-        return [Decision(None, 0) for _ in targets]
+    def torch_lines(self, names: str) -> list[str]:
+        """Return lines of Python that prune with torch."""
+        return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
 
 
 class CustomFromMask(Method):
@@ -37,7 +34,7 @@ class CustomFromMask(Method):
 
     name: ClassVar[str] = "custom_from_mask"
     title: ClassVar[str] = deferred("Custom mask from a file")
-    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
+    unit: ClassVar[Unit] = "entry"
 
     mask: Annotated[
         FileName,
@@ -45,6 +42,7 @@ class CustomFromMask(Method):
             description=deferred("A file of masks, one tensor of 0 and 1 per parameter name."),
             json_schema_extra={"format": "path"},
         ),
+        FieldText(label=deferred("Mas&ks"), show=lambda _, path: file_name(path)),
     ]
 
     take: Annotated[
@@ -55,39 +53,23 @@ class CustomFromMask(Method):
                 "zero there goes."
             )
         ),
+        FieldText(
+            label=deferred("Take"),
+            choices={
+                "mask": deferred("mask: the file holds masks"),
+                "zeros": deferred("zeros: those of a checkpoint"),
+            },
+            values={"zeros": deferred("its zeros")},
+        ),
     ] = "mask"
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune where the mask is 0; this reads and checks the whole mask."""
-        masks = [target.other(self.mask, "mask") for target in targets]
-        with monitor.plan(sum(mask.nbytes for mask in masks)):
-            return [
-                self._decide(target, mask, monitor)
-                for target, mask in zip(targets, masks, strict=True)
-            ]
-
-    def _decide(self, target: Target, mask: Scores, monitor: Monitor) -> Decision:
-        import torch
-
-        from prune_gui.pruning.parallel import chunks
-        from prune_gui.pruning.predicates import CustomMask
-
-        predicate = CustomMask(mask)
-        pruned = 0
-        for start, stop in chunks(target.size):
-            chunk = mask.part(start, stop).to(torch.float64)
-            if self.take == "mask" and not bool(((chunk == 0) | (chunk == 1)).all()):
-                raise RecipeError(
-                    tr(
-                        "{path}: the mask of {name} holds values other than 0 and 1. If it is a "
-                        "checkpoint whose zeros are meant, take zeros.",
-                        path=self.mask,
-                        name=target.name,
-                    )
-                )
-            zeros = predicate.prunes(start, stop)
-            if target.remaining_mask is not None:
-                zeros &= target.remaining_mask(start, stop)
-            pruned += int(zeros.sum())
-            monitor.advance((stop - start) * mask.dtype.itemsize)
-        return Decision(predicate, pruned)
+    def torch_lines(self, names: str) -> list[str]:
+        """Return lines of Python that prune with torch, if they can read the file."""
+        path = Path(self.mask)
+        if path.suffix != ".safetensors" or self.take == "zeros":
+            return []
+        return [
+            f"given = load_file({str(path)!r})",
+            f"for name in {names}:",
+            "    prune.custom_from_mask(*parameters[name], mask=given[name])",
+        ]

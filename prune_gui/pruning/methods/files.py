@@ -76,3 +76,8 @@ FileName = Annotated[
     PlainSerializer(attrgetter("written"), return_type=str, when_used="json"),
 ]
 """The type of a field that names a file: a `FilePath`; JSON has its `written` form."""
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a path of any operating system."""
+    return path.replace("\\", "/").rpartition("/")[2]

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from prune_gui.language import deferred
-from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
-from prune_gui.pruning.methods.unstructured import (
-    OverallMethod,
-    count_batched,
-    cut_batched,
-    rankings_of,
-)
-
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
+from prune_gui.pruning.methods.base import ScoredMethod, ScoreKind
+from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting
+from prune_gui.pruning.methods.unstructured import OverallMethod
 
 
 class Lamp(ScoredMethod, OverallMethod):
@@ -32,12 +24,12 @@ class Lamp(ScoredMethod, OverallMethod):
     name: ClassVar[str] = "lamp"
     title: ClassVar[str] = deferred("LAMP")
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target so that the k smallest scores of all targets are pruned."""
-        from prune_gui.pruning.selection.keys import ScoreKeys
-        from prune_gui.pruning.selection.lamp import find_lamp_cuts
+    @property
+    def score_kind(self) -> ScoreKind:
+        """LAMP scores, or scores from a file."""
+        return "lamp" if self.ranks_weights else "scores"
 
-        keys = [ScoreKeys.of(self.scores(target)) for target in targets]
-        rankings = rankings_of(targets, keys, self.max_sparsity)
-        k = count_batched(targets, self.amount, self.amount_of)
-        return cut_batched(targets, rankings, k, self.max_sparsity, find_lamp_cuts, monitor)
+    def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
+        """Return the amount for all targets whose cut is the score of an absolute weight."""
+        score = cut.score_of(weight)
+        return None if score is None else self.setting_for_score(cut, score)

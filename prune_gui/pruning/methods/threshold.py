@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
-from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import Decision, ScoredMethod, Target
+from prune_gui.pruning.methods.base import ScoredMethod
+from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting
+from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.unit import Unit
 
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.selection.scores import Scores
+SIGNIFICANT_DIGITS: Final = 6
+"""Digits of a threshold that was dragged."""
 
 
 def _reject_bool(value: object) -> object:
@@ -36,7 +35,7 @@ class Threshold(ScoredMethod):
 
     name: ClassVar[str] = "threshold"
     title: ClassVar[str] = deferred("Threshold")
-    unit: ClassVar[Literal["entry", "channel", "block"]] = "entry"
+    unit: ClassVar[Unit] = "entry"
 
     value: Annotated[
         float,
@@ -46,6 +45,11 @@ class Threshold(ScoredMethod):
             allow_inf_nan=False,
             description=deferred("What lies below, in absolute value, goes."),
         ),
+        FieldText(
+            label=deferred("&Below"),
+            position=2,
+            show=lambda _, value: tr("below {value}", value=value),
+        ),
     ]
     relative_to: Annotated[
         Literal["absolute", "std"],
@@ -54,74 +58,22 @@ class Threshold(ScoredMethod):
                 "absolute: the value as it is; std: so many standard deviations of the tensor."
             )
         ),
+        FieldText(
+            label=deferred("Relative to"),
+            choices={
+                "absolute": deferred("absolute: the number as it is"),
+                "std": deferred("std: standard deviations of the tensor"),
+            },
+            values={"std": deferred("in standard deviations")},
+        ),
     ] = "absolute"
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target at the threshold, and count the elements below it."""
-        from prune_gui.pruning.selection.keys import ScoreKeys
-        from prune_gui.pruning.selection.radix_select import work
+    def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting:
+        """Return the threshold, in standard deviations if the method uses them."""
+        return self.setting_for_score(cut, weight)
 
-        scores = [self.scores(target) for target in targets]
-        total_work = sum(work(ScoreKeys.of(own)) for own in scores)
+    def setting_for_score(self, cut: DraggedCut, score: float) -> Setting:
+        """Return the threshold, in standard deviations if the method uses them."""
         if self.relative_to == "std":
-            total_work += sum(own.nbytes for own in scores)
-        with monitor.plan(total_work):
-            return [
-                self._decide(target, own, monitor)
-                for target, own in zip(targets, scores, strict=True)
-            ]
-
-    def _decide(self, target: Target, scores: Scores, monitor: Monitor) -> Decision:
-        from prune_gui.pruning.lazy import Lazy
-        from prune_gui.pruning.predicates import ElementCut
-        from prune_gui.pruning.selection.keys import ScoreKeys
-        from prune_gui.pruning.selection.radix_select import Cut, Ranking, count_below
-
-        value = self.value
-        if self.relative_to == "std":
-            deviation = standard_deviation(scores, monitor)
-            if not math.isfinite(deviation):
-                raise RecipeError(
-                    tr(
-                        "{name} has no standard deviation: that takes two finite entries or more, "
-                        "and none so large that its square overflows. Set relative_to to absolute, "
-                        "or leave it out of the targets.",
-                        name=target.name,
-                    )
-                )
-            value *= deviation
-        keys = ScoreKeys.of(scores)
-        ranking = Ranking(keys, target.remaining_mask, histogram_cache=target.histogram_cache)
-        threshold = keys.first_key(value)
-        [counts] = count_below([ranking], threshold, monitor)
-        cut = Lazy.of_value(Cut(threshold, -1, counts.below, counts.non_finite))
-        return Decision(ElementCut(ranking, cut), counts.below)
-
-
-def standard_deviation(scores: Scores, monitor: Monitor) -> float:
-    """Return the standard deviation of all finite scores, over N - 1; NaN if N < 2.
-
-    Chunks are combined in order, so that the result does not depend on the number of threads (Chan,
-    Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
-    1979).
-    """
-    import torch
-
-    from prune_gui.pruning.kernels import groups as group_kernels
-    from prune_gui.pruning.parallel import chunks, run
-
-    size = math.prod(scores.shape)
-
-    def chunk_moments(span: tuple[int, int]) -> tuple[int, float, float]:
-        chunk = scores.part(*span).to(torch.float64).numpy()
-        monitor.advance(scores.nbytes * chunk.size // size)
-        return group_kernels.moments(chunk)
-
-    n, mean, squares = 0, 0.0, 0.0
-    for chunk_n, chunk_mean, chunk_squares in run(chunk_moments, chunks(size)):
-        if chunk_n:
-            delta = chunk_mean - mean
-            squares += chunk_squares + delta * delta * (n * chunk_n / (n + chunk_n))
-            mean += delta * (chunk_n / (n + chunk_n))
-            n += chunk_n
-    return math.sqrt(squares / (n - 1)) if n > 1 else math.nan
+            score /= cut.standard_deviation() or 1.0
+        return "value", float(f"{score:.{SIGNIFICANT_DIGITS}g}")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from prune_gui.language import tr
-from prune_gui.pruning.methods.base import Amount, Dim, Seed
+from prune_gui.pruning.methods.fields import Amount, Dim, Seed
 from prune_gui.pruning.plugins.faults import Fault
 
 SHARED_PARAMETERS: Final[dict[str, tuple[Any, object]]] = {

@@ -25,7 +25,7 @@ def use_installed() -> tuple[PluginError, ...]:
 def _register_installed() -> tuple[PluginError, ...]:
     problems = []
     for point in entry_points(group=GROUP):
-        from prune_gui.pruning.plugins.loading import load_installed  # imports torch
+        from prune_gui.pruning.plugins.loading import load_installed  # torch: slow to import
 
         try:
             register(load_installed(point))

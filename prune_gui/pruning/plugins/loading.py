@@ -97,9 +97,8 @@ def end_idle(path: str | None = None) -> None:
 
 def _checked_methods(process: PluginProcess, source: str) -> list[type[Method]]:
     process.prepare()
-    from prune_gui.pruning.plugins.method import (
-        method_from,
-    )  # imports torch, as the fork server does at the same time
+    # torch: slow to import; the fork server imports it at the same time
+    from prune_gui.pruning.plugins.method import method_from
 
     classes = process.load()
     if not isinstance(classes, list):

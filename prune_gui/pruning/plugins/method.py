@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial, reduce
 from io import BufferedRandom
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
@@ -18,7 +18,11 @@ from pydantic_core import SchemaError
 from prune_gui.errors import PluginError, RecipeError
 from prune_gui.language import tr
 from prune_gui.memory import shortage
-from prune_gui.pruning.methods.base import Decision, Method, Scope, Seed, Target, all_targets
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.decisions.base import Decision, Target, all_targets
+from prune_gui.pruning.methods.base import Method, RankingScope
+from prune_gui.pruning.methods.fields import Scope, Seed
+from prune_gui.pruning.methods.unit import Unit
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.fields import field_of
@@ -27,10 +31,7 @@ from prune_gui.pruning.predicates import PackedMask, PluginMask
 from prune_gui.pruning.selection.keys import RandomKeys
 from prune_gui.pruning.validation_messages import validation_message
 
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-
-UNITS: Final[dict[str, Literal["entry", "channel"]]] = {
+UNITS: Final[dict[str, Unit]] = {
     "unstructured": "entry",
     "structured": "channel",
     "global": "entry",
@@ -93,8 +94,13 @@ class PluginMethod(Method):
         self.process.ask(self._request("try", 0, ""), LIMIT_S)
 
     @property
+    def ranking_scope(self) -> RankingScope:
+        """Whether the plug-in gets all targets as one vector."""
+        return "global" if dict(self).get("scope") == "global" else "local"
+
+    @property
     def _is_global(self) -> bool:
-        return dict(self).get("scope") == "global"
+        return self.ranking_scope == "global"
 
     def _request(self, what: str, count: int, stream: str) -> dict[str, Any]:
         """Return a request, with a seed derived from the seed of the step, `stream` and `count`."""

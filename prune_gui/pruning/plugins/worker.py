@@ -307,7 +307,7 @@ def _limit_memory() -> None:
     Larger requests raise MemoryError; without the limit, the system might kill any process.
     """
     if sys.platform == "linux":
-        import resource
+        import resource  # exists on Unix only
 
         used = psutil.Process().memory_info().data
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -8,7 +8,7 @@ from prune_gui.pruning.predicates.blocks import BlockCut, Blocks
 from prune_gui.pruning.predicates.channels import ChannelCut, PrunedUnits, count_per_channel
 from prune_gui.pruning.predicates.custom_mask import CustomMask
 from prune_gui.pruning.predicates.cuts import ElementCut, RowCut
-from prune_gui.pruning.predicates.groups import Groups, NMCut
+from prune_gui.pruning.predicates.groups import NMCut, NMGroups
 from prune_gui.pruning.predicates.plugin_mask import PackedMask, PluginMask
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "CustomMask",
     "ElementCut",
     "ElementRank",
-    "Groups",
     "NMCut",
+    "NMGroups",
     "PackedMask",
     "PluginMask",
     "Predicate",

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.pruning.lazy import Lazy
+
 
 @dataclass(frozen=True, slots=True)
 class ElementRank:
@@ -48,6 +50,11 @@ class Predicate(ABC):
     @abstractmethod
     def note(self) -> str:
         """A message for the user about the scores computed so far; "" for none."""
+
+    @property
+    def lazy(self) -> Lazy[Any] | None:
+        """The value that `note` depends on, computed on first use; None if `note` is constant."""
+        return None
 
     @abstractmethod
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:

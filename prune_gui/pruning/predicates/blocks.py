@@ -78,6 +78,11 @@ class BlockCut(Predicate):
             non_finite,
         )
 
+    @property
+    def lazy(self) -> Lazy[PrunedUnits]:
+        """The value that `note` depends on."""
+        return self.chosen
+
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
         blocks, out = self.blocks, np.empty(codes.size, np.bool_)

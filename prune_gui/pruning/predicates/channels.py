@@ -82,6 +82,11 @@ class ChannelCut(Predicate):
             non_finite,
         )
 
+    @property
+    def lazy(self) -> Lazy[PrunedUnits]:
+        """The value that `note` depends on."""
+        return self.chosen
+
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
         key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)

@@ -44,6 +44,11 @@ class ElementCut(Predicate):
             non_finite,
         )
 
+    @property
+    def lazy(self) -> Lazy[Cut]:
+        """The value that `note` depends on."""
+        return self.cut
+
     def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
         """Set the codes of pruned elements to `step`, where they are 0."""
         mark_codes(self.ranking.keys, self.cut(), start, step, codes)

@@ -21,7 +21,7 @@ T = TypeVar("T", bound="np.generic[Any]")
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class NMGroups:
     """The groups of `m` elements of a parameter.
 
     The parameter is a sequence of slabs of `length` times `inner` elements. From the start of a
@@ -69,7 +69,7 @@ class NMCut(Predicate):
     """
 
     ranking: Ranking
-    groups: Groups
+    groups: NMGroups
     going: int
     note: str = ""
 

@@ -26,7 +26,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.selection.batched import batches_of_small
 from prune_gui.pruning.selection.lamp_batched import BatchedGroups
-from prune_gui.pruning.selection.lamp_groups import Groups, TensorGroups
+from prune_gui.pruning.selection.lamp_groups import ScoreGroups, TensorGroups
 from prune_gui.pruning.selection.radix_select import Cut, Ranking
 
 
@@ -60,7 +60,7 @@ def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> lis
         return [cut for own in cuts for cut in own]
 
 
-def _groups(batch: Sequence[Ranking]) -> Groups:
+def _groups(batch: Sequence[Ranking]) -> ScoreGroups:
     return BatchedGroups.whole(batch) if len(batch) > 1 else TensorGroups.whole(batch[0])
 
 
@@ -85,7 +85,7 @@ class _GroupTable:
     units: NDArray[np.int64]
 
     @classmethod
-    def of(cls, owners: Sequence[Groups]) -> _GroupTable:
+    def of(cls, owners: Sequence[ScoreGroups]) -> _GroupTable:
         columns = []
         for i, own in enumerate(owners):
             indices = np.arange(len(own.bits))
@@ -152,7 +152,7 @@ def _kth_lowest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -
     return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])
 
 
-def _split(groups: list[Groups], chosen: Mapping[int, int], monitor: Monitor) -> None:
+def _split(groups: list[ScoreGroups], chosen: Mapping[int, int], monitor: Monitor) -> None:
     """Replace the chosen group of each owner in `chosen` by its parts, in one pass over them."""
     tasks = [
         (owner, read) for owner in chosen for read in groups[owner].readers(chosen[owner], monitor)

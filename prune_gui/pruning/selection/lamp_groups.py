@@ -35,7 +35,7 @@ Part = tuple[NDArray[Any], ...]
 """The result of one pass over a group: arrays with an element per part."""
 
 
-class Groups(Protocol):
+class ScoreGroups(Protocol):
     """Groups of the elements of a tensor or of a batch of tensors, ascending by score."""
 
     @property
@@ -56,7 +56,7 @@ class Groups(Protocol):
     def readers(self, index: int, monitor: Monitor) -> list[Callable[[], Part]]:
         """Return the functions that compute the parts of a group; they are thread-safe."""
 
-    def with_parts(self, index: int, results: Sequence[Part]) -> Groups:
+    def with_parts(self, index: int, results: Sequence[Part]) -> ScoreGroups:
         """Return these groups with one replaced by its parts, from the results of `readers`."""
 
     def cuts(self, taken: NDArray[np.int64], monitor: Monitor) -> list[Cut]:

@@ -17,7 +17,7 @@ import torch
 
 from prune_gui.errors import Cancelled, PluginError, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods import Target
+from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.plugins import launcher, load_file, method, process
 from prune_gui.pruning.plugins.faults import Fault
 from prune_gui.pruning.plugins.messages import pack

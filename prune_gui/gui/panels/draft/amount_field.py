@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider, QWidget
 
-from prune_gui.gui.formatting import UNITS
 from prune_gui.gui.panels.draft.fields import Field, latin
 from prune_gui.language import format_number, tr
+from prune_gui.pruning.methods.unit import UNITS, Unit
 
 SLIDER_STEPS: Final = 1000
 """Positions of the slider: tenths of a percent."""
@@ -22,10 +22,10 @@ class AmountField(Field):
     """A slider and a spin box for a share, or the spin box alone for a number of units.
 
     Args:
-        unit: the unit of a number, a key of `UNITS`.
+        unit: the unit of a number.
     """
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: Unit) -> None:
         super().__init__()
         self._value: object = 0.5
         self._slider = QSlider(Qt.Orientation.Horizontal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -26,28 +26,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.formatting import ranges
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.pruning.methods.ranges import format_ranges
 
-CHOICES: Final = {
-    "local": deferred("local: each parameter by itself"),
-    "global": deferred("global: all targets as one"),
-    "row": deferred("row: each output row by itself"),
-    "remaining": deferred("what remains"),
-    "total": deferred("all there is"),
-    "reach": deferred("all, as a total to reach"),
-    "absolute": deferred("absolute: the number as it is"),
-    "std": deferred("std: standard deviations of the tensor"),
-    "refuse": deferred("refuse: a rest is an error"),
-    "keep": deferred("keep: a rest stays whole"),
-    "mask": deferred("mask: the file holds masks"),
-    "zeros": deferred("zeros: those of a checkpoint"),
-    "True": deferred("yes"),
-    "False": deferred("no"),
-}
-"""Texts of the values of a choice. Other values are shown as they are."""
+YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
 
 MAX_INT: Final = 2**31 - 1
 """Limit of `QSpinBox`."""
@@ -97,13 +82,19 @@ class Field(QWidget):
 
 
 class ChoiceField(Field):
-    """A choice among a few values."""
+    """A choice among a few values.
 
-    def __init__(self, choices: tuple[object, ...]) -> None:
+    Args:
+        choices: the values.
+        texts: by value as text, what to show for it; a message for `tr`. Other values are shown as
+            they are.
+    """
+
+    def __init__(self, choices: tuple[object, ...], texts: Mapping[str, str]) -> None:
         super().__init__()
         self._box = QComboBox()
         for choice in choices:
-            text = CHOICES.get(str(choice))
+            text = texts.get(str(choice))
             self._box.addItem(tr(text) if text else str(choice), choice)
         self._box.activated.connect(lambda _: self.changed.emit())
         self._lay_out(self._box)
@@ -313,6 +304,11 @@ def as_typed(value: object) -> str:
     return format_number(value, "") if isinstance(value, float) else str(value)
 
 
+def _ranges(channels: object) -> str:
+    """Return channels as ranges, "3, 7, 12-15"; any other value as `str`."""
+    return format_ranges(channels) if isinstance(channels, tuple) else str(channels)
+
+
 def plain_field(field_info: FieldInfo) -> Field:
     """Return a new widget for a field of a method, except for its amount."""
     alternatives = _alternatives(field_info.annotation)
@@ -321,17 +317,17 @@ def plain_field(field_info: FieldInfo) -> Field:
         return PathField(optional=not field_info.is_required())
     words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
     if words and len(alternatives) == 1:
-        return ChoiceField(words)
+        return ChoiceField(words, text_of(field_info).choices)
     if alternatives == [int]:
         return IntegerField()
     if alternatives == [bool]:
-        return ChoiceField((True, False))
+        return ChoiceField((True, False), YES_OR_NO)
     if alternatives == [str]:
         return TextField((), str)
     if words:
         return TextField(("1", "2", "inf", *map(str, words)), number_or_text)
     if any(get_origin(kind) is tuple for kind in alternatives):
-        return LineField(str, ranges)
+        return LineField(str, _ranges)
     return LineField(number_or_text, as_typed)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -16,36 +15,10 @@ from prune_gui.gui.panels.draft.amount_field import AmountField
 from prune_gui.gui.panels.draft.fields import Field, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods import Method, ScoredMethod, summary_of
+from prune_gui.language import tr
+from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
+from prune_gui.pruning.methods.field_text import text_of
 from prune_gui.pruning.validation_messages import validation_message
-
-LABELS: Final = {
-    "amount": deferred("Amo&unt"),
-    "amount_of": deferred("Share &of"),
-    "max_sparsity": deferred("Max sparsity"),
-    "scope": deferred("S&cope"),
-    "dim": deferred("D&imension"),
-    "n": deferred("Norm"),
-    "seed": deferred("Seed"),
-    "importance": deferred("Scores"),
-    "moved_from": deferred("Moved from"),
-    "mask": deferred("Mas&ks"),
-    "take": deferred("Take"),
-    "value": deferred("&Below"),
-    "relative_to": deferred("Relative to"),
-    "height": deferred("Height"),
-    "width": deferred("Width"),
-    "flatten": deferred("Flatten"),
-    "tail": deferred("Tail"),
-    "channels": deferred("Channels"),
-    "n_m.n": deferred("&Keep"),
-    "n_m.m": deferred("Of each"),
-}
-"""Labels of fields, by "field" or "method.field". Fields of plug-ins are labelled by their names.
-
-No mnemonic is that of a menu or a tab.
-"""
 
 
 def summary(method: type[Method]) -> str:
@@ -61,8 +34,9 @@ def row_label(text: str, focus_input: QWidget) -> QLabel:
     label = QLabel(text)
     label.setBuddy(focus_input)
     width = label.fontMetrics().horizontalAdvance
-    texts = (tr(message).replace("&", "") for message in LABELS.values())
-    label.setMinimumWidth(max(width(f"{one} ") for one in texts))
+    fields = (field for method in METHODS.values() for field in method.model_fields.values())
+    labels = {tr(text_of(field).label).replace("&", "") for field in fields}
+    label.setMinimumWidth(max(width(f"{one} ") for one in labels))
     return label
 
 
@@ -160,8 +134,7 @@ class MethodForm(QWidget):
             method.model_fields.items(), key=lambda item: item[0] in ScoredMethod.model_fields
         ):
             field = AmountField(method.unit) if name == "amount" else plain_field(field_info)
-            message_id = LABELS.get(f"{method.name}.{name}", LABELS.get(name))
-            text = tr(message_id) if message_id else name.replace("_", " ").capitalize()
+            text = tr(text_of(field_info).label) or name.replace("_", " ").capitalize()
             description = _description(field_info)
             label = row_label(text, field.focus_input)
             label.setToolTip(description)

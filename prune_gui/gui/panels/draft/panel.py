@@ -22,15 +22,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.panels.draft.amount_from_cut import (
-    DraggedAmount,
-    Setting,
-    field_for_rank,
-    field_for_score,
-    field_for_weight,
-)
 from prune_gui.gui.panels.draft.form import MethodForm, row_label, summary
-from prune_gui.gui.panels.draft.manual_channels import drafted_channels, listed
 from prune_gui.gui.panels.draft.targets_field import TargetsField
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.icons import icon
@@ -38,7 +30,15 @@ from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.methods.dragged_cut import Setting
 from prune_gui.recipe import Step
+from prune_gui.session.amount_from_cut import (
+    DraggedAmount,
+    field_for_rank,
+    field_for_score,
+    field_for_weight,
+)
+from prune_gui.session.manual_channels import listed
 
 IDLE: Final = deferred("Change something, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
@@ -199,21 +199,22 @@ class DraftPanel(QWidget):
 
     def prune_channels(self, dim: int, channels: frozenset[int]) -> None:
         """Draft a step that prunes these channels and those that the draft prunes already."""
-        self._list_channels(dim, (drafted_channels(self._workbench, dim) or frozenset()) | channels)
+        self._list_channels(dim, (self._workbench.drafted_channels(dim) or frozenset()) | channels)
 
     def protect_channels(self, dim: int, channels: frozenset[int]) -> None:
         """Exclude these channels from those that the draft prunes, without replacing them."""
-        drafted = drafted_channels(self._workbench, dim)
+        drafted = self._workbench.drafted_channels(dim)
         if drafted is not None:
             self._list_channels(dim, drafted - channels)
 
     def _list_channels(self, dim: int, channels: frozenset[int]) -> None:
-        name = self._workbench.chosen
+        name, session = self._workbench.chosen, self._workbench.session
         assert name is not None
+        assert session is not None
         if not channels:
             self._turn_preview(on=False)
             return
-        step = listed(channels, dim, name, self._workbench)
+        step = listed(channels, dim, name, session.checkpoint)
         self._show_step(step)
         self._has_manual_channels = True
         self._turn_preview(on=True)

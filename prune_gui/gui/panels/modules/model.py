@@ -15,10 +15,10 @@ from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistent
 from prune_gui.audit.table import Table
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.errors import one_line
-from prune_gui.gui.formatting import units
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.number_formats import sparsity
+from prune_gui.pruning.methods.unit import count_in_words
 from prune_gui.session import ModuleIndex, Node
 
 Index = QModelIndex | QPersistentModelIndex
@@ -343,7 +343,9 @@ def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
     if tensor is not None:
-        lines.append(join_clauses((_shape(tensor), tensor.dtype, units("entry", tensor.numel))))
+        lines.append(
+            join_clauses((_shape(tensor), tensor.dtype, count_in_words("entry", tensor.numel)))
+        )
         if tensor.aliases:
             lines.append(tr("tied with {names}", names=join_items(tensor.aliases)))
         if tensor.pair is not None:
@@ -355,7 +357,7 @@ def _description(node: ModuleNode) -> list[str]:
     if node.below:
         number, elements = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
         count = trn("{count:,} parameter", "{count:,} parameters", number)
-        lines.append(join_clauses((count, units("entry", elements))))
+        lines.append(join_clauses((count, count_in_words("entry", elements))))
     if node.module_type:
         lines.append(tr("{kind}: inferred from names and shapes", kind=node.module_type))
     return lines

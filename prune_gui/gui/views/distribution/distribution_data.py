@@ -11,18 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.panels.draft.amount_from_cut import as_one
 from prune_gui.language import deferred, tr
-from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.n_m import NM
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.cumulative import Curve
     from prune_gui.audit.statistics.histogram import Histogram
     from prune_gui.audit.statistics.score_histogram import ScoreHistogram
-    from prune_gui.audit.statistics.scores import Kind, Scored
+    from prune_gui.audit.statistics.scores import Scored
     from prune_gui.audit.table import Table
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.methods import ScoreKind
     from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 Of = int | Literal["weights", "absolute"]
@@ -120,12 +118,12 @@ def shared_step(subject: Subject, of: Of) -> int | None:
     for number in steps:
         pruned = resolution.outcomes[number - 1].pruned
         method = resolution.recipe.steps[number - 1].method
-        if subject.name in pruned and len(pruned) > 1 and as_one(method):
+        if subject.name in pruned and len(pruned) > 1 and method.ranking_scope == "global":
             return number
     return None
 
 
-def steps_with_own_scores(subject: Subject) -> dict[int, Kind]:
+def steps_with_own_scores(subject: Subject) -> dict[int, ScoreKind]:
     """Return the steps that rank the elements of a parameter by scores other than |weight|."""
     from prune_gui.audit.statistics.scores import scored_steps
 
@@ -288,10 +286,8 @@ def _cut(scored: Scored, histogram: ScoreHistogram) -> float | None:
     """Return the largest score that a step prunes; None if it has no finite cut."""
     if scored.cut is None:
         return None
-    value = scored.keys.value(scored.cut)
-    if scored.kind == "lamp":
-        return histogram.score_at(value)
-    return value if math.isfinite(value) else None
+    score = histogram.score_at(scored.keys.value(scored.cut))
+    return score if math.isfinite(score) else None
 
 
 def _stacked(
@@ -309,11 +305,13 @@ def _stacked(
     return codes, total([own]), total([name for name in counts if name != own])
 
 
-UNIT_REMARKS: Final = {
+CUT_REMARKS: Final = {
     "channel": deferred("The draft cuts no single entries but channels: see Norms"),
     "block": deferred("The draft cuts no single entries but blocks"),
+    "row": deferred("The draft cuts each row by itself: set its amount in the form"),
+    "group": deferred("The draft cuts each group by itself"),
 }
-"""Remarks about a draft that cuts units of several elements, by the unit."""
+"""Remarks about a draft that has no single cut, by its unit or by the scope of its ranking."""
 
 
 def remark(picture: DistributionData) -> str:
@@ -325,16 +323,13 @@ def remark(picture: DistributionData) -> str:
     if subject.name not in resolution.outcomes[subject.draft - 1].predicates:
         return ""
     method = resolution.recipe.steps[subject.draft - 1].method
-    if method.unit != "entry":
-        return tr(UNIT_REMARKS[method.unit])
-    if getattr(method, "scope", "") == "row":
-        return tr("The draft cuts each row by itself: set its amount in the form")
-    if isinstance(method, NM):
-        return tr("The draft cuts each group by itself")
+    for reason in (method.unit, method.ranking_scope):
+        if reason in CUT_REMARKS:
+            return tr(CUT_REMARKS[reason])
     if picture.request.of in ("weights", "absolute") and subject.draft in steps_with_own_scores(
         subject
     ):
-        if isinstance(method, ScoredMethod):
-            return tr("The draft ranks by other scores: choose them above to see and drag its cut")
-        return tr("The draft ranks by random draws: choose them above to see and drag its cut")
+        if method.score_kind == "random":
+            return tr("The draft ranks by random draws: choose them above to see and drag its cut")
+        return tr("The draft ranks by other scores: choose them above to see and drag its cut")
     return ""

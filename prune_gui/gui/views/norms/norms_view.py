@@ -28,7 +28,6 @@ from prune_gui.audit.view_data.channel_data import (
 )
 from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.panels.draft.manual_channels import drafted_channels
 from prune_gui.gui.views.axes import dim_labels, dim_names
 from prune_gui.gui.views.norms.channel_plot import (
     ChannelPlot,
@@ -178,7 +177,7 @@ class NormsView(View):
             self._plot.view.setLimits(xMin=-0.5, xMax=channels - 0.5, minXRange=min(2, channels))
             self._plot.setXRange(-0.5, channels - 0.5, padding=0)
         self._plot.show_row(row, colours)
-        self._protectable = drafted_channels(self._workbench, dim) is not None
+        self._protectable = self._workbench.drafted_channels(dim) is not None
         self._show_chosen()
         axis_label = self._dims(subject)[dim]
         if self._sorted.isChecked():

@@ -7,15 +7,16 @@ import math
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import create_model
 from PySide6.QtCore import QLocale
-from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QSlider
+from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QLabel, QSlider
 
-from prune_gui.gui.formatting import ranges
 from prune_gui.gui.panels.draft.amount_field import AmountField
 from prune_gui.gui.panels.draft.form import MethodForm, _field_of, summary
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import SOURCE, use_language
-from prune_gui.pruning.methods import METHODS, ScoredMethod
+from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
+from prune_gui.pruning.methods.ranges import format_ranges
 
 amounts = st.floats(0, 1) | st.integers(0, 2**40)
 scopes = st.sampled_from(["local", "global"])
@@ -185,9 +186,18 @@ def test_the_plain_text_of_a_label_has_no_mnemonic(label, name):
     assert without_mnemonics(label) == name
 
 
+def test_a_field_of_a_plug_in_does_not_get_the_texts_of_a_built_in_field_of_that_name(form):
+    plugin = create_model("Plugin", __base__=Method, value=(float, 0.5), n=(int, 2))
+    plugin.name, plugin.unit = "plugin", "entry"
+    form.use(plugin)
+    labels = {label.text() for label in form.findChildren(QLabel)}
+    assert {"Value", "N"} <= labels
+    assert plugin(value=1.5).options_text() == "value 1.5"
+
+
 @given(st.lists(st.integers(0, 40), min_size=1, unique=True))
 def test_the_shown_text_of_channels_parses_to_them(channels):
-    assert METHODS["channels"](channels=ranges(tuple(channels))).channels == tuple(channels)
+    assert METHODS["channels"](channels=format_ranges(channels)).channels == tuple(channels)
 
 
 def test_channels_are_shown_and_typed_as_ranges(form):

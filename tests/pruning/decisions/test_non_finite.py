@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods import METHODS, Target
+from prune_gui.pruning.decisions.base import Target
+from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 
 ROWS = torch.tensor([[math.nan, 1], [5, 7], [-math.inf, 2], [9, 8]])

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
-from prune_gui.pruning.methods.base import (
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.amount import AmountOf
+from prune_gui.pruning.decisions.base import (
     Decision,
     Target,
     all_targets,
@@ -17,15 +23,12 @@ from prune_gui.pruning.methods.base import (
     count_units,
     max_prunable,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.amount import AmountOf
-    from prune_gui.pruning.lazy import Lazy
-    from prune_gui.pruning.predicates import Predicate, PrunedUnits
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.predicates import Predicate, PrunedUnits
+from prune_gui.pruning.selection.batched import find_cuts_batched
+from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.radix_select import Ranking, mark
+from prune_gui.pruning.selection.scores import TensorScores
 
 
 class UnitAmount(Protocol):
@@ -116,9 +119,6 @@ def select_units(
 
 def _select_locally(units: Units, request: UnitAmount) -> Decision:
     """Compute the counts, if possible from shapes; units are ranked on first use."""
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.lazy import Lazy
-
     k = count_units(
         request.amount,
         request.amount_of,
@@ -144,8 +144,6 @@ def _select_locally(units: Units, request: UnitAmount) -> Decision:
 def _select_globally(
     all_units: Sequence[Units], request: UnitAmount, monitor: Monitor
 ) -> list[Decision]:
-    from prune_gui.pruning.lazy import Lazy
-
     k = count_units(
         request.amount,
         request.amount_of,
@@ -182,15 +180,6 @@ def _select_lowest(
 
     Of equal ranks, units of earlier targets are selected first, then those of lower index.
     """
-    import torch
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.predicates import PrunedUnits
-    from prune_gui.pruning.selection.batched import find_cuts_batched
-    from prune_gui.pruning.selection.keys import ScoreKeys, ranking_dtype
-    from prune_gui.pruning.selection.radix_select import Ranking, mark
-    from prune_gui.pruning.selection.scores import TensorScores
-
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({own.dtype for own in scores})
     rankable = [units.remaining_elements > 0 for units in all_units]

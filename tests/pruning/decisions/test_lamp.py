@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
 from prune_gui.pruning.selection.lamp_batched import PASSES

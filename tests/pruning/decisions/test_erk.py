@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 
 shapes = st.lists(st.integers(1, 12), min_size=0, max_size=4).map(tuple)

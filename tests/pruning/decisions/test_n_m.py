@@ -17,7 +17,8 @@ from pydantic import ValidationError
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 
 # Few distinct values, so that ties are common.

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.methods import METHODS, Decision, Target
+from prune_gui.pruning.decisions.base import Decision, Target
+from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 
 orders = st.sampled_from([0, 1, 2, "fro", math.inf, -math.inf])

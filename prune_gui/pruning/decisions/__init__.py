@@ -1,0 +1,1 @@
+"""The decisions of the methods: module ``<name>`` has the function `decide` of that method."""

@@ -1,0 +1,162 @@
+"""What a decision is computed from, its result, and the arithmetic that decisions share.
+
+This module does not import torch, because the schema classes of the methods refer to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from prune_gui.errors import RecipeError
+from prune_gui.language import tr, trn
+from prune_gui.pruning.amount import AmountOf, units_wanted
+
+if TYPE_CHECKING:
+    from prune_gui.pruning.predicates import Predicate
+    from prune_gui.pruning.selection.histogram_cache import HistogramCache
+    from prune_gui.pruning.selection.keys import RemainingMask
+    from prune_gui.pruning.selection.scores import Scores
+
+Content = Literal["scores", "weights", "mask"]
+"""The role of a tensor in another file; "scores" may be one number per input column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One parameter that a step targets, with the state that earlier steps left.
+
+    Attributes:
+        name: name in the checkpoint.
+        shape: shape of the parameter.
+        remaining: number of elements that no earlier step pruned.
+        weights: the elements.
+        other: reads the tensor of this name from another file; it has the same shape, except for
+            scores, see `Content`.
+        remaining_mask: returns which elements of a span remain; None if all remain.
+        histogram_cache: cache of histograms of its elements.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    remaining: int
+    weights: Scores
+    other: Callable[[str, Content], Scores]
+    remaining_mask: RemainingMask | None
+    histogram_cache: HistogramCache | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The effect of a step on one parameter.
+
+    Attributes:
+        predicate: selects the elements to prune; None if the step prunes nothing.
+        pruned: number of remaining elements that the step prunes.
+        note: a remark for the user in addition to `Predicate.note`, or "".
+    """
+
+    predicate: Predicate | None
+    pruned: int
+    note: str = ""
+
+
+def count_units(
+    amount: int | float,
+    amount_of: AmountOf,
+    *,
+    remaining: int,
+    total: int,
+    of: Callable[[], str],
+) -> int:
+    """Return the number of units to prune.
+
+    Args:
+        amount: a share in [0, 1], or a number of units.
+        amount_of: as for `units_to_prune`.
+        remaining: number of units not yet pruned.
+        total: number of all units.
+        of: returns the subject of the error message.
+
+    Raises:
+        RecipeError: fewer units remain.
+    """
+    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
+    if units > remaining:
+        raise RecipeError(
+            tr(
+                "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
+                of=of(),
+                wanted=units,
+                remaining=remaining,
+            )
+        )
+    return units
+
+
+def all_targets() -> str:
+    """Return the name of the targets of a global step for messages."""
+    return tr("All targets")
+
+
+def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
+    """Return how many of `remaining` units may be pruned under `max_sparsity` of `total`."""
+    allowed = math.floor(Fraction(str(max_sparsity)) * total)
+    return min(remaining, max(0, allowed - (total - remaining)))
+
+
+def cap_note(max_sparsity: float, missing: int) -> str:
+    """Return the note on a target that reached `max_sparsity`.
+
+    Args:
+        max_sparsity: the limit, in [0, 1].
+        missing: units by which the whole step falls short of its amount.
+    """
+    percent = 100 * max_sparsity
+    if not missing:
+        return tr("held at {percent:.6g} % by max_sparsity", percent=percent)
+    return tr(
+        "held at {percent:.6g} % by max_sparsity; the step prunes {missing:,} fewer than asked",
+        percent=percent,
+        missing=missing,
+    )
+
+
+def dimension(target: Target, dim: int, *, min_dims: int, flat: str) -> int:
+    """Return `dim` as a non-negative index.
+
+    Args:
+        target: the parameter.
+        dim: a dimension of it; negative values count from the last.
+        min_dims: required number of dimensions: 1 or 2.
+        flat: the message if it has fewer, with the fields ``{name}`` and ``{shape}``.
+
+    Raises:
+        RecipeError: the target has too few dimensions, or no such dimension.
+    """
+    dims = len(target.shape)
+    if dims < min_dims:
+        raise RecipeError(tr(flat, name=target.name, shape=list(target.shape)))
+    if not -dims <= dim < dims:
+        raise RecipeError(
+            trn(
+                "{name} has {count} dimension; dim {dim} is none of them. Use {first} to {last}, "
+                "or leave it out of the targets.",
+                "{name} has {count} dimensions; dim {dim} is none of them. Use {first} to {last}, "
+                "or leave it out of the targets.",
+                dims,
+                name=target.name,
+                dim=dim,
+                first=-dims,
+                last=dims - 1,
+            )
+        )
+    return dim % dims

@@ -1,0 +1,187 @@
+"""Cuts through the ranked elements of a row, of a target, or of all targets together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from prune_gui.language import tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.amount import AmountOf
+from prune_gui.pruning.decisions.base import (
+    Decision,
+    Target,
+    all_targets,
+    cap_note,
+    count_units,
+    max_prunable,
+)
+from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.methods.unstructured import RankedMethod
+from prune_gui.pruning.predicates import ElementCut, RowCut, count_per_channel
+from prune_gui.pruning.selection.batched import find_cuts_batched
+from prune_gui.pruning.selection.keys import KeySource
+from prune_gui.pruning.selection.radix_select import Cut, Ranking, find_cuts
+from prune_gui.pruning.selection.rows import find_row_cuts
+
+
+def decide_ranked(
+    method: RankedMethod, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
+) -> list[Decision]:
+    """Cut each row, each target, or all targets together after the k-th smallest key.
+
+    Args:
+        method: the amount and the scope.
+        targets: the targets.
+        keys: the keys that rank the elements of each target; for scope global, of one width.
+        monitor: receives the progress.
+
+    Raises:
+        RecipeError: too few elements remain.
+        Cancelled: the work should stop.
+    """
+    rankings = rankings_of(targets, keys, method.max_sparsity)
+    if method.scope == "global":
+        k = count_batched(targets, method.amount, method.amount_of)
+        return cut_batched(targets, rankings, k, method.max_sparsity, find_cuts_batched, monitor)
+    cut = _cut_rows if method.scope == "row" else _cut_one
+    decisions = []
+    for target, ranking in zip(targets, rankings, strict=True):
+        monitor.advance()
+        decisions.append(cut(method, target, ranking))
+    return decisions
+
+
+def _cut_one(method: RankedMethod, target: Target, ranking: Ranking) -> Decision:
+    """Compute the count from the shape alone; the cut is computed on first use."""
+    k = count_units(
+        method.amount,
+        method.amount_of,
+        remaining=target.remaining,
+        total=target.size,
+        of=lambda: target.name,
+    )
+    possible = min(k, prunable_count(target, ranking))
+    return cut_lazily(target, ranking, possible, method.max_sparsity, missing=k - possible)
+
+
+def _cut_rows(method: RankedMethod, target: Target, ranking: Ranking) -> Decision:
+    rows = target.shape[0] if len(target.shape) > 1 else 1
+    columns = target.size // rows
+    if target.remaining_mask is None:
+        row_remaining = np.full(rows, columns)
+    else:
+        row_remaining = count_per_channel((rows, columns), 0, target.remaining_mask)
+    requested, units = 0, row_remaining.copy()
+    for remaining in np.unique(row_remaining):
+        k = count_units(
+            method.amount,
+            method.amount_of,
+            remaining=int(remaining),
+            total=columns,
+            of=lambda: tr("A row of {name}", name=target.name),
+        )
+        max_pruned = max_prunable(method.max_sparsity, remaining=int(remaining), total=columns)
+        equal_rows = row_remaining == remaining
+        units[equal_rows] = min(k, max_pruned)
+        requested += k * int(equal_rows.sum())
+    possible = int(units.sum())
+    missing = requested - possible
+    cuts = Lazy(partial(find_row_cuts, ranking, units))
+    note = cap_note(method.max_sparsity, missing) if missing else ""
+    return Decision(RowCut(ranking, columns, cuts), possible, note)
+
+
+def rankings_of(
+    targets: Sequence[Target], keys: Sequence[KeySource], max_sparsity: float
+) -> list[Ranking]:
+    """Return a ranking per target, with its limit under `max_sparsity`."""
+    return [
+        Ranking(
+            key,
+            target.remaining_mask,
+            _max_pruned(target, max_sparsity),
+            target.histogram_cache,
+        )
+        for target, key in zip(targets, keys, strict=True)
+    ]
+
+
+def _max_pruned(target: Target, max_sparsity: float) -> int | None:
+    if max_sparsity == 1.0:
+        return None
+    return max_prunable(max_sparsity, remaining=target.remaining, total=target.size)
+
+
+def prunable_count(target: Target, ranking: Ranking) -> int:
+    """Return how many elements of a target may be pruned."""
+    return target.remaining if ranking.max_pruned is None else ranking.max_pruned
+
+
+def count_batched(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
+    """Return the number of elements to prune of all targets together.
+
+    Raises:
+        RecipeError: fewer elements remain.
+    """
+    return count_units(
+        amount,
+        amount_of,
+        remaining=sum(target.remaining for target in targets),
+        total=sum(target.size for target in targets),
+        of=all_targets,
+    )
+
+
+def cut_batched(
+    targets: Sequence[Target],
+    rankings: Sequence[Ranking],
+    k: int,
+    max_sparsity: float,
+    find: Callable[[Sequence[Ranking], int, Monitor], list[Cut]],
+    monitor: Monitor,
+) -> list[Decision]:
+    """Prune `k` elements of all targets, or as many as possible; `find` computes the cuts."""
+    possible = min(k, sum(map(prunable_count, targets, rankings)))
+    cuts = find(rankings, possible, monitor)
+    return [
+        _decision(target, ranking, Lazy.of_value(cut), cut.pruned, max_sparsity, k - possible)
+        for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
+    ]
+
+
+def cut_lazily(
+    target: Target, ranking: Ranking, k: int, max_sparsity: float, *, missing: int
+) -> Decision:
+    """Prune the `k` lowest-ranked elements of a target; the cut is computed on first use.
+
+    Args:
+        target: a parameter with at least `k` prunable elements.
+        ranking: ranking of the target.
+        k: number of elements to prune.
+        max_sparsity: the limit, for the note.
+        missing: number of elements by which the step falls short, for the note.
+    """
+    cut = Lazy(partial(_find_cut, ranking, k))
+    return _decision(target, ranking, cut, k, max_sparsity, missing)
+
+
+def _decision(
+    target: Target,
+    ranking: Ranking,
+    cut: Lazy[Cut],
+    pruned: int,
+    max_sparsity: float,
+    missing: int,
+) -> Decision:
+    reached = max_sparsity < 1.0 and pruned == ranking.max_pruned and target.remaining
+    return Decision(
+        ElementCut(ranking, cut), pruned, cap_note(max_sparsity, missing) if reached else ""
+    )
+
+
+def _find_cut(ranking: Ranking, k: int) -> Cut:
+    [cut] = find_cuts([ranking], k, Monitor())
+    return cut

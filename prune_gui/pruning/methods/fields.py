@@ -1,0 +1,141 @@
+"""The types of the fields that several methods have, with their texts."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StrictFloat, StrictInt
+
+from prune_gui.language import deferred, tr
+from prune_gui.number_formats import percent
+from prune_gui.pruning.amount import AmountOf
+from prune_gui.pruning.methods.field_text import FieldText
+from prune_gui.pruning.methods.unit import count_in_words
+
+
+def _validate_amount(amount: int | float) -> int | float:
+    if isinstance(amount, float) and not 0.0 <= amount <= 1.0:
+        raise ValueError(
+            tr("a share must lie between 0.0 and 1.0; write a whole number for a count")
+        )
+    if amount < 0:
+        raise ValueError(tr("a number of units cannot be negative"))
+    return amount
+
+
+def _amount_text(method: Any, amount: int | float) -> str:  # noqa: ANN401 - any method
+    return percent(amount) if isinstance(amount, float) else count_in_words(method.unit, amount)
+
+
+def _parse_infinity(n: object) -> object:
+    return float(n) if n in ("inf", "-inf") else n
+
+
+def _write_infinity(n: object) -> Any:  # noqa: ANN401 - any YAML or JSON value
+    return str(n) if isinstance(n, float) and math.isinf(n) else n
+
+
+Amount = Annotated[
+    StrictInt | StrictFloat,
+    AfterValidator(_validate_amount),
+    Field(description=deferred("A share between 0.0 and 1.0, or a whole number of units.")),
+    FieldText(label=deferred("Amo&unt"), position=2, show=_amount_text),
+]
+SCOPE_TEXT: Final = FieldText(
+    label=deferred("S&cope"),
+    position=0,
+    choices={
+        "local": deferred("local: each parameter by itself"),
+        "global": deferred("global: all targets as one"),
+        "row": deferred("row: each output row by itself"),
+    },
+    values={"local": deferred("local"), "global": deferred("global"), "row": deferred("row")},
+)
+Scope = Annotated[
+    Literal["local", "global"],
+    Field(description=deferred("local: each parameter by itself; global: all targets as one.")),
+    SCOPE_TEXT,
+]
+RowScope = Annotated[
+    Literal["local", "global", "row"],
+    Field(
+        description=deferred(
+            "local: each parameter by itself; global: all targets as one; row: each output row "
+            "by itself."
+        )
+    ),
+    SCOPE_TEXT,
+]
+MaxSparsity = Annotated[
+    float,
+    Field(
+        ge=0.0,
+        le=1.0,
+        description=deferred(
+            "No target loses more than this share of its units, those of earlier steps included; "
+            "in a global step the others lose more for it."
+        ),
+    ),
+    FieldText(
+        label=deferred("Max sparsity"),
+        show=lambda _, share: tr("≤ {share}", share=percent(share)),
+    ),
+]
+Of = Annotated[
+    AmountOf,
+    Field(
+        description=deferred(
+            "A share of what remains (as torch does), of the total, or a total to reach."
+        )
+    ),
+    FieldText(
+        label=deferred("Share &of"),
+        choices={
+            "remaining": deferred("what remains"),
+            "total": deferred("all there is"),
+            "reach": deferred("all, as a total to reach"),
+        },
+        values={"total": deferred("of all"), "reach": deferred("reached in all")},
+    ),
+]
+Dim = Annotated[
+    StrictInt,
+    Field(
+        description=deferred("The dimension whose channels are pruned; 0 is the output channels.")
+    ),
+    FieldText(
+        label=deferred("D&imension"),
+        position=1,
+        show=lambda _, dim: tr("dim {value}", value=dim),
+    ),
+]
+Seed = Annotated[
+    StrictInt,
+    Field(description=deferred("The same seed prunes the same entries, on any machine.")),
+    FieldText(label=deferred("Seed"), show=lambda _, seed: tr("seed {value}", value=seed)),
+]
+Norm = Annotated[
+    StrictInt | StrictFloat | Literal["fro", "nuc"],
+    BeforeValidator(_parse_infinity),
+    PlainSerializer(_write_infinity),
+    Field(description=deferred("The norm's order p: a number, inf, -inf, fro or nuc.")),
+    FieldText(label=deferred("Norm"), show=lambda _, n: tr("n {value}", value=n)),
+]
+Tail = Annotated[
+    Literal["refuse", "keep"],
+    Field(
+        description=deferred(
+            "What to do with a target that does not divide evenly: refuse it, or keep the rest "
+            "whole."
+        )
+    ),
+    FieldText(
+        label=deferred("Tail"),
+        choices={
+            "refuse": deferred("refuse: a rest is an error"),
+            "keep": deferred("keep: a rest stays whole"),
+        },
+        values={"keep": deferred("tail keep")},
+    ),
+]

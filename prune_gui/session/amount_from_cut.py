@@ -1,0 +1,216 @@
+"""Conversion of a dragged cut to the setting of the draft's method that produces it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prune_gui.errors import StepError
+from prune_gui.pruning.methods.dragged_cut import Setting, UnitCounts
+
+if TYPE_CHECKING:
+    from prune_gui.audit.statistics.scores import Scored
+    from prune_gui.monitor import Monitor
+    from prune_gui.pruning.methods import Method
+    from prune_gui.pruning.predicates import Predicate
+    from prune_gui.recipe import Resolution, Step
+    from prune_gui.session.session import Session
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DraggedAmount:
+    """The draft whose cut is dragged, before the change.
+
+    Attributes:
+        session: the session of the draft.
+        step: the draft.
+        shown: the resolution that includes the draft.
+        number: the number of the draft as a step, from 1.
+        name: the parameter whose cut is dragged.
+    """
+
+    session: Session
+    step: Step
+    shown: Resolution
+    number: int
+    name: str
+
+    @property
+    def method(self) -> Method:
+        """The method of the draft."""
+        return self.step.method
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters that share one cut with `name`."""
+        return self.targets if self.method.ranking_scope == "global" else (self.name,)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The parameters that the draft targets."""
+        return tuple(self.shown.outcomes[self.number - 1].pruned)
+
+    @property
+    def before(self) -> Resolution | None:
+        """The resolution of earlier steps, None if they changed. For the engine's thread only."""
+        return self.session.resolver.after(self.number - 1)
+
+    def predicate(self, name: str) -> Predicate | None:
+        """Return the predicate of the draft for a parameter."""
+        return self.shown.outcomes[self.number - 1].predicates.get(name)
+
+
+def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
+    """Return the setting that prunes the elements with an absolute weight of at most `value`.
+
+    None if the draft does not rank weights.
+
+    Raises:
+        Cancelled: by the monitor.
+    """
+    return moved.method.setting_for_weight(_ElementCounts(moved, monitor), value)
+
+
+def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
+    """Return the setting that prunes the elements with a score of at most `value`.
+
+    It is exact to one group of the score histogram.
+
+    Raises:
+        Cancelled: by the monitor.
+    """
+    return moved.method.setting_for_score(_ElementCounts(moved, monitor), value)
+
+
+def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
+    """Return the setting that prunes the channels with a rank of at most `value`.
+
+    None if the draft does not rank channels.
+
+    Raises:
+        Cancelled: by the monitor.
+    """
+    from prune_gui.audit.statistics.norms import channels_up_to  # torch: slow to import
+    from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
+
+    monitor.advance()
+    predicates = map(moved.predicate, moved.names)
+    chosen = [predicate.chosen() for predicate in predicates if isinstance(predicate, ChannelCut)]
+    if any(one.ranks is None for one in chosen):
+        return None
+    return "amount", moved.method.amount_for(UnitCounts(*channels_up_to(chosen, value)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ElementCounts:
+    """What a method may ask about the cut of the draft; see `DraggedCut`.
+
+    Attributes:
+        moved: the draft.
+        monitor: receives the number of bytes read.
+    """
+
+    moved: DraggedAmount
+    monitor: Monitor
+
+    def up_to_weight(self, weight: float) -> UnitCounts | None:
+        """Count the elements with at most an absolute weight, in all that the cut ranks together.
+
+        None if the draft does not rank weights.
+        """
+        return self._up_to_weight(self.moved.names, weight)
+
+    def up_to_score(self, score: float) -> UnitCounts:
+        """Count the elements with at most a score, in all that the cut ranks together.
+
+        The result is exact to one group of the score histogram.
+        """
+        below = remaining = total = 0
+        for name in self.moved.names:
+            scored = self._scored(name)
+            if scored is not None:
+                histogram = self.moved.session.score_histograms.found(name, scored, self.monitor)
+                below += histogram.up_to(score)
+                remaining += histogram.remaining
+                total += scored.keys.size
+        return UnitCounts(below, remaining, total)
+
+    def own_up_to_weight(self, weight: float) -> UnitCounts | None:
+        """Count as `up_to_weight` does, but in the parameter of the dragged cut alone."""
+        return self._up_to_weight((self.moved.name,), weight)
+
+    def of_targets(self) -> UnitCounts | None:
+        """Count the elements of all targets; 0 below. None if earlier steps changed."""
+        before = self.moved.before
+        if before is None:
+            return None
+        counts = [before.counts[name] for name in self.moved.targets]
+        total = sum(size for _, size in counts)
+        return UnitCounts(0, total - sum(pruned for pruned, _ in counts), total)
+
+    def own_pruned_with(self, **fields: object) -> int | None:
+        """Return how many elements of the parameter the draft prunes with other field values.
+
+        None if the draft is not applicable with them, or if earlier steps changed.
+        """
+        before = self.moved.before
+        if before is None:
+            return None
+        method = self.moved.method.model_copy(update=fields)
+        step = self.moved.step.model_copy(update={"method": method})
+        try:
+            return before.with_step(step, self.monitor).outcomes[-1].pruned[self.moved.name]
+        except StepError:
+            return None
+
+    def score_of(self, weight: float) -> float | None:
+        """Return the score of an absolute weight; None if the draft ranks no elements."""
+        name, scored = self.moved.name, self._scored(self.moved.name)
+        if scored is None:
+            return None
+        histogram = self.moved.session.score_histograms.found(name, scored, self.monitor)
+        return histogram.score_at(weight)
+
+    def standard_deviation(self) -> float:
+        """Return the standard deviation of the scores of the parameter; NaN if it has none."""
+        from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
+        from prune_gui.pruning.selection.standard_deviation import (
+            standard_deviation,  # torch: slow to import
+        )
+
+        scored = self._scored(self.moved.name)
+        if scored is None or not isinstance(scored.keys, ScoreKeys):
+            return math.nan
+        return standard_deviation(scored.keys.scores, self.monitor)
+
+    def _scored(self, name: str) -> Scored | None:
+        from prune_gui.audit.statistics.scores import scores_before  # torch: slow to import
+
+        return scores_before(self.moved.shown, name, self.moved.number)
+
+    def _up_to_weight(self, names: Sequence[str], weight: float) -> UnitCounts | None:
+        """Count the elements of some parameters with at most an absolute weight.
+
+        The counting uses the keys of the draft's ranking, so that the draft finds its new cut from
+        the same histograms.
+        """
+        from prune_gui.pruning.predicates import ElementCut  # torch: slow to import
+        from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
+        from prune_gui.pruning.selection.radix_select import (
+            count_below,  # torch: slow to import
+        )
+
+        predicates = map(self.moved.predicate, names)
+        rankings = [one.ranking for one in predicates if isinstance(one, ElementCut)]
+        keys = rankings[0].keys if rankings else None
+        if not isinstance(keys, ScoreKeys):
+            return None
+        end_key = keys.first_key(math.nextafter(weight, math.inf))
+        counts = count_below(rankings, end_key, self.monitor)
+        return UnitCounts(
+            sum(one.below for one in counts),
+            sum(one.there for one in counts),
+            sum(ranking.keys.size for ranking in rankings),
+        )

@@ -99,7 +99,7 @@ class Windows(QObject):
             window.look_like(front)
             if not front.isMaximized() and not front.isFullScreen():
                 window.move(beside(front.frameGeometry(), front.screen().availableGeometry()))
-            window.log.add(front.log.model.entries)
+            window.log.add(front.log.model.rows)
         else:
             fit(window, window.screen().availableSize())
         self._open.append(window)

@@ -26,8 +26,6 @@ IMPORTED_ON_FIRST_USE: Final = (
     "prune_gui.audit.raster.profiles",
     "prune_gui.audit.raster.cell_statistics",
     "prune_gui.audit.statistics.scores",
-    "prune_gui.audit.raster.kernel_grid_density",
-    "prune_gui.audit.treemap",
     "prune_gui.checkpoint.write.writing",
     "prune_gui.pruning.plugins.loading",
     "prune_gui.pruning.plugins.method",

@@ -9,8 +9,7 @@ from floats import ORDERED
 
 from prune_gui.audit.raster.cell_statistics import cell_statistics, max_weight_magnitude
 from prune_gui.audit.raster.density import density
-from prune_gui.audit.raster.kernel_grid import KernelGrid
-from prune_gui.audit.raster.kernel_grid_density import density_of
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.profiles import means, pruned_shares
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics.element_values import weights
@@ -89,13 +88,13 @@ def test_every_view_of_a_strided_tensor_equals_that_of_its_copy(pair):
             )
     finite = np.abs(values[np.isfinite(values)])
     assert max_weight_magnitude(resolution.checkpoint, "view", Monitor()) == finite.max()
-    if kernel_grid := KernelGrid.of(values.shape):
+    if kernel_layout := KernelLayout.of(values.shape):
         whole = (
-            range(kernel_grid.rows),
-            range(kernel_grid.columns),
-            (kernel_grid.rows, kernel_grid.columns),
+            range(kernel_layout.rows),
+            range(kernel_layout.columns),
+            (kernel_layout.rows, kernel_layout.columns),
         )
-        alike(both(lambda name: density_of(resolution, name, kernel_grid, *whole, Monitor())))
+        alike(both(lambda name: density(resolution, name, kernel_layout, *whole, Monitor())))
 
 
 def test_profiles_of_a_strided_tensor_equal_those_of_numpy(pair):

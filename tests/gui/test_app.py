@@ -174,7 +174,7 @@ def test_the_log_dock_contains_entries_from_before_the_window(run):
         def look(window, event):
             QTimer.singleShot(300, lambda: say(window))
         def say(window):
-            print(window.log.model.entries[0].text)
+            print(window.log.model.rows[0].text)
             QApplication.exit(0)
         MainWindow.showEvent = look
         code = app.run(None, None)

@@ -331,7 +331,7 @@ def test_a_new_window_has_earlier_log_entries_and_all_get_later_ones(windows):
     other = windows.make()
     windows.log((LogEntry("12:00:01", 20, "late"),))
     for window in (one, other):
-        assert [entry.text for entry in window.log.model.entries] == ["early", "late"]
+        assert [entry.text for entry in window.log.model.rows] == ["early", "late"]
 
 
 def test_unsaved_steps_of_each_window_are_recovered(unsaved, windows, qtbot, monkeypatch):

@@ -10,8 +10,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.raster.cell_grid import CellGrid, Tile
 from prune_gui.audit.raster.code_index import CodeIndex
-from prune_gui.audit.raster.density import Tile, Within, count_in_cells, grid_shape
+from prune_gui.audit.raster.density import Within, count_in_cells
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics.patterns import followed_by
 from prune_gui.monitor import Monitor
@@ -137,14 +138,15 @@ def shares(
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    result = np.zeros((len(_CODE_INDEX.codes), *grid_shape(rows, columns, cells)), np.float32)
+    grid = CellGrid.over(layout, rows, columns, cells)
+    result = np.zeros((len(_CODE_INDEX.codes), *grid.shape), np.float32)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         result[:, *tile] = counts / elements
 
     if left.layers.get(name) or right.layers.get(name):
         within = _classes(left, right, name)
-        count_in_cells(within, _CODE_INDEX, layout, rows, columns, cells, take, monitor)
+        count_in_cells(within, _CODE_INDEX, grid, take, monitor)
     result.flags.writeable = False
     return Shares(result[BOTH], result[LEFT], result[RIGHT])
 

@@ -1,10 +1,15 @@
-"""Dividing a layout into cells, tiles of cells as units of work, and chunks of memory."""
+"""Dividing a layout into cells, tiles of cells as units of work, and chunks of memory.
+
+A layout (`SliceLayout`, `KernelLayout`) says which element is at a row and column. A `CellGrid`
+joins rows and columns to cells, one per pixel of a picture, whichever layout it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +24,8 @@ _MAX_WIDENING = 16
 
 Lines = NDArray[np.int64]
 Tile = tuple[slice, slice]
+"""Some cells of a grid: slices down and across."""
+Layout = TypeVar("Layout", bound=ParameterLayout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class GridChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class CellGrid:
+class CellGrid(Generic[Layout]):
     """A grid of cells over a rectangle of a layout.
 
     Attributes:
@@ -52,7 +59,7 @@ class CellGrid:
         column_edges: int64 (cells across + 1), in the same way.
     """
 
-    layout: ParameterLayout
+    layout: Layout
     row_edges: Lines
     column_edges: Lines
     _runs: dict[tuple[int, int], list[tuple[int, Lines, Lines]]] = field(
@@ -61,8 +68,8 @@ class CellGrid:
 
     @classmethod
     def over(
-        cls, layout: ParameterLayout, rows: range, columns: range, cells: tuple[int, int]
-    ) -> CellGrid:
+        cls, layout: Layout, rows: range, columns: range, cells: tuple[int, int]
+    ) -> CellGrid[Layout]:
         """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
         Args:
@@ -84,13 +91,17 @@ class CellGrid:
         rows, columns = self.row_edges[[0, -1]], self.column_edges[[0, -1]]
         return int((rows[1] - rows[0]) * (columns[1] - columns[0]))
 
-    def tiles(self) -> Iterator[Tile]:
+    def tiles(self, min_cost: int = 1) -> Iterator[Tile]:
         """Yield tiles as units of work: few elements, but at least one cell each.
 
         A tile is as wide as possible, because elements of one row are read in one call.
+
+        Args:
+            min_cost: a cell of fewer elements takes as much time or memory as this many.
         """
         down, across = self.shape
-        cost = int(np.diff(self.row_edges).max() * np.diff(self.column_edges).max())
+        largest = int(np.diff(self.row_edges).max() * np.diff(self.column_edges).max())
+        cost = max(largest, min_cost)
         wide = min(across, max(1, _MAX_WIDENING * CHUNK_ELEMENTS // cost))
         high = max(1, CHUNK_ELEMENTS // (cost * wide))
         for i, j in product(range(0, down, high), range(0, across, wide)):

@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit import kernels
+from prune_gui.audit.raster import value_kernels
+from prune_gui.audit.raster.cell_grid import CellGrid, Tile
 from prune_gui.audit.raster.code_index import CodeIndex
-from prune_gui.audit.raster.slice_layout import SliceLayout
+from prune_gui.audit.raster.slice_layout import ParameterLayout, SliceLayout
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
 from prune_gui.recipe import Resolution
@@ -23,8 +25,6 @@ _GAP = 1 << 16
 
 Within = Callable[[int, int, NDArray[np.uint8]], NDArray[np.uint8]]
 """Takes start, stop and an output of (stop - start) bytes; returns the codes of [start, stop)."""
-Tile = tuple[slice, slice]
-"""Some cells of a grid: slices down and across."""
 Take = Callable[[Tile, NDArray[np.int64], NDArray[np.int64]], None]
 """Takes a tile, the elements per slot (slots, down, across), and all elements (down, across)."""
 
@@ -50,24 +50,25 @@ class Density:
 def density(
     resolution: Resolution,
     name: str,
-    layout: SliceLayout,
+    layout: ParameterLayout,
     rows: range,
     columns: range,
     cells: tuple[int, int],
     monitor: Monitor,
 ) -> Density:
-    """Return the density of pruned elements in a rectangle of a parameter.
+    """Return the density of pruned elements in a rectangle of a parameter's layout.
 
-    Computes codes only for the rows that it covers; needs a few chunks of memory at any size.
+    Computes codes only for the rows that it covers; needs a few chunks of memory at any size. A
+    cell without elements, between kernels, has the share NaN.
 
     Args:
         resolution: the resolution.
         name: name of the parameter.
-        layout: the two-dimensional layout of the parameter.
+        layout: the layout of the parameter.
         rows: rows of the layout; not empty, step 1.
         columns: columns of the layout; not empty, step 1.
-        cells: maximum number of cells (down, across); at most one per element. The sizes of cells
-            differ by at most one row or column.
+        cells: maximum number of cells (down, across); at most one per row and column. The sizes
+            of cells differ by at most one row or column.
         monitor: receives the number of elements processed.
 
     Raises:
@@ -75,72 +76,67 @@ def density(
     """
     code_index = CodeIndex.of(resolution, name)
     codes = np.array(code_index.codes, np.uint8)
-    shape = grid_shape(rows, columns, cells)
-    share, step = np.zeros(shape, np.float32), np.zeros(shape, np.uint8)
+    grid = CellGrid.over(layout, rows, columns, cells)
+    share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         kernels.sum_up_cells(counts, codes, elements, share[tile], step[tile])
 
-    if len(codes) > 1:
-        within = partial(resolution.pruned_by_within, name)
-        count_in_cells(within, code_index, layout, rows, columns, cells, take, monitor)
+    def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
+        take(tile, counts, np.maximum(elements, 1))
+        share[tile][elements == 0] = np.nan
+
+    within = partial(resolution.pruned_by_within, name)
+    if not isinstance(layout, SliceLayout):
+        _count_with_gaps(within, code_index, grid, take_with_gaps, monitor)
+    elif len(codes) > 1:
+        count_in_cells(
+            within, code_index, CellGrid(layout, grid.row_edges, grid.column_edges), take, monitor
+        )
     share.flags.writeable = step.flags.writeable = False
     return Density(rows, columns, share, step)
-
-
-def grid_shape(rows: range, columns: range, cells: tuple[int, int]) -> tuple[int, int]:
-    """Return the number of cells (down, across), given the maximum number `cells`."""
-    return len(_edges(rows, cells[0])) - 1, len(_edges(columns, cells[1])) - 1
 
 
 def count_in_cells(
     within: Within,
     code_index: CodeIndex,
-    layout: SliceLayout,
-    rows: range,
-    columns: range,
-    cells: tuple[int, int],
+    grid: CellGrid[SliceLayout],
     take: Take,
     monitor: Monitor,
 ) -> None:
-    """Count the codes in every cell of a grid over a rectangle of a layout.
+    """Count the codes in every cell of a grid over a layout without gaps.
 
     Args:
         within: computes the codes of a span.
         code_index: the slot of each code; nothing is counted in slot 0.
-        layout: the two-dimensional layout of the elements.
-        rows: see `density`.
-        columns: see `density`.
-        cells: see `density`.
+        grid: the cells.
         take: receives the counts of one tile; called by several threads at once.
         monitor: receives the number of elements processed.
 
     Raises:
         Cancelled: the monitor was cancelled.
     """
+    layout = grid.layout
     if layout.row_stride < layout.column_stride:
 
         def take_turned(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
             take(tile[::-1], counts.transpose(0, 2, 1).copy(), elements.T.copy())
 
-        turned = cells[1], cells[0]
-        count_in_cells(
-            within, code_index, layout.transposed, columns, rows, turned, take_turned, monitor
-        )
+        turned = CellGrid(layout.transposed, grid.column_edges, grid.row_edges)
+        count_in_cells(within, code_index, turned, take_turned, monitor)
         return
     codes = np.array(code_index.codes, np.uint8)
-    row_edges, column_edges = _edges(rows, cells[0]), _edges(columns, cells[1])
     free_buffers: list[NDArray[np.uint8]] = []  # reused: new memory for each tile is slower
 
     def count(tile: Tile) -> None:
         down, across = tile
         buffer = free_buffers.pop() if free_buffers else np.empty(CHUNK_ELEMENTS, np.uint8)
-        tile_rows = row_edges[down.start : down.stop + 1]
-        tile_columns = column_edges[across.start : across.stop + 1]
+        tile_rows = grid.row_edges[down.start : down.stop + 1]
+        tile_columns = grid.column_edges[across.start : across.stop + 1]
         counts = np.zeros((len(codes), len(tile_rows) - 1, len(tile_columns) - 1), np.int64)
-        for part_rows, part_columns in _parts(layout, tile_rows, tile_columns):
-            start = layout.flat(part_rows[0], part_columns[0])
-            stop = layout.flat(part_rows[1] - 1, part_columns[1] - 1) + 1
+        for rows, columns in _rectangles(layout, tile_rows, tile_columns):
+            start = layout.flat(rows[0], columns[0])
+            stop = layout.flat(rows[1] - 1, columns[1] - 1) + 1
             kernels.count_cells(
                 within(start, stop, buffer[: stop - start]),
                 codes,
@@ -149,43 +145,55 @@ def count_in_cells(
                 layout.column_stride,
                 tile_rows,
                 tile_columns,
-                part_rows,
-                part_columns,
+                rows,
+                columns,
                 counts,
             )
-            monitor.advance((part_rows[1] - part_rows[0]) * (part_columns[1] - part_columns[0]))
+            monitor.advance((rows[1] - rows[0]) * (columns[1] - columns[0]))
         free_buffers.append(buffer)
         take(tile, counts, np.outer(np.diff(tile_rows), np.diff(tile_columns)))
 
-    monitor.expect(len(rows) * len(columns))
-    for _ in run(count, _tiles(layout, row_edges, column_edges, len(codes))):
+    monitor.expect(grid.size)
+    for _ in run(count, grid.tiles(min_cost=len(codes))):
         pass
 
 
-def _edges(span: range, cells: int) -> NDArray[np.int64]:
-    """Return int64 (cells + 1), the start of each cell and the end of the last."""
-    cells = max(1, min(cells, len(span)))
-    return span.start + np.arange(cells + 1, dtype=np.int64) * len(span) // cells
+def _count_with_gaps(
+    within: Within,
+    code_index: CodeIndex,
+    grid: CellGrid[ParameterLayout],
+    take: Take,
+    monitor: Monitor,
+) -> None:
+    """Count the codes in every cell of a grid over any layout; see `count_in_cells`.
 
-
-def _tiles(
-    layout: SliceLayout, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64], slots: int
-) -> Iterator[Tile]:
-    """Yield tiles of the grid, as units of work with few elements and few counts.
-
-    A tile has at least one cell. It is as wide as the grid or as a chunk of memory, because many
-    calls for short rows are slow.
+    Takes about three times as long, because the rows and columns are not at equal distances.
     """
-    high = int(np.diff(row_edges).max())
-    wide = int(np.diff(column_edges).max())
-    down, across = len(row_edges) - 1, len(column_edges) - 1
-    across_tile = min(across, max(1, CHUNK_ELEMENTS // (wide * layout.column_stride)))
-    down_tile = max(1, CHUNK_ELEMENTS // (max(high * wide, slots) * across_tile))
-    for i, j in product(range(0, down, down_tile), range(0, across, across_tile)):
-        yield slice(i, min(i + down_tile, down)), slice(j, min(j + across_tile, across))
+
+    def count(tile: Tile) -> None:
+        down, across = tile
+        shape = down.stop - down.start, across.stop - across.start
+        counts = np.zeros((len(code_index.codes), *shape), np.int64)
+        for chunk in grid.chunks(tile):
+            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            buffer = np.empty(chunk.stop - chunk.start, np.uint8)
+            value_kernels.add_codes(
+                within(chunk.start, chunk.stop, buffer),
+                code_index.lookup,
+                chunk.rows,
+                chunk.columns,
+                chunk.down,
+                chunk.across,
+                counts,
+            )
+        take(tile, counts, counts.sum(0))
+
+    monitor.expect(grid.size)
+    for _ in run(count, grid.tiles()):
+        pass
 
 
-def _parts(
+def _rectangles(
     layout: SliceLayout, row_edges: NDArray[np.int64], column_edges: NDArray[np.int64]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """Divide a tile into rectangles whose elements are within one chunk of memory.

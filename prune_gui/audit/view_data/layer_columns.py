@@ -1,14 +1,14 @@
-"""The columns of the table of all parameters, and texts about its rows. No Qt."""
+"""The columns of the table of all parameters, and texts about its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.column import Column
 from prune_gui.audit.view_data.subject import by
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, format_number, join_items, tr, trn
@@ -17,86 +17,16 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.layer_rows import Rows
-    from prune_gui.audit.table import Table
     from prune_gui.checkpoint import ModuleNode, TensorInfo
     from prune_gui.recipe import Resolution
 
 UNKNOWN_TEXT: Final = "…"
 UNDEFINED_TEXT: Final = "–"  # noqa: RUF001
-NAME, SPARSITY, ENERGY, PARAMETERS, WARNINGS = range(5)
-"""Indices of the columns that always exist; those of the steps follow later."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Column:
-    """One column.
-
-    Attributes:
-        title: heading.
-        tip: tool tip of the heading.
-        values: sort key of each row.
-        text: returns the text of a row.
-        is_number: whether the texts are numbers.
-    """
-
-    title: str
-    tip: str
-    values: Sequence[Any] | NDArray[Any]
-    text: Callable[[int], str]
-    is_number: bool = True
-
-
-def columns_of(rows: Rows, draft: int | None) -> tuple[Column, ...]:
-    """Return the columns of a table of rows; `draft` is the draft's step number, or None."""
-    pruned, share, kept = rows.pruned, rows.share, rows.kept_share
-    return (
-        Column(
-            tr("Name"),
-            tr("The parameter, or module"),
-            rows.names,
-            rows.names.__getitem__,
-            is_number=False,
-        ),
-        Column(
-            tr("Sparsity"),
-            tr("Share of the entries that is pruned"),
-            share,
-            lambda row: sparsity(int(pruned[row]), int(rows.total[row])),
-        ),
-        Column(
-            tr("Kept energy"),
-            tr("Sum of the squares of the weights that are kept, of that of all"),
-            kept,
-            lambda row: energy(rows, row, float(kept[row])),
-        ),
-        _counts(tr("Parameters"), tr("Entries"), rows.total),
-        Column(
-            tr("Warnings"),
-            tr(
-                "What a person should look at: nearly empty layers, dead channels, NaN, "
-                "tied weights"
-            ),
-            _severity(rows),
-            lambda row: tr("; ").join(warnings(rows, row)),
-            is_number=False,
-        ),
-        Column(
-            tr("Shape"),
-            tr("Of a parameter; of a module, how many parameters it has"),
-            rows.shapes,
-            lambda row: shape(rows, row),
-            is_number=False,
-        ),
-        _counts(tr("Pruned"), tr("Pruned entries"), pruned),
-        *(
-            _counts(_heading(code, draft), tr("Entries that it pruned"), counts)
-            for code, counts in zip(rows.codes, rows.counts, strict=True)
-        ),
-    )
-
-
-def energy(rows: Rows, row: int, share: float) -> str:
+def energy(rows: Rows, row: int) -> str:
     """Return the share of the energy that a row keeps, as text."""
+    share = float(rows.kept_share[row])
     if np.isfinite(share):
         return percent(1.0) if share == 1 else tr("{percent:.2f} %", percent=100 * share)
     return UNKNOWN_TEXT if np.isnan(rows.energy[row]) else UNDEFINED_TEXT
@@ -121,8 +51,8 @@ def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
             if counts[row] and code != IN_FILE
         ),
     ]
-    if np.isfinite(share := float(rows.kept_share[row])):
-        parts.append(tr("keeps {share} of the energy", share=energy(rows, row, share)))
+    if np.isfinite(rows.kept_share[row]):
+        parts.append(tr("keeps {share} of the energy", share=energy(rows, row)))
     return tr("; ").join([*parts, *warnings(rows, row)])
 
 
@@ -139,57 +69,6 @@ def shape(rows: Rows, row: int) -> str:
     if rows.size[row] > 1:
         return _parameters(int(rows.size[row]))
     return _shape_text(rows.infos[row])
-
-
-def table_of(rows: Rows, order: NDArray[np.intp], title: str) -> Table:
-    """Return all data of the rows in a given order, for export."""
-    from prune_gui.audit.table import Table
-
-    energies = [(rows.energy, tr("energy in the file")), (rows.kept, tr("energy kept"))]
-    return Table(
-        title,
-        {
-            tr("name"): [rows.names[row] for row in order],
-            tr("parameters"): rows.size[order],
-            tr("shape"): [_plain_shape(rows, int(row)) for row in order],
-            tr("entries"): rows.total[order],
-            tr("pruned"): rows.pruned[order],
-            tr("sparsity"): rows.share[order],
-            tr("kept energy"): _none_for_nan(rows.kept_share[order]),
-            **{name: _none_for_nan(values[order]) for values, name in energies},
-            **{
-                tr("pruned in the file")
-                if code == IN_FILE
-                else tr("pruned by step {number}", number=code): counts[order]
-                for code, counts in zip(rows.codes, rows.counts, strict=True)
-            },
-            tr("NaN"): rows.nan[order],
-            tr("infinite"): rows.infinite[order],
-            tr("channels"): rows.channels[order],
-            tr("dead channels"): rows.dead[order],
-            tr("dead channels in the file"): rows.dead_in_file[order],
-            tr("warnings"): [tr("; ").join(warnings(rows, int(row))) for row in order],
-        },
-    )
-
-
-def in_order(column: Column, *, descending: bool) -> NDArray[np.intp]:
-    """Return the rows sorted by a column. The sort is stable; NaN comes last."""
-    values = column.values
-    if isinstance(values, np.ndarray):
-        return np.argsort(-values if descending else values, kind="stable")
-    order = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
-    return np.array(order, np.intp)
-
-
-def _counts(title: str, tip: str, counts: NDArray[np.int64]) -> Column:
-    return Column(title, tip, counts, lambda row: format_number(int(counts[row])))
-
-
-def _heading(code: int, draft: int | None) -> str:
-    if code == IN_FILE:
-        return tr("In the file")
-    return tr("Draft") if code == draft else tr("Step {number}", number=code)
 
 
 def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:
@@ -218,6 +97,10 @@ def _plain_shape(rows: Rows, row: int) -> str:
     return " x ".join(map(str, rows.infos[row].shape)) if rows.size[row] == 1 else ""
 
 
+def _counts(of: Callable[[Rows], NDArray[np.int64]]) -> Callable[[Rows, int], str]:
+    return lambda rows, row: format_number(int(of(rows)[row]))
+
+
 def _none_for_nan(values: NDArray[np.float64]) -> list[float | None]:
     return [None if np.isnan(value) else value for value in values.tolist()]
 
@@ -230,6 +113,10 @@ def _severity(rows: Rows) -> NDArray[np.int64]:
         16 * (rows.nearly_empty > 0) + 8 * non_finite + 4 * pruned_dead + 2 * (rows.dead > 0) + tied
     )
     return severity
+
+
+def _warning_text(rows: Rows, row: int) -> str:
+    return tr("; ").join(warnings(rows, row))
 
 
 def _nearly_empty(rows: Rows, row: int, kept: int) -> str:
@@ -265,3 +152,124 @@ def _dead(dead: int, before: int, channels: int) -> str:
     else:
         message = deferred("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
     return tr(message, dead=dead, channels=channels, before=before)
+
+
+LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
+    Column(
+        title=deferred("Name"),
+        tip=deferred("The parameter, or module"),
+        values=lambda rows: rows.names,
+        text=lambda rows, row: rows.names[row],
+        is_number=False,
+        width_px=280,
+        file_title=deferred("name"),
+        file_rank=0,
+    ),
+    Column(
+        title=deferred("Sparsity"),
+        tip=deferred("Share of the entries that is pruned"),
+        values=lambda rows: rows.share,
+        text=lambda rows, row: sparsity(int(rows.pruned[row]), int(rows.total[row])),
+        width_px=72,
+        file_title=deferred("sparsity"),
+        file_rank=5,
+    ),
+    Column(
+        title=deferred("Kept energy"),
+        tip=deferred("Sum of the squares of the weights that are kept, of that of all"),
+        values=lambda rows: rows.kept_share,
+        text=energy,
+        width_px=96,
+        file_title=deferred("kept energy"),
+        file_rank=6,
+        file_values=lambda rows: _none_for_nan(rows.kept_share),
+    ),
+    Column(
+        title=deferred("Parameters"),
+        tip=deferred("Entries"),
+        values=lambda rows: rows.total,
+        text=_counts(lambda rows: rows.total),
+        width_px=92,
+        file_title=deferred("entries"),
+        file_rank=3,
+    ),
+    Column(
+        title=deferred("Warnings"),
+        tip=deferred(
+            "What a person should look at: nearly empty layers, dead channels, NaN, tied weights"
+        ),
+        values=_severity,
+        text=_warning_text,
+        is_number=False,
+        width_px=180,
+        file_title=deferred("warnings"),
+        file_rank=15,
+        file_values=lambda rows: [_warning_text(rows, row) for row in range(len(rows))],
+    ),
+    Column(
+        title=deferred("Shape"),
+        tip=deferred("Of a parameter; of a module, how many parameters it has"),
+        values=lambda rows: rows.shapes,
+        text=shape,
+        is_number=False,
+        file_title=deferred("shape"),
+        file_rank=2,
+        file_values=lambda rows: [_plain_shape(rows, row) for row in range(len(rows))],
+    ),
+    Column(
+        title=deferred("Pruned"),
+        tip=deferred("Pruned entries"),
+        values=lambda rows: rows.pruned,
+        text=_counts(lambda rows: rows.pruned),
+        file_title=deferred("pruned"),
+        file_rank=4,
+    ),
+    Column(values=lambda rows: rows.size, file_title=deferred("parameters"), file_rank=1),
+    Column(
+        values=lambda rows: _none_for_nan(rows.energy),
+        file_title=deferred("energy in the file"),
+        file_rank=7,
+    ),
+    Column(
+        values=lambda rows: _none_for_nan(rows.kept),
+        file_title=deferred("energy kept"),
+        file_rank=8,
+    ),
+    Column(values=lambda rows: rows.nan, file_title=deferred("NaN"), file_rank=10),
+    Column(values=lambda rows: rows.infinite, file_title=deferred("infinite"), file_rank=11),
+    Column(values=lambda rows: rows.channels, file_title=deferred("channels"), file_rank=12),
+    Column(values=lambda rows: rows.dead, file_title=deferred("dead channels"), file_rank=13),
+    Column(
+        values=lambda rows: rows.dead_in_file,
+        file_title=deferred("dead channels in the file"),
+        file_rank=14,
+    ),
+)
+"""The columns from the left, then those that are only in files. A new one is one record here.
+
+`columns_of` adds those of the steps, which have the rank 9 in files.
+"""
+STEP_FILE_RANK: Final = 9
+
+
+def columns_of(rows: Rows, draft: int | None) -> tuple[Column[Rows], ...]:
+    """Return the columns for rows; `draft` is the draft's step number, or None."""
+    steps = (_step_column(i, code, is_draft=code == draft) for i, code in enumerate(rows.codes))
+    return (*LAYER_COLUMNS, *steps)
+
+
+def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:
+    """Return the column of what a step pruned; `i` is the index of its code in `Rows.codes`."""
+    if code == IN_FILE:
+        title, file_title = deferred("In the file"), deferred("pruned in the file")
+    else:
+        title = deferred("Draft") if is_draft else deferred("Step {number}", number=code)
+        file_title = deferred("pruned by step {number}", number=code)
+    return Column(
+        title=title,
+        tip=deferred("Entries that it pruned"),
+        values=lambda rows: rows.counts[i],
+        text=_counts(lambda rows: rows.counts[i]),
+        file_title=file_title,
+        file_rank=STEP_FILE_RANK,
+    )

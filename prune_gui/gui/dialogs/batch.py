@@ -22,13 +22,15 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
+from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
+from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.dialogs.save import FORMS
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.batch import BatchRow, checkpoints_in
 from prune_gui.worker.job_sequence import batch_jobs
@@ -49,43 +51,43 @@ NO_FOLDER: Final = deferred("Name a folder that exists, or write no files.")
 TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
 
 
-COLUMNS: Final[tuple[Column[BatchRow], ...]] = (
-    Column(
+COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
+    record_column(
         deferred("Checkpoint"),
         lambda row: f"{row.path.parent.name}/{row.path.name}",
         lambda row: str(row.path),
         is_number=False,
-        tip=lambda row: one_line(str(row.path)),
+        cell_tip=lambda row: one_line(str(row.path)),
     ),
-    Column(
+    record_column(
         deferred("Targets"),
         lambda row: "" if row.targets is None else format_number(row.targets),
         lambda row: row.targets,
     ),
-    Column(
+    record_column(
         deferred("Pruned"),
         lambda row: "" if row.total is None else format_number(row.pruned),
         lambda row: None if row.total is None else row.pruned,
     ),
-    Column(
+    record_column(
         deferred("Of"),
         lambda row: "" if row.total is None else format_number(row.total),
         lambda row: row.total,
     ),
-    Column(
+    record_column(
         deferred("Sparsity"),
         lambda row: "" if row.total is None else number_formats.sparsity(row.pruned, row.total),
         lambda row: None if row.total is None else row.sparsity,
     ),
-    Column(
+    record_column(
         deferred("Unmatched"),
         lambda row: format_number(len(row.unmatched)) if row.unmatched else "",
         lambda row: ", ".join(row.unmatched) or None,
-        tip=lambda row: "\n".join(
+        cell_tip=lambda row: "\n".join(
             (tr("Patterns that match no parameter:"), *map(one_line, row.unmatched))
         ),
     ),
-    Column(
+    record_column(
         deferred("Result"),
         lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),
@@ -116,7 +118,7 @@ class BatchDialog(QDialog):
         self._workbench = workbench
         self._start_folder = folder
         self._sequence = JobSequence(workbench.bridge, self)
-        self.model: ResultModel[BatchRow] = ResultModel(COLUMNS, self)
+        self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(
             self.model, tr("Checkpoints and what became of them"), RESULT_COLUMN
         )

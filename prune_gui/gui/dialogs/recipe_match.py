@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QVBoxLayout, QWidget
 
+from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
+from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.recipe_match import StepMatch, match_recipe
 
@@ -18,26 +20,26 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.recipe import Recipe
 
-COLUMNS: Final[tuple[Column[StepMatch], ...]] = (
-    Column(deferred("Step"), lambda row: format_number(row.number), lambda row: row.number),
-    Column(
+COLUMNS: Final[tuple[Column[Sequence[StepMatch]], ...]] = (
+    record_column(deferred("Step"), lambda row: format_number(row.number), lambda row: row.number),
+    record_column(
         deferred("Method"),
         lambda row: formatting.title(row.step),
         lambda row: formatting.title(row.step),
         is_number=False,
     ),
-    Column(
+    record_column(
         deferred("Parameters"),
         lambda row: format_number(len(row.targets)),
         lambda row: len(row.targets),
-        tip=lambda row: _name_lines(row.targets),
+        cell_tip=lambda row: _name_lines(row.targets),
     ),
-    Column(
+    record_column(
         deferred("Patterns that match nothing"),
         lambda row: ", ".join(row.unmatched),
         lambda row: ", ".join(row.unmatched) or None,
         is_number=False,
-        tip=lambda row: "\n".join(map(one_line, row.unmatched)),
+        cell_tip=lambda row: "\n".join(map(one_line, row.unmatched)),
     ),
 )
 MAX_LISTED_NAMES: Final = 20
@@ -97,7 +99,7 @@ class RecipeMatchDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Use the recipe on {name}?", name=one_line(checkpoint.path.name)))
         matches = match_recipe(recipe, checkpoint)
-        self.model: ResultModel[StepMatch] = ResultModel(COLUMNS, self)
+        self.model: RecordModel[StepMatch] = RecordModel(COLUMNS, self)
         self.model.show(matches)
         self.table = ResultTable(self.model, tr("Steps and what they match"), len(COLUMNS) - 1)
         self.message = Message()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QModelIndex
@@ -17,11 +18,13 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui import number_formats
+from prune_gui.audit.column import Column, record_column
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
-from prune_gui.gui.dialogs.result_table import Column, ResultModel, ResultTable
+from prune_gui.gui.dialogs.result_table import ResultTable
 from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.table_model import RecordModel
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.worker.job_sequence import sweep_jobs
@@ -56,34 +59,34 @@ def _kept(row: SweepRow) -> str:
     return tr("{percent:.2f} %", percent=100 * row.kept_energy)
 
 
-COLUMNS: Final[tuple[Column[SweepRow], ...]] = (
-    Column(deferred("Amount"), _amount, lambda row: row.amount),
-    Column(
+COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
+    record_column(deferred("Amount"), _amount, lambda row: row.amount),
+    record_column(
         deferred("Pruned"),
         lambda row: "" if row.error else format_number(row.pruned),
         lambda row: None if row.error else row.pruned,
     ),
-    Column(
+    record_column(
         deferred("Of"),
         lambda row: "" if row.error else format_number(row.total),
         lambda row: None if row.error else row.total,
     ),
-    Column(
+    record_column(
         deferred("Sparsity"),
         lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
         lambda row: None if row.error else row.sparsity,
     ),
-    Column(
+    record_column(
         deferred("Kept energy"),
         _kept,
         lambda row: None if math.isnan(row.kept_energy) else row.kept_energy,
     ),
-    Column(
+    record_column(
         deferred("Nearly empty"),
         lambda row: "" if row.error else format_number(row.nearly_empty),
         lambda row: None if row.error else row.nearly_empty,
     ),
-    Column(
+    record_column(
         deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False
     ),
 )
@@ -118,7 +121,7 @@ class SweepDialog(QDialog):
         self.step.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.amounts = QLineEdit(DEFAULT_AMOUNTS)
         self.amounts.setPlaceholderText("10%, 20%, 30%")
-        self.model: ResultModel[SweepRow] = ResultModel(COLUMNS, self)
+        self.model: RecordModel[SweepRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM_COLUMN)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
         self.results.activated.connect(self._apply_amount)

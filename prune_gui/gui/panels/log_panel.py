@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
 
-from PySide6.QtCore import QAbstractTableModel, QEvent, QModelIndex, QPersistentModelIndex, Qt, QUrl
+from PySide6.QtCore import QEvent, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
     QDesktopServices,
@@ -33,23 +32,29 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.audit.column import Column, record_column
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
+from prune_gui.gui.widgets.table_model import Index, RecordModel
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
 
-Index = QModelIndex | QPersistentModelIndex
-ROOT = QModelIndex()
-
-
-class Column(IntEnum):
-    """The columns of the log table."""
-
-    TIME = 0
-    LEVEL = 1
-    TEXT = 2
-
-
-HEADINGS: Final = (deferred("Time"), deferred("Level"), deferred("What happened"))
+COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
+    record_column(
+        deferred("Time"), lambda entry: entry.when, lambda entry: entry.when, is_number=False
+    ),
+    record_column(
+        deferred("Level"),
+        lambda entry: entry.level_name,
+        lambda entry: entry.level_name,
+        is_number=False,
+    ),
+    record_column(
+        deferred("What happened"),
+        lambda entry: entry.line,
+        lambda entry: entry.whole,
+        is_number=False,
+    ),
+)
 LEVELS: Final = {
     logging.NOTSET: deferred("All"),
     logging.WARNING: deferred("Warnings and errors"),
@@ -58,73 +63,41 @@ LEVELS: Final = {
 """Minimum levels that the user can choose."""
 
 
-class LogModel(QAbstractTableModel):
-    """The entries at or above a level among the last `MAX_ENTRIES` entries, oldest first.
-
-    Attributes:
-        entries: the shown entries, one per row.
-    """
+class LogModel(RecordModel[LogEntry]):
+    """The entries at or above a level among the last `MAX_ENTRIES` entries, oldest first."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.entries: list[LogEntry] = []
+        super().__init__(COLUMNS)
         self._all_entries: deque[LogEntry] = deque(maxlen=MAX_ENTRIES)
         self._level = logging.NOTSET
 
-    def add(self, entries: Sequence[LogEntry]) -> None:
+    def add(self, records: Sequence[LogEntry]) -> None:
         """Append entries; the oldest are removed if there are too many."""
-        self._all_entries.extend(entries)
-        added = self._of_level(entries[-MAX_ENTRIES:])
-        excess = len(self.entries) + len(added) - len(self._of_level(self._all_entries))
+        self._all_entries.extend(records)
+        added = self._of_level(records[-MAX_ENTRIES:])
+        excess = len(self.rows) + len(added) - len(self._of_level(self._all_entries))
         if excess > 0:
-            self.beginRemoveRows(ROOT, 0, excess - 1)
-            del self.entries[:excess]
-            self.endRemoveRows()
-        if added:
-            first = len(self.entries)
-            self.beginInsertRows(ROOT, first, first + len(added) - 1)
-            self.entries.extend(added)
-            self.endInsertRows()
+            self.remove(0, excess)
+        super().add(added)
 
     def show_from(self, level: int) -> None:
         """Show the entries at or above a level."""
-        self.beginResetModel()
         self._level = level
-        self.entries = self._of_level(self._all_entries)
-        self.endResetModel()
+        self.show(self._of_level(self._all_entries))
 
     def clear(self) -> None:
         """Remove all entries."""
-        self.beginResetModel()
         self._all_entries.clear()
-        self.entries.clear()
-        self.endResetModel()
+        self.show(())
 
     def _of_level(self, entries: Iterable[LogEntry]) -> list[LogEntry]:
         return [entry for entry in entries if entry.level >= self._level]
 
-    def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return the number of shown entries."""
-        return 0 if parent.isValid() else len(self.entries)
-
-    def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        """Return the number of columns."""
-        return 0 if parent.isValid() else len(Column)
-
-    def headerData(  # noqa: N802
-        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> str | None:
-        """Return the heading of a column."""
-        if orientation != Qt.Orientation.Horizontal or role != Qt.ItemDataRole.DisplayRole:
-            return None
-        return tr(HEADINGS[section])
-
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
-        """Return the text of a cell, or the colour of warnings."""
-        entry = self.entries[index.row()]
-        if role == Qt.ItemDataRole.DisplayRole:
-            return (entry.when, entry.level_name, entry.line)[index.column()]
-        if role == Qt.ItemDataRole.ForegroundRole and entry.level >= logging.WARNING:
+        """Return the data of a cell for a role; warnings have their own colour."""
+        if role != Qt.ItemDataRole.ForegroundRole:
+            return super().data(index, role)
+        if self.rows[index.row()].level >= logging.WARNING:
             return QColor(colours(QApplication.palette()).warning)
         return None
 
@@ -145,9 +118,9 @@ class LogPanel(QWidget):
         self.table.setModel(self.model)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.table.setAlternatingRowColors(True)
-        for column in (Column.TIME, Column.LEVEL):
-            sample = self.table.fontMetrics().horizontalAdvance("Warning")
-            self.table.setColumnWidth(column, 2 * sample)
+        sample = self.table.fontMetrics().horizontalAdvance("Warning")
+        for section in range(len(COLUMNS) - 1):
+            self.table.setColumnWidth(section, 2 * sample)
         self.details = QPlainTextEdit(readOnly=True, tabChangesFocus=True)
         self.details.setAccessibleName(tr("Details of the record"))
         self.details.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
@@ -215,7 +188,7 @@ class LogPanel(QWidget):
 
     def _selected(self) -> list[LogEntry]:
         rows = sorted(index.row() for index in self.table.selectionModel().selectedRows())
-        return [self.model.entries[row] for row in rows]
+        return [self.model.rows[row] for row in rows]
 
     def _filter(self) -> None:
         self.model.show_from(self.level.currentData())
@@ -227,7 +200,7 @@ class LogPanel(QWidget):
         self.details.setVisible(bool(selected))
 
     def _copy(self) -> None:
-        entries = self._selected() or self.model.entries
+        entries = self._selected() or self.model.rows
         QGuiApplication.clipboard().setText("\n".join(entry.whole for entry in entries))
 
     def _open(self) -> None:

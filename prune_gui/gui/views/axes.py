@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyqtgraph as pg
 
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
 
@@ -95,7 +95,7 @@ def layout_labels(
     """
     if dims is not None:
         return names[dims[0]], names[dims[1]]
-    if isinstance(layout, KernelGrid):
+    if isinstance(layout, KernelLayout):
         if layout.across != layout.shape[1]:
             across = tr("{dim} within a row of {count}", dim=names[0], count=layout.across)
             return names[0], across
@@ -111,7 +111,7 @@ def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float
 
     The axes of a kernel grid count channels. One of its rows may hold several channels.
     """
-    if isinstance(layout, KernelGrid):
+    if isinstance(layout, KernelLayout):
         per_row = layout.shape[0] // layout.down
         down = per_row / layout.pitch[0], layout.shape[0]
         return down, (1 / layout.pitch[1], layout.across)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prune_gui.audit.raster import cell_grid as cells_module
 from prune_gui.audit.raster.cell_statistics import cell_statistics, max_weight_magnitude, reach_of
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics.element_values import sizes, weights
 from prune_gui.errors import Cancelled
@@ -21,8 +21,8 @@ def _layout(data, shape):
         dims = data.draw(st.permutations(range(len(shape))))[:2]
         at = [data.draw(st.integers(0, size - 1)) for size in shape]
         kinds.append(SliceLayout.section(shape, *dims, at))
-    if kernel_grid := KernelGrid.of(shape):
-        kinds.append(kernel_grid)
+    if kernel_layout := KernelLayout.of(shape):
+        kinds.append(kernel_layout)
     return data.draw(st.sampled_from(kinds))
 
 
@@ -114,10 +114,15 @@ def test_of_two_equal_magnitudes_the_positive_value_is_returned(resolved):
 
 
 def test_a_cell_between_kernels_has_no_number(resolved):
-    kernel_grid = KernelGrid.of((2, 2, 3, 3))
+    kernel_layout = KernelLayout.of((2, 2, 3, 3))
     measure = weights(resolved(w=torch.ones(2, 2, 3, 3)), "w")
     found = cell_statistics(
-        measure, kernel_grid, range(kernel_grid.rows), range(kernel_grid.columns), (7, 7), Monitor()
+        measure,
+        kernel_layout,
+        range(kernel_layout.rows),
+        range(kernel_layout.columns),
+        (7, 7),
+        Monitor(),
     )
     assert np.isnan(found.mean[3]).all()
     assert np.isnan(found.mean[:, 3]).all()

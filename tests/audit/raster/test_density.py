@@ -7,8 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui.audit.raster import cell_grid
 from prune_gui.audit.raster import density as density_module
 from prune_gui.audit.raster.density import density
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -84,6 +86,7 @@ def test_every_cell_agrees_with_the_full_mask(
     cells = data.draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(density_module, "CHUNK_ELEMENTS", chunk)
+        patch.setattr(cell_grid, "CHUNK_ELEMENTS", chunk)
         patch.setattr(density_module, "_GAP", gap)
         found = density(resolution, "w", layout, rows, columns, cells, Monitor())
     share, step = _expected(laid_flat, rows, columns, cells)
@@ -150,6 +153,7 @@ def test_rows_are_computed_in_few_calls_for_any_cell_size(resolved, monkeypatch)
 
     monkeypatch.setattr(Resolution, "pruned_by_within", watch)
     monkeypatch.setattr(density_module, "CHUNK_ELEMENTS", 5000)
+    monkeypatch.setattr(cell_grid, "CHUNK_ELEMENTS", 5000)
     density(
         resolution,
         "w",
@@ -176,3 +180,40 @@ def test_it_can_be_cancelled(resolved):
             (5, 5),
             Monitor(cancel=stop),
         )
+
+
+@given(
+    shape=st.tuples(*[st.integers(1, 4)] * 4).filter(KernelLayout.of),
+    steps=st.lists(st.sampled_from([HALF, RANDOM]), max_size=2),
+    cells=st.tuples(st.integers(1, 9), st.integers(1, 9)),
+)
+def test_every_cell_of_a_kernel_layout_agrees_with_the_full_mask(resolved, shape, steps, cells):
+    weights = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    resolution = resolved(*steps, w=weights)
+    codes = resolution.pruned_by("w").numpy().reshape(-1)
+    kernel_layout = KernelLayout.of(shape)
+    found = density(
+        resolution,
+        "w",
+        kernel_layout,
+        range(kernel_layout.rows),
+        range(kernel_layout.columns),
+        cells,
+        Monitor(),
+    )
+    high, wide = found.share.shape
+    for i, j in np.ndindex(high, wide):
+        rows = range(i * kernel_layout.rows // high, (i + 1) * kernel_layout.rows // high)
+        columns = range(j * kernel_layout.columns // wide, (j + 1) * kernel_layout.columns // wide)
+        inside = [
+            codes[kernel_layout.flat(row, column)]
+            for row in rows
+            for column in columns
+            if kernel_layout.holds(row, column)
+        ]
+        if not inside:
+            assert np.isnan(found.share[i, j])
+            continue
+        assert found.share[i, j] == np.float32(np.count_nonzero(inside) / len(inside))
+        counts = np.bincount(inside, minlength=256)[1:]
+        assert found.step[i, j] == (counts.argmax() + 1 if counts.any() else 0)

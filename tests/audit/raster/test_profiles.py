@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.audit.raster import cell_grid as cells_module
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.profiles import means, pruned_shares
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.statistics.element_values import absolute, scores, weights
@@ -23,7 +23,7 @@ CASES = {
 
 
 def _layout(shape, data):
-    kinds = [SliceLayout.flattened(shape), KernelGrid.of(shape)]
+    kinds = [SliceLayout.flattened(shape), KernelLayout.of(shape)]
     if len(shape) > 1:
         dims = data.draw(st.permutations(range(len(shape))))[:2]
         kinds.append(SliceLayout.section(shape, *dims, [0] * len(shape)))

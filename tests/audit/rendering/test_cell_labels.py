@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.rendering import cell_labels
 from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS, short, texts
@@ -37,7 +37,7 @@ def test_numbers_have_the_expected_short_texts(number, text):
     [
         SliceLayout.flattened((4, 18)),
         SliceLayout.flattened((4, 18)).transposed,
-        KernelGrid.of((4, 2, 3, 3)),
+        KernelLayout.of((4, 2, 3, 3)),
         SliceLayout.section((4, 2, 3, 3), 3, 0, (0, 1, 1, 0)),
     ],
 )

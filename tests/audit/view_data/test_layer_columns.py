@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 
+from prune_gui.audit.column import sorted_rows, table_of
 from prune_gui.audit.statistics.layer_rows import Grouping, Rows
-from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.layer_columns import (
-    ENERGY,
-    SPARSITY,
-    WARNINGS,
     columns_of,
     describe_node,
     describe_row,
-    in_order,
-    table_of,
     warnings,
 )
 from prune_gui.checkpoint import TensorInfo, module_tree
@@ -47,15 +42,20 @@ def rows(**of):
     return Rows(groups, infos, shapes, tied, codes=(1, IN_FILE), **arrays)
 
 
-def column(number, table_rows, draft=None):
-    result = columns_of(table_rows, draft)[number]
-    return [result.text(row) for row in range(len(table_rows))]
+def titled(title, table_rows):
+    [column] = [column for column in columns_of(table_rows, None) if column.title == title]
+    return column
+
+
+def texts(title, table_rows):
+    column = titled(title, table_rows)
+    return [column.text(table_rows, row) for row in range(len(table_rows))]
 
 
 def test_unknown_values_look_different_from_undefined_ones():
-    assert column(ENERGY, rows()) == ["75.00 %", "…", "\N{EN DASH}"]
-    assert column(ENERGY, rows(kept=[8.0, np.nan, 0.0]))[0] == "100 %"
-    assert column(SPARSITY, rows()) == ["50.0 %", "2.0 %", "100.0 %"]
+    assert texts("Kept energy", rows()) == ["75.00 %", "…", "\N{EN DASH}"]
+    assert texts("Kept energy", rows(kept=[8.0, np.nan, 0.0]))[0] == "100 %"
+    assert texts("Sparsity", rows()) == ["50.0 %", "2.0 %", "100.0 %"]
 
 
 @pytest.mark.parametrize(
@@ -83,20 +83,20 @@ def test_unknown_values_look_different_from_undefined_ones():
 def test_each_warning_is_shown(of, row, expected):
     table_rows = rows(**of)
     assert warnings(table_rows, row) == expected
-    assert column(WARNINGS, table_rows)[row] == "; ".join(expected)
+    assert texts("Warnings", table_rows)[row] == "; ".join(expected)
 
 
 def test_the_worst_warnings_come_first():
     table_rows = rows(nan=[1, 0, 0])
-    order = in_order(columns_of(table_rows, None)[WARNINGS], descending=True)
+    order = sorted_rows(titled("Warnings", table_rows).values(table_rows), descending=True)
     assert order.tolist() == [2, 0, 1]
 
 
 def test_each_step_has_a_column_and_the_draft_is_named():
-    titles = [c.title for c in columns_of(rows(), None)]
+    titles = [c.title for c in columns_of(rows(), None) if c.title]
     assert titles[-3:] == ["Pruned", "Step 1", "In the file"]
     assert "Draft" in [c.title for c in columns_of(rows(), 1)]
-    assert column(-2, rows()) == ["100", "0", "10"]
+    assert texts("Step 1", rows()) == ["100", "0", "10"]
 
 
 def test_a_row_is_described_in_one_line():
@@ -124,8 +124,12 @@ def test_a_treemap_cell_is_described_with_its_shape_and_sparsity():
 
 
 def test_the_exported_table_has_unformatted_numbers_in_the_given_order():
-    result = table_of(rows(), np.array([2, 0, 1]), "any")
-    assert isinstance(result, Table)
+    result = table_of("any", columns_of(rows(), None), rows(), np.array([2, 0, 1]))
+    assert result.headers == (
+        *("name", "parameters", "shape", "entries", "pruned", "sparsity", "kept energy"),
+        *("energy in the file", "energy kept", "pruned by step 1", "pruned in the file"),
+        *("NaN", "infinite", "channels", "dead channels", "dead channels in the file", "warnings"),
+    )
     lines = [dict(zip(result.headers, row, strict=True)) for row in result.rows]
     assert [line["name"] for line in lines] == ["scale", "m", "tied"]
     assert lines[1]["sparsity"] == 0.5

@@ -10,7 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.audit.rendering.colours import LIGHT
-from prune_gui.gui.panels.log_panel import Column, LogPanel
+from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import Theme
 
@@ -31,7 +31,8 @@ def panel(qtbot, tmp_path):
 def texts(panel):
     model = panel.model
     return [
-        [model.index(row, column).data() for column in Column] for row in range(model.rowCount())
+        [model.index(row, column).data() for column in range(model.columnCount())]
+        for row in range(model.rowCount())
     ]
 
 
@@ -109,7 +110,7 @@ def test_only_the_last_entries_are_kept(panel, batch):
     entries = [LogEntry("", logging.INFO, str(i)) for i in range(5 * MAX_ENTRIES)]
     for start in range(0, len(entries), batch):
         panel.add(entries[start : start + batch])
-    assert panel.model.entries == entries[-MAX_ENTRIES:]
+    assert list(panel.model.rows) == entries[-MAX_ENTRIES:]
     assert panel.model.rowCount() == MAX_ENTRIES
 
 

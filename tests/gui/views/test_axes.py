@@ -1,7 +1,7 @@
 import pytest
 
 from prune_gui import language
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.axes import (
     SHAPE_SEPARATOR,
@@ -65,7 +65,7 @@ CONV = ("output channel", "input channel", "kernel row", "kernel column")
         (("feature",), SliceLayout.wrapped((1024,)), None, ("row of 32", "feature")),
         (
             CONV,
-            KernelGrid.of((4, 3, 2, 2)),
+            KernelLayout.of((4, 3, 2, 2)),
             None,
             tuple(f"{name}, a kernel each" for name in CONV[:2]),
         ),
@@ -82,12 +82,12 @@ def test_a_flattened_convolution_names_all_dimensions_across():
 
 
 def test_the_axes_of_a_kernel_grid_count_channels():
-    sheet = KernelGrid.of((4, 3, 2, 2))
+    sheet = KernelLayout.of((4, 3, 2, 2))
     assert axis_scales(sheet) == ((1 / 3, 4), (1 / 3, 3))
 
 
 def test_a_wrapped_kernel_grid_counts_the_first_channel_of_each_row():
-    assert axis_scales(KernelGrid.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
+    assert axis_scales(KernelLayout.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
 
 
 def test_a_dimension_label_has_its_number_and_name():

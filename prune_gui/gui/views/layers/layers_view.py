@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
@@ -14,29 +14,19 @@ from PySide6.QtWidgets import (
     QLabel,
     QSplitter,
     QStackedWidget,
-    QTableView,
     QWidget,
 )
 
-from prune_gui.audit.view_data.layer_columns import (
-    ENERGY,
-    NAME,
-    PARAMETERS,
-    SPARSITY,
-    WARNINGS,
-    Column,
-    columns_of,
-    describe_node,
-    describe_row,
-    table_of,
-)
+from prune_gui.audit.column import Column
+from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
-from prune_gui.gui.views.layers.model import CellDelegate, LayersModel
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, ViewOf
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
+from prune_gui.gui.widgets.table_model import SortableModel
+from prune_gui.gui.widgets.table_view import TableView
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -51,8 +41,6 @@ READ_SLICE_S: Final = 0.15
 """Time for which parameters are read before the picture is updated and other jobs can run."""
 EARLY_READ_LIMIT_BYTES: Final = 1 << 24
 """Size limit of a parameter that may be read before the counts are shown."""
-COLUMN_WIDTHS_PX: Final = {NAME: 280, SPARSITY: 72, ENERGY: 96, PARAMETERS: 92, WARNINGS: 180}
-"""Initial column widths."""
 FITTING: Final[Literal["fitting"]] = "fitting"
 """Stands in for a depth: the largest depth at which every row has its own bar."""
 
@@ -65,7 +53,7 @@ class LayersData:
         subject: all parameters and their resolution.
         statistics: statistics of the parameters, as far as they are computed.
         rows: the statistics as rows.
-        columns: columns of the table.
+        columns: columns of the table on the screen and in files.
         treemap: None if the treemap is not shown.
         depths: maximum depth of the modules.
     """
@@ -73,7 +61,7 @@ class LayersData:
     subject: ModelSubject
     statistics: LayerStatistics
     rows: Rows
-    columns: tuple[Column, ...]
+    columns: tuple[Column[Rows], ...]
     treemap: TreemapData | None
     depths: int
 
@@ -101,7 +89,7 @@ class LayersView(ViewOf[ModelSubject]):
         self._pictures = QStackedWidget()
         self._pictures.addWidget(self._bars)
         self._pictures.addWidget(self._treemap)
-        self._model = LayersModel(self)
+        self._model: SortableModel[Any] = SortableModel((), (), self)
         self._table = self._make_table()
         splitter = QSplitter(Qt.Orientation.Vertical)
         splitter.addWidget(self._pictures)
@@ -138,25 +126,14 @@ class LayersView(ViewOf[ModelSubject]):
         """Return the rows in the order on the screen."""
         if self._found is None or self.picture() is None:
             return None
-        title = tr("{name} layers", name=self._found.subject.name)
-        return table_of(self._found.rows, self._model.order, title)
+        return self._model.table(tr("{name} layers", name=self._found.subject.name))
 
-    def _make_table(self) -> QTableView:
-        table = QTableView()
-        table.setModel(self._model)
-        table.setItemDelegate(CellDelegate(self._model))
-        table.setAccessibleName(tr("Parameters"))
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    def _make_table(self) -> TableView:
+        table = TableView(self._model, tr("Parameters"))
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        table.setAlternatingRowColors(True)
-        table.setShowGrid(False)
-        table.setWordWrap(False)
         table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        table.setTabKeyNavigation(False)
-        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + 6)
         header = table.horizontalHeader()
-        header.setHighlightSections(False)
         header.setSortIndicatorClearable(True)
         header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         table.setSortingEnabled(True)
@@ -204,10 +181,11 @@ class LayersView(ViewOf[ModelSubject]):
         if before is None or before.statistics.checkpoint is not layers_data.statistics.checkpoint:
             self._offer_depths(layers_data)
             self._cell_under_cursor = None
-        self._model.show(layers_data.rows.names, layers_data.columns)
+        self._model.show(layers_data.rows, layers_data.columns)
         if before is None:
-            for column, width in COLUMN_WIDTHS_PX.items():
-                self._table.setColumnWidth(column, width)
+            for section, column in enumerate(self._model.columns):
+                if column.width_px is not None:
+                    self._table.setColumnWidth(section, column.width_px)
         self._show_order()
         if layers_data.treemap is not None:
             self._treemap.show_map(layers_data.treemap, self.colours())
@@ -338,14 +316,17 @@ def compute_layers(
     Raises:
         Cancelled: if the monitor is cancelled.
     """
-    from prune_gui.audit.statistics.layer_rows import (
+    from prune_gui.audit.statistics.layer_rows import (  # torch: slow to import
         deepest,
         fitting,
         grouping,
         rows_of,
         updated_rows,
     )
-    from prune_gui.audit.statistics.layers import compute, empty_statistics
+    from prune_gui.audit.statistics.layers import (  # torch: slow to import
+        compute,
+        empty_statistics,
+    )
 
     resolution = subject.resolution
     previous = before.statistics if before else None

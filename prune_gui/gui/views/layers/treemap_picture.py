@@ -19,12 +19,12 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.treemap import Cell, Rect, treemap
 from prune_gui.errors import one_line
 from prune_gui.language import tr
 from prune_gui.number_formats import percent
 
 if TYPE_CHECKING:
-    from prune_gui.audit.treemap import Cell
     from prune_gui.checkpoint import ModuleNode, TensorInfo
     from prune_gui.recipe import Resolution
 
@@ -69,8 +69,6 @@ def make_treemap(
         size: width and height in pixels.
         before: a treemap of the same parameters; its cells are reused if its size is the same.
     """
-    from prune_gui.audit.treemap import Rect, treemap
-
     if before is not None and before.size == size:
         modules, cells = before.modules, before.cells
     else:

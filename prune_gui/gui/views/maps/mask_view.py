@@ -48,14 +48,14 @@ class MaskPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
-        from prune_gui.audit.raster.kernel_grid_density import density_of
+        from prune_gui.audit.raster.density import density  # torch: slow to import
 
         subject = self.subject
-        density = density_of(
+        cells = density(
             subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
-        pixels = colour(density, self.colours, subject.draft, plain=self.plain)
-        return RasterBlock(pixels, (density.share > 0, density.share < 1))
+        pixels = colour(cells, self.colours, subject.draft, plain=self.plain)
+        return RasterBlock(pixels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""

@@ -7,7 +7,7 @@ from itertools import combinations
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import ParameterLayout, SliceLayout
 from prune_gui.gui.views.maps.viewport import LayoutChoice, Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
@@ -69,7 +69,7 @@ class LayoutChooser(QWidget):
     def layout_chosen(self) -> ParameterLayout:
         """The chosen layout."""
         chosen = self._box.currentData()
-        if isinstance(chosen, SliceLayout | KernelGrid):
+        if isinstance(chosen, SliceLayout | KernelLayout):
             return chosen
         if self.dims is None:
             return SliceLayout.flattened(self._shape)
@@ -94,7 +94,7 @@ class LayoutChooser(QWidget):
         self._shape = shape
         self._box.blockSignals(True)
         self._box.clear()
-        kernel_grid = KernelGrid.of(shape) if self._kernel_grids else None
+        kernel_grid = KernelLayout.of(shape) if self._kernel_grids else None
         for text, layout in ((KERNEL_GRID, kernel_grid), (WRAPPED, SliceLayout.wrapped(shape))):
             if layout is not None:
                 self._box.addItem(tr(text), layout)

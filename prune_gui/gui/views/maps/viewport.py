@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF
 
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
 
-LayoutKey = SliceLayout | KernelGrid | tuple[int, int] | None
+LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
 """A layout without further choices, the dimensions of a section, or None for the flattened layout.
 """
 

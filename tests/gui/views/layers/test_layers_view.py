@@ -9,8 +9,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QGraphicsView, QLabel, QTableView
 from safetensors.torch import save_file
 
+from prune_gui.audit.column import Column
 from prune_gui.audit.rendering.colours import DARK, LIGHT
-from prune_gui.audit.view_data.layer_columns import ENERGY, NAME, PARAMETERS, SPARSITY
+from prune_gui.audit.view_data import layer_columns
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.views import LayersView
 from prune_gui.gui.views.layers import layers_view
@@ -18,6 +19,10 @@ from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.widgets.theme import Theme
 
 LEFT = Qt.MouseButton.LeftButton
+TITLES = [column.title for column in layer_columns.LAYER_COLUMNS]
+NAME, SPARSITY, ENERGY, PARAMETERS, WARNINGS = map(
+    TITLES.index, ("Name", "Sparsity", "Kept energy", "Parameters", "Warnings")
+)
 
 
 @pytest.fixture
@@ -226,7 +231,7 @@ def test_counts_do_not_wait_for_a_large_parameter(monkeypatch):
 
 
 def test_non_finite_weights_cause_a_warning(layers):
-    warned = dict(zip(cells(layers, NAME), cells(layers, layers_view.WARNINGS), strict=True))
+    warned = dict(zip(cells(layers, NAME), cells(layers, WARNINGS), strict=True))
     assert warned["odd.weight"] == "1 NaN; 1 infinite"
     assert warned["fc.weight"] == ""
 
@@ -255,6 +260,30 @@ def test_the_exported_table_matches_the_screen(layers, bench):
     weights = bench.session.checkpoint.read("fc.weight").double()
     assert float(lines[0]["energy in the file"]) == pytest.approx(float((weights**2).sum()))
     assert layers.caption()[0] == "small.safetensors"
+
+
+def test_a_new_column_is_one_record(layers, bench, monkeypatch):
+    nbytes = Column(
+        title="Bytes",
+        values=lambda rows: [info.nbytes for info in rows.infos],
+        text=lambda rows, row: f"{rows.infos[row].nbytes} B",
+        file_title="bytes",
+    )
+    columns = (*layer_columns.LAYER_COLUMNS, nbytes)
+    monkeypatch.setattr(layer_columns, "LAYER_COLUMNS", columns)
+    bench.add(bench.step(amount=0.5))
+    model = table(layers).model()
+    titles = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
+    assert titles[-2:] == ["Bytes", "Step 1"]
+    table(layers).sortByColumn(titles.index("Bytes"), Qt.SortOrder.DescendingOrder)
+    found = bench.session.checkpoint.tensors
+    expected = [found[name].nbytes for name in cells(layers, NAME)]
+    assert expected == sorted(expected, reverse=True)
+    assert cells(layers, titles.index("Bytes")) == [f"{size} B" for size in expected]
+    lines = list(csv.DictReader(io.StringIO(layers.table().to_csv(), newline="")))
+    assert [(line["name"], int(line["bytes"])) for line in lines] == list(
+        zip(cells(layers, NAME), expected, strict=True)
+    )
 
 
 def test_every_widget_has_an_accessible_name(layers):

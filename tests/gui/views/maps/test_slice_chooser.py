@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtWidgets import QComboBox, QSlider
 
-from prune_gui.audit.raster.kernel_grid import KernelGrid
+from prune_gui.audit.raster.kernel_layout import KernelLayout
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
@@ -68,7 +68,7 @@ def test_the_choice_stays_with_the_shape(chooser):
 
 def test_kernels_are_shown_as_a_grid_by_default(chooser):
     chooser.set_shape((4, 3, 5, 5))
-    assert chooser.layout_chosen == KernelGrid.of((4, 3, 5, 5))
+    assert chooser.layout_chosen == KernelLayout.of((4, 3, 5, 5))
     _pick(chooser, "flattened")
     assert chooser.layout_chosen == SliceLayout.flattened((4, 3, 5, 5))
 

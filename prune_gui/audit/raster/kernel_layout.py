@@ -12,8 +12,8 @@ from prune_gui.audit.raster.slice_layout import GAP
 
 
 @dataclass(frozen=True, slots=True)
-class KernelGrid:
-    """A grid of kernels, with a gap of one row or column between them.
+class KernelLayout:
+    """Rows and columns of kernels, with a gap of one row or column between them.
 
     A kernel has the dimensions after the first two: its last dimension runs across, the others run
     down.
@@ -33,8 +33,8 @@ class KernelGrid:
     width: int
 
     @classmethod
-    def of(cls, shape: tuple[int, ...]) -> KernelGrid | None:
-        """Return the kernel grid of a parameter, or None if it is better shown as a matrix.
+    def of(cls, shape: tuple[int, ...]) -> KernelLayout | None:
+        """Return the layout of a parameter, or None if it is better shown as a matrix.
 
         Output channels run down and input channels across. If there is only one input channel, as
         in a depthwise convolution, the kernels are arranged as nearly square as possible.

@@ -13,7 +13,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -143,16 +143,72 @@ def modules(folder: Path) -> Iterator[Figure]:
             )
 
 
+def global_modules(folder: Path) -> Iterator[Figure]:
+    """Global L1 of live modules: time, and memory in addition to the weights."""
+    weights = [random_weights(SQUARE, "float32") + i for i in range(6)]
+
+    def work(api: object) -> Callable[[], object]:
+        return globally(api, weights)
+
+    name = "module API, global_unstructured, six float32 4096 x 4096"
+    yield compare(name, partial(work, reference), partial(work, pruning), 8, rounds=1)
+    save_file({f"w{i}": tensor for i, tensor in enumerate(weights)}, folder / "model.safetensors")
+    weights.clear()
+    path = folder / "model.safetensors"
+    theirs, ours = (
+        peak_of(side, path)["extra"] / 6 / SQUARE[0] / SQUARE[1] for side in ("torch", "modules")
+    )
+    yield Figure(
+        "  memory per weight, with the mask and the product (8 bytes)",
+        f"{ours:.2f} bytes",
+        f"{theirs:.0f} bytes",
+        wanted="<= 10 bytes",
+        held=ours <= 10,
+    )
+
+
+def globally(api: object, weights: Sequence[Tensor]) -> Callable[[], object]:
+    """Prepare a global step of the module API, of torch or of this program."""
+    parameters = [(layer(tensor), "weight") for tensor in weights]
+    method = api.L1Unstructured
+    return lambda: api.global_unstructured(parameters, pruning_method=method, amount=0.5)
+
+
+def first_calls(folder: Path) -> Iterator[Figure]:
+    """The first call of a process, whose imports are done and whose kernels are in the cache."""
+    for call, times in (("l1_unstructured", 10), ("ln_structured", 1)):
+        run_in_new_process(__file__, "--first", "here", call)  # fills the cache
+        theirs, ours = (
+            min(run_in_new_process(__file__, "--first", side, call)["seconds"] for _ in range(3))
+            for side in ("torch", "here")
+        )
+        yield Figure(
+            f"first call, kernels in the cache, {call}",
+            seconds(ours),
+            seconds(theirs),
+            f"{theirs / ours:.1f} x",
+            f">= {times} x",
+            theirs >= times * ours,
+        )
+
+
+def call_first(side: str, call: str) -> None:
+    """Prune a module once; print the seconds as JSON."""
+    weights = random_weights(SHAPE, "float32")
+    arguments = (2, 0) if call == "ln_structured" else ()
+    work = module_work(reference if side == "torch" else pruning, weights, call, *arguments)
+    start = time.perf_counter()
+    work()
+    print(json.dumps({"seconds": time.perf_counter() - start}))
+
+
 def global_step(folder: Path) -> Iterator[Figure]:
     """Global L1 over six tensors: time, and memory in addition to the weights."""
     weights = [random_weights(SQUARE, "float32") + i for i in range(6)]
     recipe = Recipe(steps=[step(amount=0.5, scope="global")])
 
     def torch_globally() -> Callable[[], object]:
-        parameters = [(layer(tensor), "weight") for tensor in weights]
-        return lambda: reference.global_unstructured(
-            parameters, pruning_method=reference.L1Unstructured, amount=0.5
-        )
+        return globally(reference, weights)
 
     with saved(folder, **{f"w{i}": tensor for i, tensor in enumerate(weights)}) as checkpoint:
 
@@ -181,23 +237,23 @@ def peak_of(side: str, path: Path) -> dict[str, float]:
 def prune_alone(side: str, path: Path) -> None:
     """Prune half of a checkpoint in one global step; print the figures as JSON.
 
-    `seconds` is the shorter time of two runs (torch: of one run). `most` is the peak of anonymous
-    memory in bytes during the first run, and `extra` is its growth in that run.
+    `side` is "torch" or "modules" for the module API of torch or of this program, or "here" for
+    `resolve`. `seconds` is the shorter time of two runs (module API: of one run). `most` is the
+    peak of anonymous memory in bytes during the first run, and `extra` is its growth in that run.
     """
     recipe = Recipe(steps=[step(amount=0.5, scope="global")])
     with prune_gui.open_checkpoint(path) as checkpoint:
-        names = checkpoint.tensors if side == "torch" else ()
-        parameters = [(layer(checkpoint.read(name)), "weight") for name in names]
 
-        def run() -> object:
-            if side == "here":
-                return prune_gui.resolve(recipe, checkpoint)
-            return reference.global_unstructured(
-                parameters, pruning_method=reference.L1Unstructured, amount=0.5
-            )
+        def resolve() -> object:
+            return prune_gui.resolve(recipe, checkpoint)
 
+        run = resolve
         if side == "here":
             warm_up(next(iter(checkpoint.tensors.values())).dtype)
+        else:
+            api = reference if side == "torch" else pruning
+            globally(api, [torch.ones(4, 4)])()
+            run = globally(api, [checkpoint.read(name) for name in checkpoint.tensors])
         before = anonymous_memory()
         with peak_memory() as peak:
             start = time.perf_counter()
@@ -363,6 +419,8 @@ def shape_text(info: TensorInfo) -> str:
 PARTS: dict[str, Part] = {
     "masks": file_masks,
     "modules": modules,
+    "global_modules": global_modules,
+    "first": first_calls,
     "global": global_step,
     "norms": norms,
     "growth": growth,
@@ -377,9 +435,13 @@ def main() -> int:
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--table", type=Path, help="a Markdown file to write the promises to")
     parser.add_argument("--alone", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--first", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.alone:
         prune_alone(options.alone[0], Path(options.alone[1]))
+        return 0
+    if options.first:
+        call_first(*options.first)
         return 0
     larger = {part.__name__: partial(part, large=options.large) for part in (growth, slider)}
     parts = {**PARTS, **larger}

@@ -2,7 +2,7 @@ from .amount import _compute_nparams_toprune as _compute_nparams_toprune
 from .amount import _validate_pruning_amount as _validate_pruning_amount
 from .amount import _validate_pruning_amount_init as _validate_pruning_amount_init
 from .modules.base import BasePruningMethod as BasePruningMethod
-from .modules.container import PruningContainer as PruningContainer
+from .modules.base import PruningContainer as PruningContainer
 from .modules.custom import CustomFromMask as CustomFromMask
 from .modules.functional import custom_from_mask as custom_from_mask
 from .modules.functional import identity as identity

@@ -347,12 +347,3 @@ def fill_random_bits(stream: np.uint64, start: np.uint64, out: NDArray[np.uint32
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
         out[i] = np.uint32(z >> np.uint64(32))
-
-
-@compiled
-def are_binary(bits: Bits, one: np.unsignedinteger[Any], minus: np.unsignedinteger[Any]) -> bool:
-    """Return whether all bits are 0, ``one`` (the bits of 1) or ``minus`` (the bits of -0)."""
-    others = 0
-    for i in range(bits.size):
-        others += (bits[i] != 0) & (bits[i] != one) & (bits[i] != minus)
-    return others == 0

@@ -1,16 +1,19 @@
-"""The base class of the pruning methods of the module API."""
+"""The base class of the pruning methods of the module API, and a container of several methods."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Self, TypeGuard
+from typing import Any, Self, TypeGuard, overload
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
-from prune_gui.pruning.modules.reparametrization import MASK, ORIG, PrunedTensor, is_binary, keep
+from prune_gui.pruning.modules.masking import is_binary, keep
+from prune_gui.pruning.modules.reparametrization import MASK, ORIG, PrunedTensor
+from prune_gui.pruning.modules.stacking import mask_on_top
 
 
 @reference.BasePruningMethod.register
@@ -111,20 +114,35 @@ class BasePruningMethod(ABC):
             KeyError: the module already has an attribute `<name>_orig` or `<name>_mask`.
             AssertionError: the scores are of another shape.
         """
-        from prune_gui.pruning.modules.container import PruningContainer  # circular: it is a method
-
         tensor = PrunedTensor.find(module, name)
-        method: BasePruningMethod = cls(*args, **kwargs)
-        method._tensor_name = name
-        if tensor.hook is not None:
-            hook = tensor.hook
-            earlier = tuple(hook) if isinstance(hook, reference.PruningContainer) else (hook,)
-            method = PruningContainer(*earlier, method)
-        scores = tensor.scores(importance_scores)
-        tensor.store(method.compute_mask(scores, default_mask=tensor.mask()), method)
-        if isinstance(tensor.hook, BasePruningMethod):
-            tensor.hook._pruned = None  # the container references the new pruned tensor
-        return method
+        method = cls(*args, **kwargs)
+        hook = method.as_hook(tensor)
+        tensor.store(method.mask_for(tensor, tensor.values(importance_scores)), hook)
+        forget_pruned(tensor)
+        return hook
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """Return the mask of a parameter after this method, on top of its present mask.
+
+        A subclass may override this with a faster way to the result of `compute_mask`.
+
+        Args:
+            tensor: the parameter; not changed.
+            values: its weights or importance scores, see `PrunedTensor.values`.
+        """
+        scores = tensor.scores(values)
+        if tensor.hook is None:
+            return self.compute_mask(scores, default_mask=tensor.mask())
+        return mask_on_top(self, scores, tensor.mask())
+
+    def as_hook(self, tensor: PrunedTensor) -> BasePruningMethod:
+        """Return the hook that applies this method after those that already prune a parameter."""
+        self._tensor_name = tensor.name
+        if tensor.hook is None:
+            return self
+        hook = tensor.hook
+        earlier = tuple(hook) if isinstance(hook, reference.PruningContainer) else (hook,)
+        return PruningContainer(*earlier, self)
 
     def prune(
         self,
@@ -179,6 +197,61 @@ class BasePruningMethod(ABC):
         if self._tensor_name is None:
             raise AssertionError(f"{type(self).__name__} has not pruned anything of {module} yet.")
         return self._tensor_name
+
+
+@reference.PruningContainer.register
+class PruningContainer(BasePruningMethod):
+    """The methods applied to one parameter so far, in order. The last one computes the mask.
+
+    Args:
+        *args: methods of the same parameter, of this package or of torch.
+    """
+
+    def __init__(self, *args: BasePruningMethod) -> None:
+        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
+        for method in args:
+            if not self._pruning_methods:
+                self._tensor_name = method._tensor_name
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method: BasePruningMethod) -> None:
+        """Add a method after the others.
+
+        Raises:
+            TypeError: `method` is not a pruning method.
+            ValueError: `method` prunes a parameter of another name.
+        """
+        if not is_method(method):
+            raise TypeError(f"{type(method)} is not a pruning method.")
+        if method._tensor_name != self._tensor_name:
+            raise ValueError(
+                f"This container prunes '{self._tensor_name}'; a method that prunes "
+                f"'{method._tensor_name}' cannot join it."
+            )
+        self._pruning_methods += (method,)
+
+    def __len__(self) -> int:
+        return len(self._pruning_methods)
+
+    def __iter__(self) -> Iterator[BasePruningMethod]:
+        return iter(self._pruning_methods)
+
+    @overload
+    def __getitem__(self, idx: int) -> BasePruningMethod: ...
+    @overload
+    def __getitem__(self, idx: slice) -> tuple[BasePruningMethod, ...]: ...
+    def __getitem__(self, idx: int | slice) -> BasePruningMethod | tuple[BasePruningMethod, ...]:
+        return self._pruning_methods[idx]
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return the mask of the last method on top of `default_mask`, see `mask_on_top`."""
+        return mask_on_top(self._pruning_methods[-1], t, default_mask)
+
+
+def forget_pruned(tensor: PrunedTensor) -> None:
+    """Free the pruned tensor of a hook that has been replaced by a container."""
+    if isinstance(tensor.hook, BasePruningMethod):
+        tensor.hook._pruned = None
 
 
 def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:

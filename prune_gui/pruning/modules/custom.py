@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.reparametrization import is_binary, mask_product
+from prune_gui.pruning.modules.masking import is_binary, mask_product
+from prune_gui.pruning.modules.reparametrization import PrunedTensor
 
 
 @reference.CustomFromMask.register
@@ -41,12 +42,19 @@ class CustomFromMask(BasePruningMethod):
         Raises:
             AssertionError: the shapes differ.
         """
-        if self.mask.shape != default_mask.shape:
+        return mask_product(default_mask, self._mask_like(default_mask))
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """See `BasePruningMethod.mask_for`."""
+        return tensor.mask_without(self._mask_like(values))
+
+    def _mask_like(self, t: Tensor) -> Tensor:
+        """Return the custom mask on the device of a tensor, of whose shape it must be."""
+        if self.mask.shape != t.shape:
             raise AssertionError(
-                f"The mask has shape {tuple(self.mask.shape)}; the parameter has "
-                f"{tuple(default_mask.shape)}."
+                f"The mask has shape {tuple(self.mask.shape)}; the parameter has {tuple(t.shape)}."
             )
-        return mask_product(default_mask, self.mask.to(default_mask.device))
+        return self.mask.to(t.device)
 
     @classmethod
     def apply(  # type: ignore[override]

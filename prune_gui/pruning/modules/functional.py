@@ -15,12 +15,8 @@ from torch.nn.utils import prune as reference
 from prune_gui.pruning.amount import Amount
 from prune_gui.pruning.modules.base import BasePruningMethod
 from prune_gui.pruning.modules.custom import CustomFromMask
-from prune_gui.pruning.modules.reparametrization import (
-    MASK,
-    keep,
-    pruning_hooks,
-    unchanged_on_error,
-)
+from prune_gui.pruning.modules.masking import keep
+from prune_gui.pruning.modules.reparametrization import MASK, pruning_hooks, unchanged_on_error
 from prune_gui.pruning.modules.structured import LnStructured, RandomStructured
 from prune_gui.pruning.modules.unstructured import Identity, L1Unstructured, RandomUnstructured
 from prune_gui.pruning.norms.orders import Order

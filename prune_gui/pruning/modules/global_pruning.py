@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from operator import and_
 
 import torch
 from torch import Tensor, nn
 
-from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.container import mask_on_top
+from prune_gui.pruning.modules.base import BasePruningMethod, forget_pruned
 from prune_gui.pruning.modules.custom import CustomFromMask
 from prune_gui.pruning.modules.magnitudes import magnitudes
-from prune_gui.pruning.modules.reparametrization import PrunedTensor, keep, unchanged_on_error
+from prune_gui.pruning.modules.masking import is_plain, keep
+from prune_gui.pruning.modules.reparametrization import PrunedTensor, unchanged_on_error
+from prune_gui.pruning.modules.stacking import mask_on_top
+from prune_gui.pruning.modules.unstructured import ranks_elements
 from prune_gui.pruning.selection.keys import ranking_dtype
 
 Key = tuple[nn.Module, str]
@@ -62,15 +65,15 @@ def global_unstructured(
             "rank the entries of several parameters together."
         )
     tied = _find_distinct(parameters)
-    scores = _concatenate([_scores(aliases, scores_by_key) for aliases in tied])
-    mask = _concatenate([reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied])
-    mask = mask_on_top(method, scores, mask.to(scores))
-
+    masks = _masks(method, tied, scores_by_key)
     with unchanged_on_error(*(tensor.module for aliases in tied for tensor in aliases)):
-        masks = torch.split(mask, [aliases[0].orig.numel() for aliases in tied])
-        for aliases, own_mask in zip(tied, masks, strict=True):
+        for aliases, mask in zip(tied, masks, strict=True):
             for tensor in aliases:
-                CustomFromMask.apply(tensor.module, tensor.name, own_mask.view(tensor.orig.shape))
+                custom = CustomFromMask(mask.to(tensor.orig.device))
+                tensor.store(tensor.mask_without(custom.mask), custom.as_hook(tensor))
+    for aliases in tied:
+        for tensor in aliases:
+            forget_pruned(tensor)
 
 
 def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
@@ -84,12 +87,37 @@ def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
     return list(tied.values())
 
 
-def _scores(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:
-    """Return the scores of one parameter, given under any of its aliases."""
+def _masks(
+    method: BasePruningMethod,
+    tied: Sequence[Sequence[PrunedTensor]],
+    scores_by_key: Mapping[Key, Tensor],
+) -> Iterator[Tensor]:
+    """Yield the mask of each parameter, of its shape."""
+    values = [_values(aliases, scores_by_key) for aliases in tied]
+    if ranks_elements(method) and all(map(is_plain, values)):
+        yield from method.kept_elements(values, [_remaining(aliases) for aliases in tied])
+        return
+    mask = _concatenate(reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied)
+    scores = _concatenate(values)
+    mask = mask_on_top(method, scores, mask.to(scores))
+    for own_values, own_mask in zip(
+        values, torch.split(mask, [v.numel() for v in values]), strict=True
+    ):
+        yield own_mask.view(own_values.shape)
+
+
+def _remaining(aliases: Sequence[PrunedTensor]) -> Tensor | None:
+    """Return where all aliases of a parameter remain; None if none of them is pruned."""
+    masks = [mask for mask in (tensor.remaining() for tensor in aliases) if mask is not None]
+    return reduce(and_, masks) if masks else None
+
+
+def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:
+    """Return the values to rank of one parameter, given under any of its aliases."""
     for tensor in aliases:
         if (tensor.module, tensor.name) in scores_by_key:
-            return tensor.scores(scores_by_key[tensor.module, tensor.name])
-    return aliases[0].scores()
+            return tensor.values(scores_by_key[tensor.module, tensor.name])
+    return aliases[0].values()
 
 
 def _concatenate(tensors: Iterable[Tensor]) -> Tensor:

@@ -11,59 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
-from prune_gui.pruning.kernels import keys as key_kernels
-from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.selection.keys import raw_bits
+from prune_gui.pruning.modules.masking import (
+    is_binary,
+    keep,
+    mask_like,
+    mask_product,
+    uninitialized_like,
+)
 
 ORIG, MASK = "_orig", "_mask"
-LARGE_BYTES = 1 << 22
-"""Size from which tensors are allocated by numpy, see `uninitialized_like`."""
-
-
-def keep(t: Tensor, mask: Tensor) -> Tensor:
-    """Return `t` where `mask` is not 0, and +0 elsewhere, even if `t` is non-finite there.
-
-    Only the kept elements have gradients.
-    """
-    return torch.where(mask.bool(), t, t.new_zeros(()))
-
-
-def mask_product(mask: Tensor, kept: Tensor) -> Tensor:
-    """Return the product of a mask and `kept`, in the dtype of the mask; `kept` may broadcast."""
-    return torch.mul(mask.detach(), kept.to(mask.dtype), out=uninitialized_like(mask))
-
-
-def uninitialized_like(like: Tensor) -> Tensor:
-    """Return an uninitialised tensor like another, without gradient.
-
-    Memory of a large one is allocated by numpy, in huge pages. With the small pages that torch
-    gets, the page faults take longer than filling the tensor.
-    """
-    plain = type(like) in (Tensor, nn.Parameter) and like.device.type == "cpu"
-    if not (plain and like.is_contiguous() and like.nbytes >= LARGE_BYTES):
-        return torch.empty_like(like, requires_grad=False)
-    memory = torch.from_numpy(np.empty(like.nbytes, np.uint8)).untyped_storage()
-    return torch.empty(0, dtype=like.dtype).set_(memory, 0, like.shape, like.stride())
-
-
-def is_binary(mask: Tensor) -> bool:
-    """Return whether a mask holds only 0 and 1."""
-    if mask.dtype == torch.bool:
-        return True
-    if mask.device.type != "cpu" or mask.is_complex():
-        return bool(((mask == 0) | (mask == 1)).all())
-    one, minus_zero = raw_bits(torch.tensor([1.0, -0.0]).to(mask.dtype))
-    flat = mask.detach().reshape(-1)
-
-    def is_chunk_binary(span: tuple[int, int]) -> bool:
-        return key_kernels.are_binary(raw_bits(flat[slice(*span)]), one, minus_zero)
-
-    return all(run(is_chunk_binary, chunks(flat.numel())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +74,41 @@ class PrunedTensor:
         """Return a copy of the mask; ones if the parameter is not pruned."""
         if self.hook is None:
             return uninitialized_like(self.orig).fill_(1)
-        mask = self._stored_mask().detach()
+        mask = self.stored_mask().detach()
         return uninitialized_like(mask).copy_(mask)
 
-    def scores(self, given: Tensor | None = None) -> Tensor:
-        """Return the values that a step ranks: the weights, or `given`; 0 where already pruned.
+    def remaining(self) -> Tensor | None:
+        """Return where the mask is not 0, as contiguous boolean; None if it is not pruned."""
+        return None if self.hook is None else self.stored_mask().bool().contiguous()
+
+    def mask_without(self, kept: Tensor) -> Tensor:
+        """Return the mask, set to 0 where `kept` is False; the result is not shared.
+
+        Args:
+            kept: boolean, on the parameter's device; of its shape, or to be broadcast.
+        """
+        if self.hook is None:
+            return mask_like(self.orig, kept)
+        return mask_product(self.stored_mask(), kept)
+
+    def values(self, given: Tensor | None = None) -> Tensor:
+        """Return the values that a step ranks: the weights, or `given`.
 
         Raises:
             AssertionError: `given` is of another shape than the parameter.
         """
-        if given is not None and given.shape != self.orig.shape:
+        if given is None:
+            return self.orig.detach()
+        if given.shape != self.orig.shape:
             raise AssertionError(
                 f"importance_scores of '{self.name}' have shape {tuple(given.shape)}; "
                 f"the parameter has {tuple(self.orig.shape)}."
             )
-        scores = self.orig.detach() if given is None else given.detach().to(self.orig.device)
-        if self.hook is None:
-            return scores
-        mask = self._stored_mask().detach().bool()
-        return torch.where(mask, scores, scores.new_zeros(()), out=uninitialized_like(scores))
+        return given.detach().to(self.orig.device)
+
+    def scores(self, values: Tensor) -> Tensor:
+        """Return `values`, with 0 where already pruned."""
+        return values if self.hook is None else keep(values, self.stored_mask())
 
     def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
         """Store a new mask and the hook that applies it; on an error, the module is unchanged.
@@ -156,7 +132,8 @@ class PrunedTensor:
             hook(module, ())
             module.register_forward_pre_hook(hook)
 
-    def _stored_mask(self) -> Tensor:
+    def stored_mask(self) -> Tensor:
+        """Return the mask of a parameter that is already pruned."""
         mask: Tensor = getattr(self.module, self.name + MASK)
         return mask.detach()
 

@@ -15,8 +15,9 @@ from prune_gui.pruning.amount import (
     _validate_pruning_amount_init,
 )
 from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.magnitudes import k_smallest, magnitudes
-from prune_gui.pruning.modules.reparametrization import mask_product
+from prune_gui.pruning.modules.magnitudes import magnitudes
+from prune_gui.pruning.modules.masking import mask_product
+from prune_gui.pruning.modules.reparametrization import PrunedTensor
 from prune_gui.pruning.norms.channels import channel_norms
 from prune_gui.pruning.norms.orders import Order
 from prune_gui.pruning.selection.scores import wide_dtype
@@ -43,17 +44,38 @@ class _ChannelPruning(BasePruningMethod):
             ValueError: `t` has fewer than two dimensions, or fewer channels than `amount`.
             IndexError: `t` has no dimension `dim`.
         """
+        return mask_product(default_mask, self._kept_channels(t)).to(t.dtype)
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """See `BasePruningMethod.mask_for`."""
+        if type(self).compute_mask is not _ChannelPruning.compute_mask or not self._gets_all(
+            tensor
+        ):
+            return super().mask_for(tensor, values)
+        return tensor.mask_without(self._kept_channels(tensor.scores(values)))
+
+    def _gets_all(self, tensor: PrunedTensor) -> bool:
+        """Return whether every channel has a remaining element."""
+        if tensor.hook is None:
+            return True
+        mask = magnitudes(tensor.stored_mask())
+        has_channels = mask.dim() > 1 and -mask.dim() <= self.dim < mask.dim()
+        return has_channels and bool(channel_norms(mask, 2, self.dim).all())
+
+    def _kept_channels(self, t: Tensor) -> Tensor:
+        """Return a boolean number per channel, False where it is pruned, to be broadcast to `t`."""
         _validate_structured_pruning(t)
         _validate_pruning_dim(t, self.dim)
         channels = t.shape[self.dim]
         units = _compute_nparams_toprune(self.amount, channels)
         _validate_pruning_amount(units, channels)
-        if units == 0:
-            return default_mask.to(t.dtype, copy=True)
+        kept = torch.ones(channels, dtype=torch.bool, device=t.device)
+        if units > 0:
+            ranked = self._channel_scores(t).sort(stable=True).indices
+            kept[ranked[:units]] = False
         along_dim = [1] * t.dim()
         along_dim[self.dim] = channels
-        kept = ~k_smallest(self._channel_scores(t), units).view(along_dim)
-        return mask_product(default_mask, kept).to(t.dtype)
+        return kept.view(along_dim)
 
 
 @reference.RandomStructured.register

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.amount import (
     Amount,
     _compute_nparams_toprune,
@@ -13,8 +19,18 @@ from prune_gui.pruning.amount import (
     _validate_pruning_amount_init,
 )
 from prune_gui.pruning.modules.base import BasePruningMethod
-from prune_gui.pruning.modules.magnitudes import k_smallest
-from prune_gui.pruning.modules.reparametrization import mask_product
+from prune_gui.pruning.modules.magnitudes import (
+    joint_keys,
+    k_smallest,
+    kept_by_cut,
+    magnitudes,
+    remaining_mask,
+)
+from prune_gui.pruning.modules.masking import is_plain, mask_product
+from prune_gui.pruning.modules.reparametrization import PrunedTensor
+from prune_gui.pruning.selection.batched import find_cuts_batched
+from prune_gui.pruning.selection.keys import ranking_dtype
+from prune_gui.pruning.selection.radix_select import Ranking
 from prune_gui.pruning.selection.scores import wide_dtype
 
 
@@ -34,8 +50,8 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class _ElementPruning(BasePruningMethod):
-    """Prunes a share or a number of the elements that it gets."""
+class ElementPruning(BasePruningMethod):
+    """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -43,14 +59,93 @@ class _ElementPruning(BasePruningMethod):
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
-    def _units(self, t: Tensor) -> int:
-        units = _compute_nparams_toprune(self.amount, t.numel())
-        _validate_pruning_amount(units, t.numel())
+    def units(self, remaining: int) -> int:
+        """Return the number of elements to prune.
+
+        Raises:
+            ValueError: it exceeds `remaining`, the number of elements that this method gets.
+        """
+        units = _compute_nparams_toprune(self.amount, remaining)
+        _validate_pruning_amount(units, remaining)
         return units
+
+    @abstractmethod
+    def element_scores(
+        self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
+    ) -> Tensor:
+        """Return a score per element; the smallest absolute values are pruned first.
+
+        Args:
+            t: the weights, or importance scores.
+            dtype: the dtype in which `t` is compared with other tensors of this step.
+            remaining: boolean, of the shape of `t`, False where already pruned; None if no element
+                is. The scores of pruned elements are not used.
+        """
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Return `default_mask` without `amount` elements.
+
+        Raises:
+            ValueError: there are fewer elements than `amount`.
+        """
+        units = self.units(t.numel())
+        if units == 0:
+            return default_mask.clone()
+        pruned = k_smallest(self.element_scores(t, t.dtype), units)
+        return mask_product(default_mask, pruned.logical_not_())
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        """See `BasePruningMethod.mask_for`."""
+        if not (ranks_elements(self) and is_plain(values)):
+            return super().mask_for(tensor, values)
+        [kept] = self.kept_elements([values], [tensor.remaining()])
+        return tensor.mask_without(kept)
+
+    def kept_elements(
+        self, values: Sequence[Tensor], remaining: Sequence[Tensor | None]
+    ) -> Iterator[Tensor]:
+        """Yield a boolean mask per tensor, from one search for the cut through all of them.
+
+        Of equal scores, those of earlier tensors are pruned first, then those of lower flat index.
+        Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
+
+        Args:
+            values: what to rank of each tensor, see `is_plain`.
+            remaining: boolean, contiguous, of the tensor's shape, False where already pruned; None
+                if no element is.
+
+        Raises:
+            ValueError: fewer elements remain than `amount`.
+        """
+        shapes = [t.shape for t in values]
+        values = [magnitudes(t) for t in values]
+        counts = [
+            t.numel() if own is None else int(own.count_nonzero())
+            for t, own in zip(values, remaining, strict=True)
+        ]
+        units = self.units(sum(counts))
+        if units == 0:
+            for shape, own in zip(shapes, remaining, strict=True):
+                yield torch.ones(shape, dtype=torch.bool) if own is None else own
+            return
+        dtype = ranking_dtype({t.dtype for t in values})
+        keys = joint_keys(
+            [
+                self.element_scores(t, dtype, own).contiguous()
+                for t, own in zip(values, remaining, strict=True)
+            ]
+        )
+        del values
+        rankings = deque(map(Ranking, keys, map(remaining_mask, remaining)))
+        del keys
+        cuts = find_cuts_batched(rankings, units, Monitor())
+        for shape, cut, own in zip(shapes, cuts, remaining, strict=True):
+            kept = kept_by_cut(rankings.popleft().keys, cut).view(shape)
+            yield kept if own is None else kept.logical_and_(own)
 
 
 @reference.RandomUnstructured.register
-class RandomUnstructured(_ElementPruning):
+class RandomUnstructured(ElementPruning):
     """Prune elements at random, each with the same chance.
 
     After `torch.manual_seed` it draws the same numbers as torch and prunes the same elements,
@@ -61,19 +156,16 @@ class RandomUnstructured(_ElementPruning):
         amount: a share in [0, 1], or a whole number of elements.
     """
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without `amount` elements.
-
-        Raises:
-            ValueError: there are fewer elements than `amount`.
-        """
-        units = self._units(t)
-        if units == 0:
-            return default_mask.clone()
-        drawn = torch.rand(t.shape, dtype=wide_dtype(t.dtype), device=t.device)
-        return mask_product(
-            default_mask, k_smallest(1 - drawn, units).logical_not_()
-        )  # the largest are pruned
+    def element_scores(
+        self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
+    ) -> Tensor:
+        """Return 1 minus a random number per remaining element; the largest numbers are pruned."""
+        shape = t.shape if remaining is None else int(remaining.count_nonzero())
+        drawn = torch.rand(shape, dtype=wide_dtype(dtype), device=t.device)
+        scores = drawn.neg_().add_(1)
+        if remaining is None:
+            return scores
+        return scores.new_zeros(t.shape).masked_scatter_(remaining, scores)
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -84,7 +176,7 @@ class RandomUnstructured(_ElementPruning):
 
 
 @reference.L1Unstructured.register
-class L1Unstructured(_ElementPruning):
+class L1Unstructured(ElementPruning):
     """Prune the elements of smallest absolute value.
 
     Of equal values, the lowest flat index is pruned first, on all devices; non-finite values rank
@@ -94,13 +186,11 @@ class L1Unstructured(_ElementPruning):
         amount: a share in [0, 1], or a whole number of elements.
     """
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without the `amount` elements of smallest absolute score.
-
-        Raises:
-            ValueError: there are fewer elements than `amount`.
-        """
-        return mask_product(default_mask, k_smallest(t, self._units(t)).logical_not_())
+    def element_scores(
+        self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
+    ) -> Tensor:
+        """Return `t`."""
+        return t
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -112,3 +202,9 @@ class L1Unstructured(_ElementPruning):
     ) -> BasePruningMethod:
         """See `BasePruningMethod.apply`."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
+
+
+def ranks_elements(method: BasePruningMethod) -> TypeGuard[ElementPruning]:
+    """Return whether the mask of a method follows from `element_scores` and `units` alone."""
+    own = getattr(method.compute_mask, "__func__", None)
+    return own is ElementPruning.compute_mask

@@ -1,66 +1,22 @@
-"""Several methods applied to one parameter in sequence."""
+"""The mask of a method on top of the mask of earlier methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import overload
+from typing import Protocol
 
 from torch import Tensor
-from torch.nn.utils import prune as reference
-
-from prune_gui.pruning.modules.base import BasePruningMethod, is_method
 
 
-@reference.PruningContainer.register
-class PruningContainer(BasePruningMethod):
-    """The methods applied to one parameter so far, in order. The last one computes the mask.
+class Method(Protocol):
+    """What `mask_on_top` needs of a pruning method, of this package or of torch."""
 
-    Args:
-        *args: methods of the same parameter, of this package or of torch.
-    """
-
-    def __init__(self, *args: BasePruningMethod) -> None:
-        self._pruning_methods: tuple[BasePruningMethod, ...] = ()
-        for method in args:
-            if not self._pruning_methods:
-                self._tensor_name = method._tensor_name
-            self.add_pruning_method(method)
-
-    def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Add a method after the others.
-
-        Raises:
-            TypeError: `method` is not a pruning method.
-            ValueError: `method` prunes a parameter of another name.
-        """
-        if not is_method(method):
-            raise TypeError(f"{type(method)} is not a pruning method.")
-        if method._tensor_name != self._tensor_name:
-            raise ValueError(
-                f"This container prunes '{self._tensor_name}'; a method that prunes "
-                f"'{method._tensor_name}' cannot join it."
-            )
-        self._pruning_methods += (method,)
-
-    def __len__(self) -> int:
-        return len(self._pruning_methods)
-
-    def __iter__(self) -> Iterator[BasePruningMethod]:
-        return iter(self._pruning_methods)
-
-    @overload
-    def __getitem__(self, idx: int) -> BasePruningMethod: ...
-    @overload
-    def __getitem__(self, idx: slice) -> tuple[BasePruningMethod, ...]: ...
-    def __getitem__(self, idx: int | slice) -> BasePruningMethod | tuple[BasePruningMethod, ...]:
-        return self._pruning_methods[idx]
+    PRUNING_TYPE: str
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask of the last method on top of `default_mask`, see `mask_on_top`."""
-        return mask_on_top(self._pruning_methods[-1], t, default_mask)
+        """See `BasePruningMethod.compute_mask`."""
 
 
-def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> Tensor:
+def mask_on_top(method: Method, t: Tensor, default_mask: Tensor) -> Tensor:
     """Compute the mask of a method on top of the mask of earlier methods.
 
     Args:
@@ -91,7 +47,7 @@ def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> T
     return mask
 
 
-def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
+def _prunable_index(method: Method, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
     """Return an index that selects the elements a method gets, given the mask of earlier ones."""
     if method.PRUNING_TYPE == "unstructured":
         return mask != 0
@@ -114,7 +70,7 @@ def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[s
     return tuple(index)
 
 
-def _dimension(method: BasePruningMethod, dims: int) -> int:
+def _dimension(method: Method, dims: int) -> int:
     """Return the dimension of a structured method, counted from the front."""
     dim = getattr(method, "dim", None)
     if dim is None:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
 from PySide6.QtGui import (
@@ -54,6 +54,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Presets
+from prune_gui.session.changes import Changes
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +79,8 @@ class MainWindow(QMainWindow):
         closed: the user closed the window; all questions are answered.
     """
 
-    another_wanted: ClassVar[Signal] = Signal(object)
-    quit_wanted: ClassVar[Signal] = Signal()
+    another_wanted = Signal(object)
+    quit_wanted = Signal()
     closed = Signal()
 
     workbench: Workbench
@@ -109,8 +110,8 @@ class MainWindow(QMainWindow):
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
-        self.exporter = Exporter(self.commands, workbench)
-        self.menu_actions = menus.Actions(self)
+        self.exporter = Exporter(self, workbench, preferences)
+        self.menu_actions = menus.Actions(self, self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
@@ -183,7 +184,7 @@ class MainWindow(QMainWindow):
 
         settings = self.commands.settings
         if name == "threads":
-            self.workbench.use_threads(settings.threads)
+            self.workbench.bridge.use_threads(settings.threads)
         elif name == "picture_memory":
             self.share_memory(self._window_count)
         for dialog in self.findChildren(SettingsDialog):
@@ -369,12 +370,17 @@ class MainWindow(QMainWindow):
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
-        self.workbench.opened.connect(self._opened)
-        self.workbench.edited.connect(self._refresh)
+        self.workbench.changed.connect(self._on_changed)
         self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))
         self.workbench.copied.connect(self.status.say)
         self.workbench.methods_loaded.connect(self._show_loaded_methods)
         self.workbench.failed.connect(self._failed)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._opened()
+        elif changes.recipe or changes.saved:
+            self._refresh()
 
     def _opened(self) -> None:
         self._centre.setCurrentWidget(self.views)

@@ -71,7 +71,7 @@ class ConditionCompleter(QCompleter):
             if checkpoint is self._words_checkpoint:
                 self._words.setStringList(conditions)
 
-        self._workbench.run_job("terms", work, then)
+        self._workbench.bridge.run_job("terms", work, then)
 
 
 def words(checkpoint: Checkpoint) -> list[str]:

@@ -26,7 +26,7 @@ def drafted_channels(bench: Workbench, dim: int) -> frozenset[int] | None:
 
     None if the draft does not prune channels along `dim`, has other targets, or is not resolved.
     """
-    draft, resolved, name = bench.draft, bench.resolved, bench.chosen
+    draft, resolved, name = bench.draft.current, bench.resolved, bench.chosen
     if draft is None or resolved is None or name is None:
         return None
     method = draft.step.method

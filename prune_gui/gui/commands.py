@@ -72,7 +72,7 @@ class Commands:
             self._workbench.files.prepare(path, self._agree_to_switch)
 
     def _agree_to_switch(self, other: Session) -> None:
-        from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
+        from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
 
         session = self._workbench.session
         if session is not None:
@@ -156,7 +156,7 @@ class Commands:
 
     def save_checkpoint(self) -> None:
         """Write the pruned checkpoint, in a form and to a file that the user chooses."""
-        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
+        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -182,7 +182,7 @@ class Commands:
 
     def copy_command(self) -> None:
         """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
-        from prune_gui.gui.dialogs.save import pruned_path
+        from prune_gui.gui.dialogs.save import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -193,7 +193,7 @@ class Commands:
 
     def copy_script(self) -> None:
         """Compute a Python program that makes the same masks, then copy it to the clipboard."""
-        from prune_gui.gui.dialogs.save import pruned_path
+        from prune_gui.gui.dialogs.save import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -204,7 +204,7 @@ class Commands:
         )
 
         def work(monitor: Monitor) -> str:
-            from prune_gui.recipe.script import python_script
+            from prune_gui.recipe.script import python_script  # torch: slow to import
 
             return python_script(session.resolver.resolve(recipe, monitor), out)
 
@@ -218,7 +218,7 @@ class Commands:
 
     def may_close(self) -> bool:
         """Ask about running saves and an unsaved recipe; return whether the window may close."""
-        from prune_gui.gui.dialogs.batch import BatchDialog
+        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         batches = self.window.findChildren(BatchDialog)
         if self._save_ticket is not None or any(batch.writing for batch in batches):

@@ -152,7 +152,7 @@ class MainWindow(QMainWindow):
 
     def show_palette(self) -> None:
         """Open the command palette: all enabled actions, presets and docks, by name."""
-        from prune_gui.gui.actions.palette import Palette
+        from prune_gui.gui.actions.palette import Palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
         more = [(tr("Preset"), action) for action in preset_actions]
@@ -164,7 +164,7 @@ class MainWindow(QMainWindow):
 
     def show_shortcuts(self) -> None:
         """Show the list of keyboard shortcuts."""
-        from prune_gui.gui.actions.palette import Shortcuts
+        from prune_gui.gui.actions.palette import Shortcuts  # rarely shown
 
         shortcuts = Shortcuts(self.menu_actions, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -172,7 +172,7 @@ class MainWindow(QMainWindow):
 
     def show_settings(self) -> None:
         """Open the settings dialog."""
-        from prune_gui.gui.dialogs.settings import SettingsDialog
+        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
         dialog = SettingsDialog(self.commands.settings, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -180,7 +180,7 @@ class MainWindow(QMainWindow):
         dialog.open()
 
     def _follow_setting(self, name: str) -> None:
-        from prune_gui.gui.dialogs.settings import SettingsDialog
+        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
         settings = self.commands.settings
         if name == "threads":
@@ -198,7 +198,7 @@ class MainWindow(QMainWindow):
 
     def show_guide(self) -> None:
         """Open the user guide in a modeless window."""
-        from prune_gui.gui.dialogs.help_window import HelpWindow
+        from prune_gui.gui.dialogs.help_window import HelpWindow  # rarely shown
 
         guide = HelpWindow(self)
         guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -211,7 +211,7 @@ class MainWindow(QMainWindow):
 
     def show_sweep(self) -> None:
         """Open the modeless dialog that tries several amounts of a step."""
-        from prune_gui.gui.dialogs.sweep import SweepDialog
+        from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -229,7 +229,7 @@ class MainWindow(QMainWindow):
 
     def show_batch(self) -> None:
         """Open the modeless dialog that applies the stack to several checkpoints."""
-        from prune_gui.gui.dialogs.batch import BatchDialog
+        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)

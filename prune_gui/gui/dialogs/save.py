@@ -357,7 +357,7 @@ class SaveDialog(QDialog):
     def _outputs(self, target: OutputPath) -> list[Path]:
         if self.form != "reparametrized" or target.is_folder:
             return [target.path]
-        from prune_gui.recipe import loader_path
+        from prune_gui.recipe import loader_path  # torch: slow to import
 
         return [target.path, loader_path(target)]
 

@@ -166,7 +166,7 @@ class StatusBar(QStatusBar):
             )
 
     def _show_memory(self) -> None:
-        import psutil
+        import psutil  # not needed at startup
 
         used = psutil.Process().memory_info().rss / 2**30
         self._memory.setText(tr("Memory {size:.1f} GB", size=used))

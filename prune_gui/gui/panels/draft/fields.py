@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.dialogs.questions import CHECKPOINTS
 from prune_gui.gui.formatting import ranges
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
@@ -253,8 +254,6 @@ class PathField(Field):
         self.changed.emit()
 
     def _browse(self) -> None:
-        from prune_gui.gui.dialogs.questions import CHECKPOINTS
-
         path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", tr(CHECKPOINTS))
         if path:
             self._line.setText(path)

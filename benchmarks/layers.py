@@ -17,7 +17,7 @@ from opening import experts
 from pauses import report
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QComboBox
-from window import PauseMeter
+from window import PauseMeter, is_resolved
 
 from prune_gui.gui import app as application
 from prune_gui.gui.runtime.gc_timer import GcTimer
@@ -69,7 +69,6 @@ def main() -> None:
     view.resize(1000, 700)
     view.show()
     pause_meter, complete = PauseMeter(), Complete(view)
-    resolved = bench.resolved_changed
     step = Step(
         method=METHODS["l1_unstructured"].model_validate({"scope": "global"}), targets=("*",)
     )
@@ -79,13 +78,13 @@ def main() -> None:
         make_checkpoint(path, number)
         report(pause_meter, "load torch and compile", bench.warm_up, bench.ready)
         for title, prepare, act in (
-            ("read them all", lambda: bench.open(path), view.show),
+            ("read them all", lambda: bench.files.open(path), view.show),
             ("a row for each", None, lambda: rows.setCurrentIndex(0)),
-            ("read them after a step", lambda: bench.set_draft(step), view.show),
+            ("read them after a step", lambda: bench.draft.set(step), view.show),
         ):
             if prepare is not None:
                 view.hide()
-                report(pause_meter, "  open, or prune", prepare, resolved)
+                report(pause_meter, "  open, or prune", prepare, bench.changed, is_resolved)
             complete.updates = 0
             report(pause_meter, title, act, complete.happened)
             print(f"{'':<28} {complete.updates} updates")

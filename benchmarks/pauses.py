@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
-from window import PauseMeter, opened_window
+from window import Accept, PauseMeter, always, is_resolved, opened_window
 
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
@@ -47,10 +47,14 @@ class SaveCancelled(QObject):
 
 
 def report(
-    pause_meter: PauseMeter, job: str, start: Callable[[], object], until: SignalInstance
+    pause_meter: PauseMeter,
+    job: str,
+    start: Callable[[], object],
+    until: SignalInstance,
+    accept: Accept = always,
 ) -> None:
     """Run a job, and print its duration and the longest pause of the window."""
-    timing = pause_meter.measure(start, until)
+    timing = pause_meter.measure(start, until, accept)
     print(f"{job:<28} {timing.seconds:7.2f} s   longest pause {1000 * timing.longest:6.1f} ms")
 
 
@@ -81,15 +85,22 @@ def main(megabytes: int) -> None:
             method=METHODS["l1_unstructured"].model_validate({"scope": "global"}), targets=("*",)
         )
         during("load torch and compile", bench.warm_up, bench.ready)
-        during(f"open {megabytes} MB", lambda: bench.open(checkpoint), bench.resolved_changed)
+        during(
+            f"open {megabytes} MB", lambda: bench.files.open(checkpoint), bench.changed, is_resolved
+        )
         during(
             "draw one of its masks",
             lambda: bench.choose("encoder.layer.3.dense.weight"),
-            bench.chosen_changed,
+            bench.changed,
+            lambda changes: changes.selection,
         )
-        during("preview L1 global", lambda: bench.set_draft(step), bench.resolved_changed)
-        during("add the step", bench.commit_draft, bench.resolved_changed)
-        during("save finalized", lambda: bench.save(out, "finalized", overwrite=False), bench.saved)
+        during("preview L1 global", lambda: bench.draft.set(step), bench.changed, is_resolved)
+        during("add the step", lambda: bench.edit(bench.draft.commit), bench.changed, is_resolved)
+        during(
+            "save finalized",
+            lambda: bench.files.save(out, "finalized", overwrite=False),
+            bench.saved,
+        )
         target = Path(folder) / "cancelled.safetensors"
         ticket: list[int | None] = []
         cancelled = SaveCancelled(bench)
@@ -102,7 +113,7 @@ def main(megabytes: int) -> None:
             bench.bridge.cancel(ticket[0])
 
         def save_and_cancel() -> None:
-            ticket.append(bench.save(target, "finalized", overwrite=False))
+            ticket.append(bench.files.save(target, "finalized", overwrite=False))
             QTimer.singleShot(200, cancel)
 
         during("save and cancel", save_and_cancel, cancelled.happened)

@@ -24,7 +24,7 @@ from measuring import HEADINGS, Figure, anonymous_memory, seconds, table_row, wr
 from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QApplication, QGraphicsView, QSlider, QTabWidget
-from window import PauseMeter, opened_window, wait, wait_for
+from window import PauseMeter, is_resolved, opened_window, wait, wait_for
 
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.map_view import MapView
@@ -283,7 +283,7 @@ def open_file(window: MainWindow, path: Path, name: str, *, drafted: bool = Fals
     """Open the file anew with a step in the stack or as the draft, and choose a parameter."""
     bench = window.workbench
     step = Step(method=METHODS["l1_unstructured"](), targets=("*",))
-    wait_for(bench.resolved_changed, lambda: bench.open(path))
+    wait_for(bench.changed, lambda: bench.files.open(path), is_resolved)
     bench.choose(name)
     if drafted:
         window.draft.target(frozenset({name}))

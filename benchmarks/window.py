@@ -21,9 +21,23 @@ from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Settings
+from prune_gui.session.changes import Changes
 
 SETTLE_MS = 500
 """Time after a job that still counts as a part of it, for its follow-up work."""
+
+
+Accept = Callable[..., bool]
+
+
+def always(*_: object) -> bool:
+    """Accept every emission of a signal."""
+    return True
+
+
+def is_resolved(changes: Changes) -> bool:
+    """Accept the change of a workbench that shows a new resolution."""
+    return changes.resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +73,31 @@ class PauseMeter(QObject):
         self.longest = max(self.longest, now - self._last)
         self._last = now
 
-    def measure(self, start: Callable[[], object], until: SignalInstance) -> Timing:
-        """Run a job until a signal, and return its measurements."""
+    def measure(
+        self, start: Callable[[], object], until: SignalInstance, accept: Accept = always
+    ) -> Timing:
+        """Run a job until a signal as `wait_for` does, and return its measurements."""
         self._beat()
         self.longest = 0.0
         start_time = time.perf_counter()
-        wait_for(until, start)
+        wait_for(until, start, accept)
         seconds = time.perf_counter() - start_time
         wait(SETTLE_MS)
         return Timing(seconds, self.longest)
 
 
-def wait_for(signal: SignalInstance, start: Callable[[], object]) -> None:
-    """Call `start`, and run the event loop until the signal is emitted."""
+def wait_for(signal: SignalInstance, start: Callable[[], object], accept: Accept = always) -> None:
+    """Call `start`, and run the event loop until the signal is emitted with accepted arguments."""
     loop = QEventLoop()
-    signal.connect(loop.quit)
+
+    def stop(*arguments: object) -> None:
+        if accept(*arguments):
+            loop.quit()
+
+    signal.connect(stop)
     QTimer.singleShot(0, start)
     loop.exec()
-    signal.disconnect(loop.quit)
+    signal.disconnect(stop)
 
 
 def wait(milliseconds: int) -> None:

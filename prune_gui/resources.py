@@ -9,3 +9,8 @@ def resource(*parts: str) -> Path:
     installed = package / "resources"
     root = installed if installed.is_dir() else package.parent / "resources"
     return root.joinpath(*parts)
+
+
+def is_shipped(path: Path) -> bool:
+    """Return whether a file is shipped with the program."""
+    return path.absolute().is_relative_to(resource().absolute())

@@ -1,12 +1,21 @@
-"""The only place where the engine's thread calls into Qt."""
+"""The engine as the window uses it; the only place where the engine's thread calls into Qt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 
+from prune_gui.language import deferred, tr
 from prune_gui.worker import Dropped, Engine, Event, Failed, Finished, Job
+from prune_gui.worker.jobs import threads_job
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.monitor import Monitor
+
+Result = TypeVar("Result")
 
 
 class Bridge(QObject):
@@ -14,19 +23,20 @@ class Bridge(QObject):
 
     Signals:
         happened: (event) an `Event` of the engine, emitted on the GUI thread.
+        failed: (title, error) a job failed that has no callback for it.
         ended: the engine has no jobs left, and its thread is about to end.
     """
 
     happened = Signal(object)
+    failed = Signal(str, object)
     ended = Signal()
     _from_engine = Signal(object)
     _engine_ended = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._waiting: dict[
-            int, tuple[Callable[[object], None], Callable[[BaseException], None]]
-        ] = {}
+        self._waiting: dict[int, tuple[Callable[[Any], None], Callable[[BaseException], None]]] = {}
+        self._closing: list[Checkpoint] = []  # to be closed after the last job that reads them
         self._from_engine.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
         self._engine_ended.connect(self.ended, Qt.ConnectionType.QueuedConnection)
         self._engine = Engine(self._from_engine.emit, self._engine_ended.emit)
@@ -38,16 +48,44 @@ class Bridge(QObject):
     def run(
         self,
         job: Job,
-        then: Callable[[object], None],
-        failed: Callable[[BaseException], None],
+        then: Callable[[Result], None],
+        failed: Callable[[BaseException], None] | None = None,
     ) -> int:
         """Queue a job, and return its ticket.
 
-        `then` or `failed` is called on the GUI thread; neither if the job is dropped.
+        `then` or `failed` is called on the GUI thread; neither if the job is dropped. Without
+        `failed`, the signal of this name is emitted.
         """
         ticket = self._engine.submit(job)
-        self._waiting[ticket] = then, failed
+        self._waiting[ticket] = (
+            then,
+            failed or (lambda error: self.failed.emit(tr(job.title), error)),
+        )
         return ticket
+
+    def run_job(
+        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+    ) -> int:
+        """Run `work` urgently on the engine's thread; a newer job of a lane replaces an older one.
+
+        Returns the ticket of the job. `then` gets the result on the GUI thread.
+        """
+        return self.run(Job(deferred("Drawing"), work, lane=lane, urgent=True), then)
+
+    def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
+        """Run imports for the GUI on the engine's thread, which does not block the window."""
+        return self.run(Job(deferred("Starting the engine"), lambda _: work()), lambda _: then())
+
+    def use_threads(self, count: int | None) -> None:
+        """Set the number of worker threads; None for the default of torch."""
+        self.run(threads_job(count), lambda _: None)
+
+    def close_unused(self, checkpoint: Checkpoint) -> None:
+        """Close a checkpoint after the queued jobs, which may still read from it."""
+        self._closing.append(checkpoint)
+        title = deferred("Closing {name}", name=checkpoint.path.name)
+        job = Job(title, lambda _: checkpoint.close())
+        self.run(job, lambda _: self._closing.remove(checkpoint))
 
     def cancel(self, ticket: int) -> None:
         """Cancel a job."""
@@ -61,10 +99,15 @@ class Bridge(QObject):
     def close(self, *, hurry: bool = False) -> bool:
         """Cancel every job and end the engine's thread as `Engine.close` does.
 
-        Returns whether the thread ended.
+        Returns whether the thread ended. If not, it may still read, and no checkpoint is closed.
         """
         self._waiting.clear()
-        return self._engine.close(hurry=hurry)
+        if not self._engine.close(hurry=hurry):
+            return False
+        for checkpoint in self._closing:
+            checkpoint.close()
+        self._closing.clear()
+        return True
 
     @Slot(object)
     def _deliver(self, event: Event) -> None:

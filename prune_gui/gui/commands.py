@@ -14,13 +14,15 @@ from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.runtime.start_folder import start_folder
 from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.command import command_line
-from prune_gui.resources import resource
+from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
+from prune_gui.session.changes import Changes
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Commands:
         self._workbench = workbench
         self.preferences = preferences
         self._save_ticket: int | None = None
-        workbench.opened.connect(self._add_to_recent)
+        workbench.changed.connect(self._on_changed)
         workbench.bridge.happened.connect(self._follow)
 
     def open(self) -> None:
@@ -61,16 +63,16 @@ class Commands:
     def open_path(self, path: Path, recipe: Path | None = None, state: str | None = None) -> None:
         """Open a checkpoint, unless the user decides to keep an unsaved recipe."""
         if self._may_drop_recipe():
-            self._workbench.open(path, recipe, state)
+            self._workbench.files.open(path, recipe, state)
 
     def use_elsewhere(self) -> None:
         """Open another checkpoint with the current recipe, if the user accepts how it matches."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
-            self._workbench.prepare(path, self._agree_to_switch)
+            self._workbench.files.prepare(path, self._agree_to_switch)
 
     def _agree_to_switch(self, other: Session) -> None:
-        from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
+        from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
 
         session = self._workbench.session
         if session is not None:
@@ -78,7 +80,7 @@ class Commands:
             agreed = dialog.exec()
             dialog.deleteLater()
             if agreed and self._workbench.session is session:
-                self._workbench.switch_to(other)
+                self._workbench.files.switch_to(other)
                 return
         other.checkpoint.close()
 
@@ -126,7 +128,7 @@ class Commands:
             )
             self._workbench.fail(deferred("Opening the recipe"), early)
         else:
-            self._workbench.use_recipe(recipe, path)
+            self._workbench.edit(lambda session: session.use_recipe(recipe, path))
 
     def load_methods(self) -> None:
         """Load pruning methods from a Python file that the user chooses and agrees to run."""
@@ -137,7 +139,7 @@ class Commands:
     def save_recipe(self) -> bool:
         """Save the recipe, asking for a file if it has none; return whether it was saved."""
         session = self._workbench.session
-        if session is None or session.recipe_path is None or _is_shipped(session.recipe_path):
+        if session is None or session.recipe_path is None or is_shipped(session.recipe_path):
             return self.save_recipe_as()
         return self._write_recipe(session.recipe_path)
 
@@ -154,7 +156,7 @@ class Commands:
 
     def save_checkpoint(self) -> None:
         """Write the pruned checkpoint, in a form and to a file that the user chooses."""
-        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
+        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -164,7 +166,7 @@ class Commands:
             self._workbench, pruned_path(beside), self.settings.form, parent=self.window
         )
         if dialog.exec():
-            self._save_ticket = self._workbench.save(
+            self._save_ticket = self._workbench.files.save(
                 dialog.path,
                 dialog.form,
                 overwrite=dialog.replaces,
@@ -180,7 +182,7 @@ class Commands:
 
     def copy_command(self) -> None:
         """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
-        from prune_gui.gui.dialogs.save import pruned_path
+        from prune_gui.gui.dialogs.save import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -191,7 +193,7 @@ class Commands:
 
     def copy_script(self) -> None:
         """Compute a Python program that makes the same masks, then copy it to the clipboard."""
-        from prune_gui.gui.dialogs.save import pruned_path
+        from prune_gui.gui.dialogs.save import pruned_path  # not needed at startup
 
         session = self._workbench.session
         if session is None:
@@ -202,11 +204,11 @@ class Commands:
         )
 
         def work(monitor: Monitor) -> str:
-            from prune_gui.recipe.script import python_script
+            from prune_gui.recipe.script import python_script  # torch: slow to import
 
             return python_script(session.resolver.resolve(recipe, monitor), out)
 
-        self._workbench.run_job(
+        self._workbench.bridge.run_job(
             "script", work, lambda text: self._copy(text, tr("Copied the Python script"))
         )
 
@@ -216,7 +218,7 @@ class Commands:
 
     def may_close(self) -> bool:
         """Ask about running saves and an unsaved recipe; return whether the window may close."""
-        from prune_gui.gui.dialogs.batch import BatchDialog
+        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         batches = self.window.findChildren(BatchDialog)
         if self._save_ticket is not None or any(batch.writing for batch in batches):
@@ -248,10 +250,7 @@ class Commands:
     @property
     def folder(self) -> Path:
         """The start folder of dialogs: that of the open checkpoint, or home for the demo."""
-        session = self._workbench.session
-        if session is None or _is_shipped(session.checkpoint.path):
-            return Path.home()
-        return session.checkpoint.path.absolute().parent
+        return start_folder(self._workbench.session)
 
     def _may_drop_recipe(self) -> bool:
         session = self._workbench.session
@@ -276,19 +275,14 @@ class Commands:
             self._workbench.fail(deferred("Saving the recipe"), error)
             return False
         session.mark_saved(session.recipe, path)
-        self._workbench.saved.emit(path)
-        self._workbench.edited.emit()
+        self._workbench.announce_saved(path)
         return True
 
-    def _add_to_recent(self) -> None:
+    def _on_changed(self, changes: Changes) -> None:
         session = self._workbench.session
-        if session is not None and not _is_shipped(session.checkpoint.path):
+        if changes.file and session is not None and not is_shipped(session.checkpoint.path):
             self.preferences.remember(session.checkpoint.path)
 
     def _follow(self, event: Event) -> None:
         if event.ticket == self._save_ticket and isinstance(event, Finished | Failed | Dropped):
             self._save_ticket = None
-
-
-def _is_shipped(path: Path) -> bool:
-    return path.absolute().is_relative_to(resource().absolute())

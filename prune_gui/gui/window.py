@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from PySide6.QtCore import QByteArray, QEvent, Qt, Signal
 from PySide6.QtGui import (
@@ -54,6 +54,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash, Presets
+from prune_gui.session.changes import Changes
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +79,8 @@ class MainWindow(QMainWindow):
         closed: the user closed the window; all questions are answered.
     """
 
-    another_wanted: ClassVar[Signal] = Signal(object)
-    quit_wanted: ClassVar[Signal] = Signal()
+    another_wanted = Signal(object)
+    quit_wanted = Signal()
     closed = Signal()
 
     workbench: Workbench
@@ -109,8 +110,8 @@ class MainWindow(QMainWindow):
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
-        self.exporter = Exporter(self.commands, workbench)
-        self.menu_actions = menus.Actions(self)
+        self.exporter = Exporter(self, workbench, preferences)
+        self.menu_actions = menus.Actions(self, self)
         self.setWindowTitle("Prune GUI[*]")
         self.setAcceptDrops(True)
         self.setStatusBar(self.status)
@@ -151,7 +152,7 @@ class MainWindow(QMainWindow):
 
     def show_palette(self) -> None:
         """Open the command palette: all enabled actions, presets and docks, by name."""
-        from prune_gui.gui.actions.palette import Palette
+        from prune_gui.gui.actions.palette import Palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
         more = [(tr("Preset"), action) for action in preset_actions]
@@ -163,7 +164,7 @@ class MainWindow(QMainWindow):
 
     def show_shortcuts(self) -> None:
         """Show the list of keyboard shortcuts."""
-        from prune_gui.gui.actions.palette import Shortcuts
+        from prune_gui.gui.actions.palette import Shortcuts  # rarely shown
 
         shortcuts = Shortcuts(self.menu_actions, self)
         shortcuts.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -171,7 +172,7 @@ class MainWindow(QMainWindow):
 
     def show_settings(self) -> None:
         """Open the settings dialog."""
-        from prune_gui.gui.dialogs.settings import SettingsDialog
+        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
         dialog = SettingsDialog(self.commands.settings, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -179,11 +180,11 @@ class MainWindow(QMainWindow):
         dialog.open()
 
     def _follow_setting(self, name: str) -> None:
-        from prune_gui.gui.dialogs.settings import SettingsDialog
+        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
         settings = self.commands.settings
         if name == "threads":
-            self.workbench.use_threads(settings.threads)
+            self.workbench.bridge.use_threads(settings.threads)
         elif name == "picture_memory":
             self.share_memory(self._window_count)
         for dialog in self.findChildren(SettingsDialog):
@@ -197,7 +198,7 @@ class MainWindow(QMainWindow):
 
     def show_guide(self) -> None:
         """Open the user guide in a modeless window."""
-        from prune_gui.gui.dialogs.help_window import HelpWindow
+        from prune_gui.gui.dialogs.help_window import HelpWindow  # rarely shown
 
         guide = HelpWindow(self)
         guide.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -210,7 +211,7 @@ class MainWindow(QMainWindow):
 
     def show_sweep(self) -> None:
         """Open the modeless dialog that tries several amounts of a step."""
-        from prune_gui.gui.dialogs.sweep import SweepDialog
+        from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -228,7 +229,7 @@ class MainWindow(QMainWindow):
 
     def show_batch(self) -> None:
         """Open the modeless dialog that applies the stack to several checkpoints."""
-        from prune_gui.gui.dialogs.batch import BatchDialog
+        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         dialog = BatchDialog(self.workbench, self.exporter, self.commands.folder, self)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
@@ -369,12 +370,17 @@ class MainWindow(QMainWindow):
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
-        self.workbench.opened.connect(self._opened)
-        self.workbench.edited.connect(self._refresh)
+        self.workbench.changed.connect(self._on_changed)
         self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))
         self.workbench.copied.connect(self.status.say)
         self.workbench.methods_loaded.connect(self._show_loaded_methods)
         self.workbench.failed.connect(self._failed)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._opened()
+        elif changes.recipe or changes.saved:
+            self._refresh()
 
     def _opened(self) -> None:
         self._centre.setCurrentWidget(self.views)

@@ -111,7 +111,7 @@ class Windows(QObject):
         """Load the libraries of a window's engine, and apply the thread setting."""
         window.workbench.warm_up()
         if (threads := self._preferences.now.threads) is not None:
-            window.workbench.use_threads(threads)
+            window.workbench.bridge.use_threads(threads)
 
     def open(self, checkpoint: Path | None = None) -> MainWindow:
         """Show another window, and open a checkpoint in it if one is given."""
@@ -142,7 +142,7 @@ class Windows(QObject):
         """
         windows = (*self._open, *self._leaving)
         for window in windows:
-            window.workbench.stop()
+            window.workbench.bridge.stop()
         ended = [window.workbench.close(hurry=True) for window in windows]
         return all(ended)
 
@@ -150,7 +150,7 @@ class Windows(QObject):
         self._open.remove(window)
         self._leaving.append(window)
         self._share_memory()
-        window.workbench.stop()
+        window.workbench.bridge.stop()
 
     def _share_memory(self) -> None:
         """Divide the picture memory of the settings among the open windows."""

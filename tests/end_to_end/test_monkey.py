@@ -130,7 +130,7 @@ def wait_until_idle(window: MainWindow, qtbot) -> None:
     def idle() -> None:
         timers = (timer for timer in window.findChildren(QTimer) if timer.isSingleShot())
         active = [timer for timer in timers if timer.isActive() and timer.interval() < 2_000]
-        waiting = [then.__qualname__ for then, _ in bench.bridge._waiting.values()]
+        waiting = [then for then, _ in bench.bridge._waiting.values()]
         assert not waiting, f"{waiting} wait for {bench.bridge._engine._running}"
         assert not active, [(timer.parent(), timer.interval()) for timer in active]
 
@@ -151,7 +151,7 @@ def is_resolved(bench: Workbench) -> bool:
         resolved is not None
         and session is not None
         and resolved.recipe is session.recipe
-        and resolved.draft == bench.draft
+        and resolved.draft == bench.draft.current
     )
 
 
@@ -167,7 +167,7 @@ def check(window: MainWindow, qtbot) -> None:
     assert window.history.entry_list.currentRow() == session.history.position
     assert window.isWindowModified() == session.unsaved
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
-    assert window.draft.preview.isChecked() or bench.draft is None
+    assert window.draft.preview.isChecked() or bench.draft.current is None
     assert counts_resolved_anew(session) == (resolved.resolution.counts, str(resolved.error or ""))
     recipe, position = session.recipe, session.history.position
     if position:

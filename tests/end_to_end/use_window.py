@@ -102,7 +102,7 @@ def add_step(window: MainWindow) -> Iterator[Ready]:
     steps = len(bench.session.steps)
     yield window.draft.commit.isEnabled
     QTest.mouseClick(window.draft.commit, LEFT)
-    yield lambda: len(bench.resolved.recipe.steps) == steps + 1 and bench.draft is None
+    yield lambda: len(bench.resolved.recipe.steps) == steps + 1 and bench.draft.current is None
 
 
 def save(window: MainWindow, out: str, form: str) -> Iterator[Ready]:

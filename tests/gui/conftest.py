@@ -10,6 +10,7 @@ from foreign import foreign
 from PySide6.QtCore import Qt, QTranslator
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
+from waiting import change
 
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
@@ -68,8 +69,8 @@ def open_file(qtbot, workbench, settle) -> Callable[..., None]:
     """Return a function that opens a checkpoint and waits until it is resolved."""
 
     def open_and_wait(path: Path, recipe: Path | None = None) -> None:
-        with qtbot.waitSignal(workbench.opened, timeout=60_000):
-            workbench.open(path, recipe)
+        with change(qtbot, workbench, "file"):
+            workbench.files.open(path, recipe)
         settle()
 
     return open_and_wait
@@ -110,7 +111,7 @@ def settle(qtbot, workbench) -> Callable[[], None]:
             return (
                 resolved is not None
                 and resolved.recipe is session.recipe
-                and resolved.draft == workbench.draft
+                and resolved.draft == workbench.draft.current
             )
 
         qtbot.waitUntil(settled, timeout=60_000)

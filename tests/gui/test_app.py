@@ -71,11 +71,13 @@ def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
         shown = MainWindow.showEvent
         def look(window, event):
             shown(window, event)
-            def say():
+            def say(changes):
+                if not changes.resolution:
+                    return
                 name, _, _ = window.windowTitle().partition(".")
                 print(len(window.workbench.shown.recipe.steps), name)
                 window.close()
-            window.workbench.resolved_changed.connect(say)
+            window.workbench.changed.connect(say)
         MainWindow.showEvent = look
         sys.exit(app.run(Path({str(demo_checkpoint)!r}), Path({str(recipe)!r})))
         """

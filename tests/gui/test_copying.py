@@ -34,7 +34,7 @@ def test_a_copied_recipe_has_absolute_paths(copied, workbench, tmp_path):
     path.write_text(
         "steps: [{method: l1_unstructured, targets: ['*'], importance: scores.safetensors}]"
     )
-    workbench.use_recipe(Recipe.load(path), path)
+    workbench.edit(lambda session: session.use_recipe(Recipe.load(path), path))
     [step] = Recipe.from_yaml(copied("copy_recipe")).steps
     assert step.method.importance == str(tmp_path / "scores.safetensors")
 

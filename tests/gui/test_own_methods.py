@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLineEdit
+from waiting import change
 
 from prune_gui.errors import PluginError
 from prune_gui.gui.app import _prepare_first_window
@@ -61,7 +62,7 @@ def test_the_example_is_loaded_previewed_and_added(
     assert draft.method.currentText() == "Nearest mean"
     assert draft._summary.text().startswith("Prune the entries nearest to the mean")
     assert list(draft.form._fields) == ["amount", "scope", "seed"]
-    assert workbench.draft is None  # loading alone drafts nothing
+    assert workbench.draft.current is None  # loading alone drafts nothing
     draft.targets.line.setText(TARGET)
     draft.targets.line.textEdited.emit(TARGET)
     draft.form.set_value("amount", 0.25)
@@ -79,7 +80,7 @@ def test_a_file_that_the_user_does_not_agree_to_is_not_run(
 ):
     mark, later = tmp_path / "it ran", []
     load(window, plugin_file(f"open({str(mark)!r}, 'w')"), agreed=False)
-    workbench._run(Job("Nothing", lambda _: None), later.append)  # runs after all earlier jobs
+    workbench.bridge.run(Job("Last", lambda _: None), later.append)  # after all earlier jobs
     qtbot.waitUntil(lambda: bool(later))
     assert not mark.exists()
 
@@ -200,7 +201,7 @@ def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_
 ):
     windows, recipe = Windows(Preferences(Settings()), Path("prune-gui.log")), nearest_mean
     window = windows.make()
-    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, window.workbench, "resolution"):
         _prepare_first_window(windows, demo_checkpoint, recipe.with_suffix(".yaml"), [nearest_mean])
     assert window.workbench.session.steps[0].method.name == "nearest_mean"
     assert window._errors._box is None

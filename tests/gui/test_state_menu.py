@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from safetensors.torch import save
+from waiting import change
 
 
 def test_the_menu_opens_another_state_dict_of_the_file(window, open_file, qtbot, tmp_path):
@@ -16,7 +17,7 @@ def test_the_menu_opens_another_state_dict_of_the_file(window, open_file, qtbot,
     window._states.aboutToShow.emit()
     actions = window._states.actions()
     assert [(act.text(), act.isChecked()) for act in actions] == [("a&&b", True), ("ema", False)]
-    with qtbot.waitSignal(window.workbench.resolved_changed):
+    with change(qtbot, window.workbench, "resolution"):
         actions[1].trigger()
     assert window.workbench.session.checkpoint.state_dict == "ema"
     window._states.aboutToShow.emit()

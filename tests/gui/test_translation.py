@@ -87,7 +87,7 @@ def test_the_empty_window_is_translated(window):
 
 def test_the_window_with_the_demo_is_translated(demo_window, workbench, names):
     seen = untranslated_in(demo_window, *WINDOW, *names)
-    workbench.show_before(on=True)
+    workbench.draft.show_original(on=True)
     for undone in (True, False):
         workbench.edit(lambda session, back=undone: session.undo() if back else session.redo())
         seen |= untranslated_in(demo_window, *WINDOW, *names)

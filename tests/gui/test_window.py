@@ -19,16 +19,16 @@ from PySide6.QtWidgets import (
     QMessageBox,
     QWidget,
 )
+from waiting import change
 
 from prune_gui import open_checkpoint
 from prune_gui.errors import CheckpointError
-from prune_gui.gui import commands
 from prune_gui.gui.actions import menus
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
 from prune_gui.gui.panels.draft.fields import PathField
 from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.resources import resource
+from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.worker import Job
 
@@ -128,7 +128,7 @@ def shards(tmp_path, demo_checkpoint):
 @pytest.mark.parametrize("how", ["menu", "drop", "file"])
 def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, shards, how):
     index = shards / "model.safetensors.index.json"
-    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, window.workbench, "resolution"):
         if how == "menu":
             answer("ask_folder", shards)
             window.menu_actions["open_folder"].trigger()
@@ -169,7 +169,7 @@ def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(
 
 
 def test_the_demo_opens_with_its_recipe_and_is_not_a_recent_file(window, qtbot):
-    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, window.workbench, "resolution"):
         window.menu_actions["demo"].trigger()
     assert len(window.workbench.session.steps) == 3
     assert Settings.load().recent == ()
@@ -177,7 +177,7 @@ def test_the_demo_opens_with_its_recipe_and_is_not_a_recent_file(window, qtbot):
 
 
 def test_the_shipped_recipe_is_never_overwritten(window, qtbot, answer, tmp_path):
-    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, window.workbench, "resolution"):
         window.menu_actions["demo"].trigger()
     asked = answer("ask_recipe_target", tmp_path / "mine.yaml")
     assert window.commands.save_recipe()
@@ -256,9 +256,9 @@ def test_closing_during_a_save_asks_whether_to_stop_it(
             raise
 
     def save(_path, _form, *, overwrite, shard_size):
-        return workbench._run(Job("Saving", slow), lambda _: None)
+        return workbench.bridge.run(Job("Saving", slow), lambda _: None)
 
-    monkeypatch.setattr(workbench, "save", save)
+    monkeypatch.setattr(workbench.files, "save", save)
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     asked = answer("ask_cancel_saving", stops)
     demo_window.menu_actions["save_checkpoint"].trigger()
@@ -288,13 +288,13 @@ def test_a_checkpoint_is_saved_to_the_path_of_the_dialog(
 
 def test_changes_during_a_save_stay_unsaved(changed, workbench, qtbot, tmp_path, make_step):
     with qtbot.waitSignal(workbench.saved, timeout=60_000):
-        workbench.save(tmp_path / "a.safetensors", "finalized", overwrite=False)
+        workbench.files.save(tmp_path / "a.safetensors", "finalized", overwrite=False)
         workbench.edit(lambda session: session.add(make_step()))
     assert workbench.session.unsaved
 
 
 def test_a_checkpoint_and_a_recipe_can_be_dropped(window, qtbot, demo_checkpoint):
-    with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, window.workbench, "resolution"):
         drop(window, resource("demo", "digits_cnn.yaml"), demo_checkpoint)
     assert len(window.workbench.session.steps) == 3
 
@@ -491,5 +491,5 @@ def test_the_default_output_path_is_beside_the_input():
 
 
 def test_shipped_files_are_recognised(tmp_path):
-    assert commands._is_shipped(resource("demo", "digits_cnn.yaml"))
-    assert not commands._is_shipped(tmp_path / "digits_cnn.yaml")
+    assert is_shipped(resource("demo", "digits_cnn.yaml"))
+    assert not is_shipped(tmp_path / "digits_cnn.yaml")

@@ -14,6 +14,7 @@ from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 from safetensors.torch import save_file
+from waiting import change
 
 from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.settings import SettingsDialog
@@ -56,7 +57,7 @@ def two(windows, qtbot, copied_demo, other_checkpoint):
     """Return two windows with different checkpoints."""
     made = windows.make(), windows.make()
     for window, path in zip(made, (copied_demo, other_checkpoint), strict=True):
-        with qtbot.waitSignal(window.workbench.resolved_changed, timeout=60_000):
+        with change(qtbot, window.workbench, "resolution"):
             window.commands.open_path(path)
     return made
 
@@ -124,7 +125,7 @@ def test_a_closed_window_leaves_no_thread_and_no_objects(windows, qtbot, demo_ch
     assert list(windows) == [other]
     gc.collect()
     assert [one() for one in left] == [None] * 4
-    with qtbot.waitSignal(other.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, other.workbench, "resolution"):
         other.commands.open_path(demo_checkpoint)
     assert other.isVisible()
 
@@ -163,11 +164,11 @@ def test_a_window_with_a_busy_engine_closes_without_blocking_others(two, windows
         begun.set()
         go_on.wait(60)
 
-    one.workbench._run(Job("Working", work), lambda _: None)
+    one.workbench.bridge.run(Job("Working", work), lambda _: None)
     qtbot.waitUntil(begun.is_set, timeout=60_000)
     one.close()
     assert not one.isVisible()
-    with qtbot.waitSignal(other.workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, other.workbench, "resolution"):
         other.workbench.resolve()
     with qtbot.waitSignal(windows.left, timeout=60_000):
         go_on.set()
@@ -307,7 +308,7 @@ def test_a_reloaded_file_updates_the_forms_and_stacks_of_all_windows(
     now = METHODS["own"]
     assert draft.method.currentData() == "own"
     assert draft.form.method() == now(amount=0.25, how="down")
-    assert type(other.workbench.draft.step.method) is now
+    assert type(other.workbench.draft.current.step.method) is now
     assert type(other.workbench.session.steps[0].method) is now
     qtbot.waitUntil(lambda: other.workbench.shown.total == (40, 40), timeout=60_000)
 

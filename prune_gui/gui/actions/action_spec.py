@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtGui import QKeySequence
 
@@ -12,9 +12,76 @@ from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
-    from prune_gui.gui.window import MainWindow
+    from PySide6.QtCore import SignalInstance
+
+    from prune_gui.gui.actions.pane_navigation import PaneNavigation
+    from prune_gui.gui.commands import Commands
+    from prune_gui.gui.export.exporter import Exporter
+    from prune_gui.gui.panels.draft.panel import DraftPanel
+    from prune_gui.gui.panels.modules.panel import TreePanel
+    from prune_gui.gui.panels.stack.panel import StackPanel
+    from prune_gui.gui.panels.status_bar import StatusBar
+    from prune_gui.gui.views import ViewTabs
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.session import Crash
 
 Key = QKeySequence.StandardKey
+
+
+class ActionTarget(Protocol):
+    """What actions work on: the main window with its parts; see `MainWindow`."""
+
+    workbench: Workbench
+    commands: Commands
+    tree: TreePanel
+    draft: DraftPanel
+    stack: StackPanel
+    views: ViewTabs
+    status: StatusBar
+    exporter: Exporter
+    panes: PaneNavigation
+    last_crash: Crash | None
+
+    @property
+    def another_wanted(self) -> SignalInstance:
+        """(path or None) Open another window, with this checkpoint if not None."""
+
+    @property
+    def quit_wanted(self) -> SignalInstance:
+        """Close all windows."""
+
+    def close(self) -> bool:
+        """Close the window, unless the user declines."""
+
+    def reset_layout(self) -> None:
+        """Restore the initial layout of the docks."""
+
+    def save_preset(self) -> None:
+        """Save the stack as a preset."""
+
+    def show_presets(self) -> None:
+        """Open the dialog of the user's presets."""
+
+    def show_sweep(self) -> None:
+        """Open the dialog that tries several amounts of a step."""
+
+    def show_batch(self) -> None:
+        """Open the dialog that applies the stack to several checkpoints."""
+
+    def show_settings(self) -> None:
+        """Open the settings dialog."""
+
+    def show_palette(self) -> None:
+        """Open the command palette."""
+
+    def show_shortcuts(self) -> None:
+        """Show the list of keyboard shortcuts."""
+
+    def show_guide(self) -> None:
+        """Open the user guide."""
+
+    def show_last_crash(self) -> None:
+        """Show the crash report of the previous run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,63 +102,63 @@ class ActionSpec:
     """
 
     name: str
-    text: str | Callable[[MainWindow], str]
+    text: str | Callable[[ActionTarget], str]
     tip: str
-    run: Callable[[MainWindow], object]
+    run: Callable[[ActionTarget], object]
     key: Key | str | None = None
     icon: str | None = None
-    when: Callable[[MainWindow], bool] = lambda _: True
-    checked: Callable[[MainWindow], bool] | None = None
+    when: Callable[[ActionTarget], bool] = lambda _: True
+    checked: Callable[[ActionTarget], bool] | None = None
     in_stack: bool = False
     button: str | None = None
 
 
-def is_open(window: MainWindow) -> bool:
+def is_open(window: ActionTarget) -> bool:
     """Return whether a checkpoint is open."""
     return window.workbench.session is not None
 
 
-def has_step(window: MainWindow) -> bool:
+def has_step(window: ActionTarget) -> bool:
     """Return whether the stack has a current step."""
     return window.stack.current is not None
 
 
-def is_made_here(window: MainWindow) -> bool:
+def is_made_here(window: ActionTarget) -> bool:
     """Return whether this program made the checkpoint, and its recipe is known."""
     session = window.workbench.session
     return session is not None and session.made is not None and session.made.recipe is not None
 
 
-def has_picture(window: MainWindow) -> bool:
+def has_picture(window: ActionTarget) -> bool:
     """Return whether the front view has a picture."""
     view = window.views.current
     return is_open(window) and view is not None and view.picture() is not None
 
 
-def has_table(window: MainWindow) -> bool:
+def has_table(window: ActionTarget) -> bool:
     """Return whether the front view has a picture that can be exported as a table."""
     return has_picture(window) and window.views.front.has_table
 
 
-def undo_label(window: MainWindow) -> str | None:
+def undo_label(window: ActionTarget) -> str | None:
     """Return the label of the change that undo reverts; None if there is none."""
     session = window.workbench.session
     return session.history.undo_label if session else None
 
 
-def redo_label(window: MainWindow) -> str | None:
+def redo_label(window: ActionTarget) -> str | None:
     """Return the label of the change that redo repeats; None if there is none."""
     session = window.workbench.session
     return session.history.redo_label if session else None
 
 
-def undo_text(window: MainWindow) -> str:
+def undo_text(window: ActionTarget) -> str:
     """Return the menu text of undo with the label of the change."""
     label = undo_label(window)
     return tr("&Undo: {what}", what=escape_mnemonics(label)) if label else tr("&Undo")
 
 
-def redo_text(window: MainWindow) -> str:
+def redo_text(window: ActionTarget) -> str:
     """Return the menu text of redo with the label of the change."""
     label = redo_label(window)
     return tr("&Redo: {what}", what=escape_mnemonics(label)) if label else tr("&Redo")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QKeySequence
 
-from prune_gui.gui.actions.action_spec import ActionSpec
+from prune_gui.gui.actions.action_spec import ActionSpec, ActionTarget
 from prune_gui.gui.actions.table import TABLE
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, tr
-
-if TYPE_CHECKING:
-    from prune_gui.gui.window import MainWindow
 
 SEPARATOR: Final = ""
 RECENT: Final = "recent"
@@ -127,11 +125,18 @@ WELCOME: Final = ("open", "demo")
 
 
 class Actions:
-    """The `QAction` objects of a window, by name."""
+    """The `QAction` objects of a window, by name.
 
-    def __init__(self, window: MainWindow) -> None:
-        self._window = window
-        self._made = {spec.name: _make(spec, window) for spec in TABLE}
+    Args:
+        target: what the actions work on.
+        parent: owns the actions.
+    """
+
+    def __init__(self, target: ActionTarget, parent: QObject) -> None:
+        self._target = target
+        self._made = {spec.name: _make(spec, parent) for spec in TABLE}
+        for spec in TABLE:
+            self._made[spec.name].triggered.connect(partial(self._run, spec))
 
     def __contains__(self, name: str) -> bool:
         return name in self._made
@@ -147,11 +152,11 @@ class Actions:
         """Update the texts, the enabled states and the check marks."""
         for spec in TABLE:
             action = self._made[spec.name]
-            action.setEnabled(spec.when(self._window))
+            action.setEnabled(spec.when(self._target))
             if callable(spec.text):
-                _set_text(action, spec, spec.text(self._window))
+                _set_text(action, spec, spec.text(self._target))
             if spec.checked is not None:
-                action.setChecked(spec.checked(self._window))
+                action.setChecked(spec.checked(self._target))
 
     def redraw_icons(self) -> None:
         """Draw the icons in the colours of the current palette."""
@@ -159,9 +164,13 @@ class Actions:
             if spec.icon is not None:
                 self._made[spec.name].setIcon(icon(spec.icon))
 
+    def _run(self, spec: ActionSpec) -> None:
+        spec.run(self._target)
+        self.refresh()
 
-def _make(spec: ActionSpec, window: MainWindow) -> QAction:
-    action = QAction(window)
+
+def _make(spec: ActionSpec, parent: QObject) -> QAction:
+    action = QAction(parent)
     action.setObjectName(spec.name)
     if isinstance(spec.text, str):
         _set_text(action, spec, tr(spec.text))
@@ -177,12 +186,6 @@ def _make(spec: ActionSpec, window: MainWindow) -> QAction:
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
     tip = tr(spec.tip)
     action.setToolTip(f"{tip}  ({keys})" if keys else tip)
-
-    def run() -> None:
-        spec.run(window)
-        window.menu_actions.refresh()
-
-    action.triggered.connect(run)
     return action
 
 

@@ -46,12 +46,12 @@ class PeekOriginal(QObject):
     def _press(self) -> None:
         self._release_timer.stop()
         _application().installEventFilter(self)
-        self._workbench.show_before(on=True)
+        self._workbench.draft.show_original(on=True)
 
     def _release(self) -> None:
         self._release_timer.stop()
         _application().removeEventFilter(self)
-        self._workbench.show_before(on=False)
+        self._workbench.draft.show_original(on=False)
 
 
 def _application() -> QCoreApplication:

@@ -64,7 +64,7 @@ TABLE: Final = (
         "reload",
         deferred("Re&load checkpoint"),
         deferred("Read the checkpoint anew, and keep the steps and their history"),
-        lambda w: w.workbench.reload(),
+        lambda w: w.workbench.files.reload(),
         "Ctrl+R",
         when=is_open,
     ),

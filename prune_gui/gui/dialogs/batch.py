@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Form
+    from prune_gui.session.changes import Changes
 
 EXPLANATION: Final = deferred(
     "The stack is carried out on each checkpoint; one that fails stops no other."
@@ -159,8 +160,7 @@ class BatchDialog(QDialog):
         self.write.toggled.connect(self._refresh)
         self.folder.textChanged.connect(self._refresh)
         self.results.selectionModel().selectionChanged.connect(self._refresh)
-        workbench.edited.connect(self._refresh)
-        workbench.opened.connect(self._close_unless_writing)
+        workbench.changed.connect(self._on_changed)
         self._refresh()
 
     @property
@@ -195,10 +195,11 @@ class BatchDialog(QDialog):
         """Cancel the remaining jobs."""
         self._sequence.cancel()
 
-    def _close_unless_writing(self) -> None:
-        """Close after another checkpoint was opened, unless files are being written."""
-        if not self.writing:
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file and not self.writing:
             self.close()
+        elif changes.recipe:
+            self._refresh()
 
     def _make_output(self) -> QWidget:
         group = QGroupBox(tr("Output"))

@@ -51,7 +51,7 @@ class LoaderBox(QGroupBox):
 
     def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
         """Show the loader script for the output path of a pruned checkpoint."""
-        from prune_gui.recipe.loader import loader_path, loader_text
+        from prune_gui.recipe.loader import loader_path, loader_text  # torch: slow to import
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
         self._file.setText(tr("Written as {name}", name=one_line(loader_path(target).name)))

@@ -257,7 +257,7 @@ def show_about(parent: QWidget) -> None:
 
 
 def _versions() -> list[str]:
-    from importlib.metadata import version
+    from importlib.metadata import version  # not needed at startup
 
     packages = ("prune-gui", "torch", "safetensors", "numpy", "numba", "PySide6-Essentials")
     lines = [f"{package} {version(package)}" for package in packages]

@@ -14,6 +14,7 @@ from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session import named_states
+from prune_gui.session.changes import Changes
 from prune_gui.session.journal import Journal, Unsaved, left_behind
 from prune_gui.session.state_file import remove
 
@@ -45,9 +46,7 @@ class Recovery(QObject):
         self.journal = Journal()
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_DELAY_MS)
         self._settle_timer.timeout.connect(self._keep)
-        for changed in (workbench.edited, workbench.opened):
-            changed.connect(self._settle_timer.start)
-            changed.connect(self._keep_states)
+        workbench.changed.connect(self._on_changed)
         preferences.changed.connect(self._follow_setting)
 
     def stop(self) -> None:
@@ -86,24 +85,30 @@ class Recovery(QObject):
             workbench.fail(deferred("Bringing back the recipe"), error)
             return False
 
-        def opened() -> None:
+        def opened(changes: Changes) -> None:
+            if not changes.file:
+                return
+            workbench.changed.disconnect(opened)
             session = workbench.session
             if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
                 workbench.edit(lambda session: session.bring_back(recipe, unsaved.recipe_path))
                 self.journal.keep(session)
                 remove(path)
 
-        workbench.opened.connect(opened, Qt.ConnectionType.SingleShotConnection)
-        workbench.open(unsaved.checkpoint, state=unsaved.state or None)
+        # Connected last, so that every panel shows the file before the recipe.
+        workbench.changed.connect(opened)
+        workbench.files.open(unsaved.checkpoint, state=unsaved.state or None)
         return True
 
     def _follow_setting(self, name: str) -> None:
         if name == "keep_unsaved":
             self._settle_timer.start()
 
-    def _keep_states(self) -> None:
-        if self._workbench.session is not None:
-            named_states.keep(self._workbench.session)
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.recipe or changes.saved:
+            self._settle_timer.start()
+            if self._workbench.session is not None:
+                named_states.keep(self._workbench.session)
 
     def _keep(self) -> None:
         if not self._preferences.now.keep_unsaved:

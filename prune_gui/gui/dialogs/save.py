@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +36,7 @@ from prune_gui.gui.dialogs.loader_box import LoaderBox
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets.message import Message
 from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.worker.jobs import sizes_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
@@ -115,7 +117,7 @@ class SaveDialog(QDialog):
         self._path = QLineEdit(str(suggested))
         path_row = self._make_path_row()
         draft = Message()
-        if workbench.draft is not None:
+        if workbench.draft.current is not None:
             draft.say(tr("What the form previews is not saved: add or apply the step first."))
         self._problem = Message()
         self._room = Message()
@@ -258,16 +260,18 @@ class SaveDialog(QDialog):
 
     def _measure(self) -> None:
         """Start to compute the sizes, unless they are known or pending for this kind of files."""
-        target = self._target
-        if target is None or not self.isVisible() or _same_kind(target, self._measured_target):
+        target, session = self._target, self._workbench.session
+        if target is None or session is None or not self.isVisible():
+            return
+        if _same_kind(target, self._measured_target):
             return
         self._measured_target = target
         self._sizes = {}
         self._show_sizes()
-        self._ticket = self._workbench.compute_sizes(
-            target,
-            lambda sizes: self._set_sizes(target, sizes),
-            lambda error: self._fail(target, error),
+        self._ticket = self._workbench.bridge.run(
+            sizes_job(session, target),
+            partial(self._set_sizes, target),
+            partial(self._fail, target),
         )
 
     def _set_sizes(self, target: OutputPath, sizes: Sizes) -> None:
@@ -353,7 +357,7 @@ class SaveDialog(QDialog):
     def _outputs(self, target: OutputPath) -> list[Path]:
         if self.form != "reparametrized" or target.is_folder:
             return [target.path]
-        from prune_gui.recipe import loader_path
+        from prune_gui.recipe import loader_path  # torch: slow to import
 
         return [target.path, loader_path(target)]
 

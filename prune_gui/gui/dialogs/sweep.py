@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.export.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Step
+    from prune_gui.session.changes import Changes
     from prune_gui.session.sweep import SweepRow
 
 DEFAULT_AMOUNTS: Final = "10% to 90% by 10%"
@@ -148,8 +149,7 @@ class SweepDialog(QDialog):
         self._sequence.failed.connect(self._fail)
         self._sequence.ended.connect(self._refresh)
         self.amounts.textChanged.connect(self._refresh)
-        workbench.edited.connect(self._list_steps)
-        workbench.opened.connect(self.close)
+        workbench.changed.connect(self._on_changed)
         self._list_steps()
         self.step.setCurrentIndex(max(self.step.findData(index), 0))
         self._refresh()
@@ -165,6 +165,12 @@ class SweepDialog(QDialog):
         """Cancel the remaining jobs, and close."""
         self._sequence.cancel()
         super().done(result)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.close()
+        elif changes.recipe:
+            self._list_steps()
 
     def _list_steps(self) -> None:
         """List the current steps that are enabled and have an amount."""

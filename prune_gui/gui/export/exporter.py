@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from PySide6.QtCore import QMimeData, QObject, QSaveFile
 from PySide6.QtGui import QGuiApplication, QPalette
+from PySide6.QtWidgets import QWidget
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export.page import Page, image_of, png_of, svg_of
+from prune_gui.gui.runtime.start_folder import start_folder
 from prune_gui.gui.widgets.theme import colours, light_palette
 from prune_gui.language import deferred, tr
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
-    from prune_gui.gui.commands import Commands
+    from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.views.view import ViewOf
     from prune_gui.gui.workbench import Workbench
 
@@ -40,13 +42,15 @@ class Exporter:
     """Exports the pictures and the tables of panels to files and to the clipboard.
 
     Args:
-        commands: the commands of the window; provides its settings and the start folder.
+        window: parent of the dialogs.
         workbench: emits `saved`, `copied` or `failed` after each export.
+        preferences: contain the setting `white_pictures`.
     """
 
-    def __init__(self, commands: Commands, workbench: Workbench) -> None:
-        self._commands = commands
+    def __init__(self, window: QWidget, workbench: Workbench, preferences: Preferences) -> None:
+        self._window = window
         self._workbench = workbench
+        self._preferences = preferences
 
     def copy_picture(self, view: AnyView) -> None:
         """Copy the picture of a view to the clipboard, as an image and as SVG."""
@@ -63,7 +67,7 @@ class Exporter:
         """Save the picture of a view to a file that the user chooses."""
         name, _ = view.caption()
         stem = _file_name(f"{name} {view.accessibleName().lower()}")
-        suggested = self._commands.folder / f"{stem}.png"
+        suggested = start_folder(self._workbench.session) / f"{stem}.png"
         target = questions.ask_picture_target(view, suggested)
         if target is None:
             return
@@ -90,8 +94,8 @@ class Exporter:
         table = panel.table()
         if table is None:
             return
-        suggested = self._commands.folder / f"{_file_name(table.title)}.csv"
-        path = questions.ask_table_target(self._commands.window, suggested)
+        suggested = start_folder(self._workbench.session) / f"{_file_name(table.title)}.csv"
+        path = questions.ask_table_target(self._window, suggested)
         if path is not None:
             self._save(deferred("Saving the table"), path, table.to_csv().encode())
 
@@ -101,8 +105,8 @@ class Exporter:
 
     def _with_page(self, view: AnyView, use: Callable[[Page], None]) -> None:
         """Call `use` with the page of a view, after rendering it in light colours if needed."""
-        on_white = self._commands.settings.white_pictures and colours(view.palette()) is not LIGHT
-        if on_white:
+        is_dark = colours(view.palette()) is not LIGHT
+        if is_dark and self._preferences.now.white_pictures:
             LightRender(view, self._workbench, lambda: _use_page(view, use))
         else:
             _use_page(view, use)

@@ -65,7 +65,7 @@ class ConditionCompleter(QCompleter):
             if checkpoint is self._words_checkpoint:
                 self._words.setStringList(conditions)
 
-        self._workbench.run_job("terms", work, then)
+        self._workbench.bridge.run_job("terms", work, then)
 
 
 def conditions_help() -> str:

@@ -12,6 +12,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
+from prune_gui.session.changes import Changes
 from prune_gui.session.file_stamps import FileStamps
 
 SETTLE_DELAY_MS: Final = 500
@@ -47,13 +48,17 @@ class ReloadNotice(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._text)
         layout.addWidget(button)
-        workbench.opened.connect(self._watch)
+        workbench.changed.connect(self._on_changed)
         self.hide()
 
     @property
     def text(self) -> str:
         """The text of the notice; "" while it is hidden."""
         return "" if self.isHidden() else self._text.text()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._watch()
 
     def _watch(self) -> None:
         """Watch the files of the open checkpoint, and their folders.

@@ -13,6 +13,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.session.changes import Changes
 from prune_gui.worker import Event, Job, Progressed, Started
 
 JOB_DELAY_MS: Final = 200
@@ -61,9 +62,9 @@ class StatusBar(QStatusBar):
         self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
         self.addPermanentWidget(self._pruned)
         self.addPermanentWidget(self._memory)
-        self._before = QLabel(tr("Before: the checkpoint as it is in the file"))
-        self._before.hide()
-        self.addWidget(self._before)
+        self._original = QLabel(tr("Before: the checkpoint as it is in the file"))
+        self._original.hide()
+        self.addWidget(self._original)
         self._job_timer = QTimer(self, singleShot=True, interval=JOB_DELAY_MS)
         self._job_timer.timeout.connect(self._show_job)
         self._note_timer = QTimer(self, singleShot=True, interval=NOTE_DURATION_MS)
@@ -73,9 +74,7 @@ class StatusBar(QStatusBar):
         for watch in (self._show_memory, self._memory_timer.start):
             workbench.ready.connect(watch)  # the engine's libraries are loaded by then
         workbench.bridge.happened.connect(self._follow)
-        workbench.resolved_changed.connect(self._show_pruned)
-        workbench.resolved_changed.connect(self._show_before)
-        workbench.opened.connect(self._pruned.clear)
+        workbench.changed.connect(self._on_changed)
         self._cancel.setIcon(icon("cancel"))
         # The layout must not move when a job is shown.
         self.setMinimumHeight(self.sizeHint().height())
@@ -97,6 +96,15 @@ class StatusBar(QStatusBar):
         """Stop the job that is shown."""
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._pruned.clear()
+        if changes.resolution:
+            self._show_pruned()
+            shows_original = self._workbench.draft.shows_original
+            self._original.setVisible(shows_original)
+            self._note.setVisible(not shows_original)
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -157,12 +165,8 @@ class StatusBar(QStatusBar):
                 )
             )
 
-    def _show_before(self) -> None:
-        self._before.setVisible(self._workbench.before)
-        self._note.setVisible(not self._workbench.before)
-
     def _show_memory(self) -> None:
-        import psutil
+        import psutil  # not needed at startup
 
         used = psutil.Process().memory_info().rss / 2**30
         self._memory.setText(tr("Memory {size:.1f} GB", size=used))

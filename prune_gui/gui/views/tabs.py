@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.views.maps.weights_view import WeightsView
     from prune_gui.gui.views.norms.norms_view import NormsView
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.session.changes import Changes
 
 TITLES: Final = {
     "mask_view": deferred("&Mask"),
@@ -108,8 +109,7 @@ class ViewTabs(QWidget):
             label.setContentsMargins(8, 3, 8, 0)
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
-        for signal in (workbench.opened, workbench.chosen_changed, workbench.resolved_changed):
-            signal.connect(self._update_header)
+        workbench.changed.connect(self._on_changed)
         self._tabs.currentChanged.connect(self._tab_changed)
         self._update_header()
 
@@ -187,7 +187,7 @@ class ViewTabs(QWidget):
 
         for _ in make_classes():
             pass
-        self._workbench.load(_load_views, loaded)
+        self._workbench.bridge.load(_load_views, loaded)
 
     def limit_memory(self, nbytes: int) -> None:
         """Limit the tiles of all views together to a number of bytes."""
@@ -251,6 +251,10 @@ class ViewTabs(QWidget):
         if self.isVisible():
             self._make_front()
         self.changed.emit()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file or changes.selection or changes.concerns(self._workbench.chosen or ""):
+            self._update_header()
 
     def _update_header(self) -> None:
         session, name = self._workbench.session, self._workbench.chosen

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.session.changes import Changes
 
 
 class AnySubject(Protocol):
@@ -81,8 +82,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
         self._pages.addWidget(self._content)
         self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
         self._stale_timer.timeout.connect(self._show_busy)
-        workbench.opened.connect(self.refresh)
-        workbench.resolved_changed.connect(self._resolution_changed)
+        workbench.changed.connect(self._on_changed)
 
     @abstractmethod
     def _current_subject(self) -> SubjectT | str:
@@ -149,9 +149,10 @@ class ViewOf(QWidget, Generic[SubjectT]):
             self._stale_timer.start()
         self._request_picture(subject_or_message)
 
-    def _resolution_changed(self) -> None:
-        """React to a new resolution."""
-        self.refresh()
+    def _on_changed(self, changes: Changes) -> None:
+        """React to changes in the workbench."""
+        if changes.file or changes.resolution:
+            self.refresh()
 
     @abstractmethod
     def _request_picture(self, subject: SubjectT) -> None:
@@ -205,7 +206,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        return self._workbench.run_job(lane, guarded, arrived)
+        return self._workbench.bridge.run_job(lane, guarded, arrived)
 
     def _show_message(self, message: str) -> None:
         self._stale_timer.stop()
@@ -242,9 +243,14 @@ class ViewOf(QWidget, Generic[SubjectT]):
 class View(ViewOf[Subject]):
     """A picture of the chosen parameter, or a message if there is none."""
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, parent)
-        workbench.chosen_changed.connect(self.refresh)
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file or changes.selection or (changes.resolution and self._is_outdated(changes)):
+            self.refresh()
+
+    def _is_outdated(self, changes: Changes) -> bool:
+        """Return whether the picture is incomplete, or may differ with the new resolution."""
+        subject = self.subject
+        return subject is None or subject is not self._pictured or changes.concerns(subject.name)
 
     def _current_subject(self) -> Subject | str:
         return self._workbench.subject

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QMessageBox
 from prune_gui import open_checkpoint
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.batch import BatchDialog
+from prune_gui.session.changes import OPENED
 
 
 @pytest.fixture
@@ -117,10 +118,10 @@ def test_closing_the_dialog_during_writing_asks_and_stops_it(writing, monkeypatc
 def test_opening_another_checkpoint_closes_the_dialog_unless_it_writes(
     writing, workbench, demo_checkpoint, qtbot
 ):
-    workbench.opened.emit()
+    workbench.changed.emit(OPENED)
     assert writing.isVisible()
     writing.cancel.click()
-    workbench.opened.emit()
+    workbench.changed.emit(OPENED)
     assert not writing.isVisible()
 
 

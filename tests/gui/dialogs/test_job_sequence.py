@@ -31,7 +31,7 @@ def test_an_urgent_job_runs_before_the_next_job_of_the_sequence(sequence, qtbot,
     first = [lambda _: go.wait(10), lambda _: order.append("series")]
     with qtbot.waitSignal(sequence.ended):
         sequence.start(jobs(*first))
-        workbench.run_job("any", lambda _: order.append("run"), lambda _: None)
+        workbench.bridge.run_job("any", lambda _: order.append("run"), lambda _: None)
         go.set()
     assert order == ["run", "series"]
 

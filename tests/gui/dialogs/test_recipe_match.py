@@ -2,6 +2,7 @@ import pytest
 import torch
 from PySide6.QtWidgets import QDialog
 from safetensors.torch import save_file
+from waiting import change
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog, summary
@@ -44,7 +45,7 @@ def test_the_recipe_is_transferred_with_its_history_and_stays_unsaved(
 ):
     before = workbench.session
     shown = asked(QDialog.DialogCode.Accepted)
-    with qtbot.waitSignal(workbench.opened, timeout=60_000):
+    with change(qtbot, workbench, "file"):
         demo_window.menu_actions["use_elsewhere"].trigger()
     assert shown == [[["1", "1", ""], ["2", "0", "classifier.*"]]]
     session = workbench.session

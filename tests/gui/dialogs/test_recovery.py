@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QMessageBox
+from waiting import change
 
 from prune_gui.gui.dialogs import recovery
 from prune_gui.session.journal import MAX_TIME_S, SUFFIX, Unsaved
@@ -42,7 +43,7 @@ def test_unsaved_steps_are_restored_and_stay_unsaved(
     demo_window, workbench, old_journal, monkeypatch, qtbot
 ):
     answering(monkeypatch, Button.Open)
-    with qtbot.waitSignal(workbench.opened):
+    with change(qtbot, workbench, "file"):
         assert demo_window.recovery.offer(pytest.fail) == [workbench.session.checkpoint.path]
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
     assert workbench.session.steps[0].method.amount == 0.25

@@ -21,6 +21,7 @@ from PySide6.QtWidgets import (
     QRadioButton,
 )
 from safetensors.torch import save_file
+from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.dialogs import save as save_dialog
@@ -80,7 +81,7 @@ def save(qtbot, workbench):
     def act(dialog: SaveDialog) -> int:
         assert dialog.result() == QDialog.DialogCode.Accepted
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
-            workbench.save(
+            workbench.files.save(
                 dialog.path, dialog.form, overwrite=dialog.replaces, shard_size=dialog.shard_size
             )
         [out] = saved.args
@@ -145,14 +146,18 @@ def test_shards_are_those_of_the_input_unless_a_size_is_given(
 def test_unknown_sizes_are_marked_and_then_shown_with_their_zip_sizes(
     make_dialog, model, shown_sizes, workbench, monkeypatch
 ):
-    asked = []
+    asked, run = [], workbench.bridge.run
+
+    def hold_sizes(job, *callbacks):
+        return asked.append((job, *callbacks)) if job.lane == "sizes" else run(job, *callbacks)
+
     with monkeypatch.context() as patch:
-        patch.setattr(workbench, "compute_sizes", lambda *request: asked.append(request))
+        patch.setattr(workbench.bridge, "run", hold_sizes)
         dialog = make_dialog(model)
     figures = dialog._figures["masks"]
     assert figures[0].text() == save_dialog.UNKNOWN
     [request] = asked
-    workbench.compute_sizes(*request)
+    run(*request)
     shown_sizes(dialog)
     assert figures[1].text().startswith("about ")
     assert "with zip" in figures[1].text()
@@ -170,7 +175,7 @@ def test_sizes_are_not_computed_again_for_another_name_of_the_same_format(
     dialog, shown_sizes, workbench, monkeypatch
 ):
     shown_sizes(dialog)
-    monkeypatch.setattr(workbench, "compute_sizes", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(workbench.bridge, "run", lambda *_: pytest.fail("measured again"))
     dialog._path.setText(str(dialog.path.with_name("other.safetensors")))
     assert shown_sizes(dialog)["finalized"].endswith(" bytes")
 
@@ -343,7 +348,7 @@ def test_cancel_writes_nothing_and_stops_the_computation_of_sizes(
     assert dialog.result() == QDialog.DialogCode.Rejected
     dialog.deleteLater()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    with qtbot.waitSignal(workbench.resolved_changed, timeout=60_000):
+    with change(qtbot, workbench, "resolution"):
         workbench.resolve()  # runs after any pending computation of sizes
     assert {path.name for path in tmp_path.iterdir()} == before
 
@@ -352,7 +357,7 @@ def test_cancel_writes_nothing_and_stops_the_computation_of_sizes(
 def test_a_note_says_that_a_draft_is_not_saved(make_dialog, model, workbench, make_step, drafted):
     dialog = make_dialog(model)
     if drafted:
-        workbench.set_draft(make_step("l1_unstructured", "*.weight", amount=0.9))
+        workbench.draft.set(make_step("l1_unstructured", "*.weight", amount=0.9))
         dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
     texts = [message.text() for message in dialog.findChildren(Message)]
     assert any("previews is not saved" in text for text in texts) is drafted

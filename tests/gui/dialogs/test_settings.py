@@ -83,7 +83,7 @@ def test_the_theme_changes_immediately_in_window_and_menu(dialog, window, qtbot)
 def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbot):
     def threads_of_engine():
         seen = []
-        workbench._run(Job("Looking", lambda _: torch.get_num_threads()), seen.append)
+        workbench.bridge.run(Job("Looking", lambda _: torch.get_num_threads()), seen.append)
         qtbot.waitUntil(lambda: bool(seen), timeout=60_000)
         return seen[0]
 

@@ -3,6 +3,7 @@ import threading
 import pytest
 from PySide6.QtCore import Qt
 from shiboken6 import isValid
+from waiting import change
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.sweep import SweepDialog
@@ -110,8 +111,8 @@ def test_the_current_step_of_the_stack_is_preselected(dialog, demo_window):
 
 
 def test_opening_another_checkpoint_closes_the_dialog(dialog, workbench, qtbot, demo_checkpoint):
-    with qtbot.waitSignal(workbench.opened, timeout=60_000):
-        workbench.open(demo_checkpoint)
+    with change(qtbot, workbench, "file"):
+        workbench.files.open(demo_checkpoint)
     assert not (isValid(dialog) and dialog.isVisible())
 
 

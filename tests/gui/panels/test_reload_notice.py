@@ -1,6 +1,7 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from waiting import change
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def replace_by_ones(path):
 
 
 def reload(window, qtbot):
-    with qtbot.waitSignal(window.workbench.opened, timeout=60_000):
+    with change(qtbot, window.workbench, "file"):
         window.menu_actions["reload"].trigger()
 
 
@@ -70,7 +71,7 @@ def test_a_failed_reload_keeps_the_open_session(window, path, qtbot, workbench):
 def test_a_reload_does_not_replace_a_checkpoint_opened_meanwhile(
     window, path, qtbot, workbench, demo_checkpoint
 ):
-    workbench.open(demo_checkpoint)
-    workbench.reload()
+    workbench.files.open(demo_checkpoint)
+    workbench.files.reload()
     qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
     assert workbench.session.checkpoint.path == demo_checkpoint

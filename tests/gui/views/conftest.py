@@ -47,7 +47,7 @@ class Bench(Workbench):
         self._qtbot.waitUntil(idle, timeout=60_000)
 
     def open_and_choose(self, path: Path, name: str) -> None:
-        self.open(path)
+        self.files.open(path)
         self.until_idle()
         self.choose(name)
         self.until_idle()
@@ -58,7 +58,7 @@ class Bench(Workbench):
         self.until_idle()
 
     def draft_step(self, one: Step | None) -> None:
-        self.set_draft(one)
+        self.draft.set(one)
         self.until_idle()
 
     def found(self) -> Subject:

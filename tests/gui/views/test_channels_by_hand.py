@@ -61,8 +61,8 @@ def button(norms, text):
 
 
 def drafted(bench):
-    method = bench.draft.step.method
-    return method.name, getattr(method, "channels", None), bench.draft.step.targets
+    method = bench.draft.current.step.method
+    return method.name, getattr(method, "channels", None), bench.draft.current.step.targets
 
 
 def test_a_click_selects_a_channel_and_a_control_click_adds_one(norms):
@@ -126,7 +126,7 @@ def test_channels_of_another_dimension_become_a_new_step(norms, draft, bench):
     click(norms, 4)
     button(norms, "Prune").click()
     assert drafted(bench) == ("channels", (4,), ("fc.weight",))
-    assert bench.draft.step.method.dim == 1
+    assert bench.draft.current.step.method.dim == 1
 
 
 def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(norms, draft, bench):
@@ -141,7 +141,7 @@ def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(nor
     bench.until_idle()
     click(norms, 1)
     button(norms, "Protect").click()
-    assert bench.draft is None
+    assert bench.draft.current is None
     assert not draft.preview.isChecked()
 
 
@@ -203,7 +203,7 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
         hand.point(norms._plot, 4, middle),
     )
     bench.until_idle()
-    assert bench.draft.step.method.amount == 6 / 8
+    assert bench.draft.current.step.method.amount == 6 / 8
     bench.until_idle()
     assert norms._row.measured.channels.whole.tolist().count(1) == 6
 
@@ -214,7 +214,8 @@ def test_dragging_the_cut_keeps_an_integer_amount_an_integer(norms, draft, bench
     bench.until_idle()
     norms.cut_dragged.emit(sorted(norms._row.measured.norms)[4] * 1.0001)
     bench.until_idle()
-    assert (bench.draft.step.method.amount, type(bench.draft.step.method.amount)) == (5, int)
+    amount = bench.draft.current.step.method.amount
+    assert (amount, type(amount)) == (5, int)
 
 
 def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
@@ -224,7 +225,7 @@ def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
     rank = float(sorted(norms._row.measured.norms)[2]) * 1.0001
     norms.cut_dragged.emit(rank)
     bench.until_idle()
-    assert bench.draft.step.method.amount == sum(int((r <= rank).sum()) for r in cuts) / 16
+    assert bench.draft.current.step.method.amount == sum(int((r <= rank).sum()) for r in cuts) / 16
 
 
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):

@@ -32,7 +32,7 @@ def test_the_tabs_do_not_move_when_the_choice_changes(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bar = tabs.findChild(QTabWidget)
     geometry = bar.geometry()
-    bench.open(checkpoint)
+    bench.files.open(checkpoint)
     bench.until_idle()
     for name in bench.session.checkpoint.tensors:
         bench.choose(name)
@@ -68,7 +68,7 @@ def test_the_header_describes_a_tensor_that_cannot_be_pruned(bench, checkpoint, 
 
 def test_a_long_name_is_elided_in_the_middle(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
-    bench.open(checkpoint)
+    bench.files.open(checkpoint)
     bench.until_idle()
     name = max(bench.session.checkpoint.tensors, key=len)
     bench.choose(name)
@@ -103,7 +103,7 @@ def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, checkpoint, s
 def test_opening_another_checkpoint_replaces_everything(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    bench.open(checkpoint)
+    bench.files.open(checkpoint)
     bench.until_idle()
     assert tabs.mask_view.subject is None
     assert _label(tabs, "Chosen parameter").text() == ""

@@ -134,7 +134,7 @@ def test_all_messages_without_a_picture_are_translated(bench, checkpoint, tabs):
             texts.update(texts_of(tabs))
 
     look()  # nothing is open
-    bench.open(checkpoint)
+    bench.files.open(checkpoint)
     look()  # nothing is chosen
     bench.choose("steps")
     look()  # it cannot be pruned

@@ -63,12 +63,26 @@ def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch)
     bench.open_and_choose(checkpoint, "fc.weight")
     view.hide()
     requests = []
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("fc.bias")
     bench.add(bench.step(amount=0.5))
     assert requests == []
     view.show()
     assert len(requests) == 1
+
+
+@VIEWS
+def test_a_step_on_another_parameter_redraws_nothing(kind, bench, checkpoint, shown, monkeypatch):
+    view = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    requests = []
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
+    bench.add(bench.step(targets=["other.weight"]))
+    assert bench.shown.counts["other.weight"] == (24, 48)
+    assert requests == []
+    assert view.subject.resolution is not bench.shown
+    bench.add(bench.step())
+    assert view.subject.resolution is bench.shown
 
 
 @VIEWS_OF_STEPS
@@ -77,7 +91,7 @@ def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch
     bench.open_and_choose(checkpoint, "fc.weight")
     before = share_of(view, LIGHT.kept)
     requests = []
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("conv.weight")
     bench.choose("steps")
     _, _, then = requests[0]
@@ -93,7 +107,7 @@ def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot,
         view.show()
     bench.open_and_choose(checkpoint, "fc.weight")
     requests = []
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("other.weight")
     delete(view)
     _, _, then = requests[0]
@@ -123,7 +137,7 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
 def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtbot):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: None)
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(view)))
@@ -137,7 +151,7 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     with monkeypatch.context() as held:
-        held.setattr(bench, "run_job", lambda *arguments: None)
+        held.setattr(bench.bridge, "run_job", lambda *arguments: None)
         view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
@@ -157,7 +171,7 @@ def test_the_picture_stays_until_new_data_arrives(
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     before = share_of(view, LIGHT.kept)
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: None)
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: None)
     view._stale_timer.setInterval(1)
     bench.add(bench.step(amount=0.5))
     qtbot.wait(20)

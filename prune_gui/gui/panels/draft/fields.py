@@ -26,6 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets.elided_line_edit import ElidedLineEdit
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, tr
@@ -244,8 +245,6 @@ class PathField(Field):
         self.changed.emit()
 
     def _browse(self) -> None:
-        from prune_gui.gui.dialogs.questions import checkpoint_filter
-
         path, _ = QFileDialog.getOpenFileName(self, tr("Choose a file"), "", checkpoint_filter())
         if path:
             self._line.setText(path)

@@ -38,6 +38,7 @@ from prune_gui.session.amount_from_cut import (
     field_for_score,
     field_for_weight,
 )
+from prune_gui.session.changes import Changes
 from prune_gui.session.manual_channels import listed
 
 IDLE: Final = deferred("Change something, or turn on Preview.")
@@ -97,13 +98,8 @@ class DraftPanel(QWidget):
         self.cancel.clicked.connect(self.stop_editing)
         self._lay_out()
 
-        workbench.methods_renewed.connect(self._renew_methods)
+        workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
-        workbench.opened.connect(self._opened)
-        workbench.edited.connect(self._recipe_changed)
-        workbench.resolved_changed.connect(self._show_outcome)
-        workbench.resolved_changed.connect(self._follow_drag)
-        workbench.resolving_stopped.connect(self._show_stopped)
         self._show_mode()
         self._use_method()
         self._opened()
@@ -135,7 +131,7 @@ class DraftPanel(QWidget):
     def add(self) -> None:
         """Add the draft to the recipe, or replace the edited step by it."""
         if self.commit.isEnabled():
-            self._workbench.commit_draft()
+            self._workbench.edit(self._workbench.draft.commit)
             if self._editing is None:
                 self._turn_preview(on=False)
                 if self._has_manual_channels:
@@ -169,7 +165,7 @@ class DraftPanel(QWidget):
         does not block updates of the views.
         """
         workbench = self._workbench
-        session, draft, number = workbench.session, workbench.draft, workbench.draft_number
+        session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
         outdated = workbench.resolved is not None and workbench.resolved.draft != draft
         if outdated or workbench.bridge.waits_for(self._cut_ticket):
             self._pending_cut = find
@@ -181,20 +177,20 @@ class DraftPanel(QWidget):
         moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
 
         def then(setting: Setting | None) -> None:
-            before = workbench.draft
+            before = workbench.draft.current
             if setting is not None and before and before.step.method.name == draft.step.method.name:
                 self.form.set_value(*setting)
-            if workbench.draft == before:  # no new outcome follows, which would trigger this
+            if workbench.draft.current == before:  # no new outcome follows to trigger this
                 self._follow_drag()
 
-        self._cut_ticket = workbench.run_job(
+        self._cut_ticket = workbench.bridge.run_job(
             "cut", lambda monitor: find(moved, monitor=monitor), then
         )
 
     def _follow_drag(self) -> None:
         """Handle the latest cut that was dragged while the previous one was computed."""
         find, self._pending_cut = self._pending_cut, None
-        if find is not None and self._workbench.draft is not None:
+        if find is not None and self._workbench.draft.current is not None:
             self._cut_at(find)
 
     def prune_channels(self, dim: int, channels: frozenset[int]) -> None:
@@ -263,6 +259,19 @@ class DraftPanel(QWidget):
         layout.addWidget(self._outcome)
         layout.addWidget(self._remarks)
         layout.addLayout(buttons)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.methods:
+            self._renew_methods()
+        if changes.file:
+            self._opened()
+        elif changes.recipe:
+            self._recipe_changed()
+        if changes.resolution:
+            self._show_outcome()
+            self._follow_drag()
+        if changes.stopped:
+            self._show_stopped()
 
     def _opened(self) -> None:
         self.setEnabled(self._workbench.session is not None)
@@ -354,7 +363,7 @@ class DraftPanel(QWidget):
     def _update(self) -> None:
         index = self._editing[0] if self._editing else None
         step = self._step()
-        self._workbench.set_draft(step if self.preview.isChecked() else None, index)
+        self._workbench.draft.set(step if self.preview.isChecked() else None, index)
         self._show_outcome()
 
     def _step(self) -> Step | None:
@@ -372,7 +381,7 @@ class DraftPanel(QWidget):
         self._outcome.say(tr("Stopped. Press F5 to work it out again."))
 
     def _show_outcome(self) -> None:
-        draft, resolved = self._workbench.draft, self._workbench.resolved
+        draft, resolved = self._workbench.draft.current, self._workbench.resolved
         session = self._workbench.session
         current = None
         if resolved is not None and session is not None and resolved.recipe is session.recipe:

@@ -134,7 +134,7 @@ class TargetsField(QWidget):
                 self._show(patterns)
                 self.changed.emit(False)
 
-        self._workbench.run_job("patterns", work, then)
+        self._workbench.bridge.run_job("patterns", work, then)
 
     def _show(self, patterns: Iterable[str]) -> None:
         self.line.setText(", ".join(patterns))
@@ -184,7 +184,7 @@ class TargetsField(QWidget):
                 )
             )
 
-        self._workbench.run_job("targets", work, then)
+        self._workbench.bridge.run_job("targets", work, then)
 
 
 def _valid_patterns(text: str) -> tuple[str, ...]:

@@ -132,11 +132,17 @@ class TreeModel(QAbstractItemModel):
         """Show the sparsity from the counts (pruned, total) by parameter name."""
         before, self._counts = self._pruned, counts
         self._pruned = self._module_index.pruned(counts)
-        self._row_cache = {}
+        changed = before != self._pruned
+        self._row_cache = {
+            number: row
+            for number, row in self._row_cache.items()
+            if not changed[self._module_index[number].places].any()
+        }
         if np.any((before > 0) != (self._pruned > 0)):
             self.repaint_icons()
-        for below in self._child_numbers.values():
-            self._changed(below, Column.SPARSITY)
+        for number, below in self._child_numbers.items():
+            if changed[self._module_index[number].places].any():
+                self._changed(below, Column.SPARSITY)
 
     def protect(self, names: frozenset[str]) -> None:
         """Show which parameters are protected from pruning."""

@@ -33,6 +33,7 @@ from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.recipe.selector import MAX_PATTERN_CHARS
+from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -100,11 +101,7 @@ class TreePanel(QWidget):
         layout.addWidget(self._found)
         layout.addWidget(self.tree)
         layout.addWidget(self._remarks)
-        workbench.opened.connect(self._opened)
-        workbench.opened.connect(self._show_protected)
-        workbench.edited.connect(self._show_protected)
-        workbench.resolved_changed.connect(self._count)
-        workbench.chosen_changed.connect(self._emphasize)
+        workbench.changed.connect(self._on_changed)
 
     def offer(self, actions: Sequence[QAction]) -> None:
         """Add actions to the context menu of the tree."""
@@ -126,6 +123,16 @@ class TreePanel(QWidget):
             self._remarks.setIcon(icon("warning"))
             self._model.repaint_icons()
         super().changeEvent(event)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._opened()
+        if changes.recipe and self._workbench.session is not None:
+            self._model.protect(self._workbench.session.protected)
+        if changes.resolution and self._workbench.shown is not None:
+            self._model.count(self._workbench.shown.counts)
+        if changes.selection:
+            self._model.emphasize(self._workbench.chosen)
 
     def _opened(self) -> None:
         assert self._workbench.session is not None
@@ -160,14 +167,6 @@ class TreePanel(QWidget):
         session = self._workbench.session
         show_remarks(self, session.checkpoint.path.name, session.remarks)
 
-    def _count(self) -> None:
-        if self._workbench.shown is not None:
-            self._model.count(self._workbench.shown.counts)
-
-    def _show_protected(self) -> None:
-        if self._workbench.session is not None:
-            self._model.protect(self._workbench.session.protected)
-
     @property
     def prunable_selection(self) -> frozenset[str]:
         """The names of all prunable parameters at and below the selected rows."""
@@ -179,9 +178,6 @@ class TreePanel(QWidget):
         if session is not None and names:
             on = not names <= session.protected
             self._workbench.edit(lambda session: session.protect(names, on=on))
-
-    def _emphasize(self) -> None:
-        self._model.emphasize(self._workbench.chosen)
 
     def _filter(self, text: str) -> None:
         try:
@@ -222,7 +218,9 @@ class TreePanel(QWidget):
             if module_index is self._model.module_index:
                 self._filter(self.filter.text())
 
-        self._workbench.run_job("filter", lambda _: module_index.load_condition_values(text), then)
+        self._workbench.bridge.run_job(
+            "filter", lambda _: module_index.load_condition_values(text), then
+        )
 
     def _select_found(self) -> None:
         """Select the top rows, which stand for all matches of the filter."""

@@ -22,6 +22,7 @@ from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.formatting import steps
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.session import Session
@@ -70,9 +71,12 @@ class HistoryPanel(QWidget):
         layout.addWidget(heading)
         layout.addWidget(self.named, 1)
         layout.addLayout(buttons)
-        workbench.opened.connect(self._show)
-        workbench.edited.connect(self._show)
+        workbench.changed.connect(self._on_changed)
         self._show()
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.recipe:
+            self._show()
 
     def _show(self) -> None:
         session = self._workbench.session

@@ -12,6 +12,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.recipe import Step
+from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
@@ -45,9 +46,7 @@ class StackModel(QAbstractListModel):
         self._steps: tuple[Step, ...] = ()
         self._last_outcomes: dict[int, Outcome] = {}  # by row: the last known outcome
         self._notes_cache: dict[tuple[int, FormatNotes], tuple[Mapping[str, str], list[str]]] = {}
-        workbench.opened.connect(self._begin)
-        workbench.edited.connect(self._sync)
-        workbench.resolved_changed.connect(self._outcomes_changed)
+        workbench.changed.connect(self._on_changed)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
         """Return the number of steps."""
@@ -122,10 +121,13 @@ class StackModel(QAbstractListModel):
         self._workbench.edit(lambda session: session.move(row, target_row))
         return True
 
-    def _begin(self) -> None:
-        """Show the steps of another session, without known outcomes."""
-        self._last_outcomes = {}
-        self._sync()
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._last_outcomes = {}
+        if changes.recipe:
+            self._sync()
+        elif changes.resolution:
+            self._outcomes_changed()
 
     def _sync(self) -> None:
         """Take over the steps of the session; rows that did not change stay."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
+    from prune_gui.session.changes import Changes
 
 TABLE_DELAY_MS: Final = 250
 """Delay between the last change and the update of the table of all parameters."""
@@ -172,13 +173,16 @@ class CompareView(View):
         self._layout_chooser.changed.connect(self.refresh)
         self._picker.changed.connect(self.refresh)
         self._table.chosen.connect(workbench.choose)
-        workbench.other_changed.connect(self._use_other)
         for plot in (self._left, self._right):
             plot.pointed.connect(self._point_at)
 
-    def _use_other(self) -> None:
-        self._picker.choose_other()
-        self.refresh()
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.comparison:
+            self._picker.choose_other()
+        if changes.comparison or changes.resolution:  # the table is about all parameters
+            self.refresh()
+        else:
+            super()._on_changed(changes)
 
     def _request_picture(self, subject: Subject) -> None:
         self._picker.offer()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Recipe, Resolution
     from prune_gui.session import Session
+    from prune_gui.session.changes import Changes
 
 MAX_NAME_LENGTH: Final = 60
 
@@ -97,12 +98,12 @@ class ComparisonPicker(QWidget):
         layout.addWidget(label)
         layout.addWidget(self._box, 1)
         self._box.activated.connect(self._activated)
-        workbench.edited.connect(self.offer)  # named states may have changed
+        workbench.changed.connect(self._on_changed)
 
     @property
     def chosen(self) -> Comparison | None:
         """The chosen state; None while there is nothing to compare with."""
-        resolved, other = self._workbench.resolved, self._workbench.other
+        resolved, other = self._workbench.resolved, self._workbench.comparison.resolution
         text, key = self._box.currentText(), self._box.currentData()
         if key == "other" and other is not None:
             return Comparison(other, None, text)
@@ -111,6 +112,10 @@ class ComparisonPicker(QWidget):
         if resolved is None or key is None:
             return None
         return Comparison(resolved.resolution, key if isinstance(key, int) else None, text)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.recipe and not changes.file:  # named states may have changed
+            self.offer()
 
     def offer(self) -> None:
         """Update the choices; the chosen one stays chosen if it still exists."""
@@ -128,7 +133,7 @@ class ComparisonPicker(QWidget):
         self.offer()
 
     def _choices(self) -> list[tuple[str, StateKey]]:
-        resolved, other = self._workbench.resolved, self._workbench.other
+        resolved, other = self._workbench.resolved, self._workbench.comparison.resolution
         steps = resolved.resolution.recipe.steps if resolved is not None else ()
         choices: list[tuple[str, StateKey]] = [(tr("The file as it is"), 0)]
         choices += [
@@ -182,7 +187,7 @@ class ComparisonPicker(QWidget):
             return
         path = self._ask(self, session.checkpoint.path.absolute().parent)
         if path is not None:
-            self._workbench.compare_with(path)
+            self._workbench.comparison.open(path)
 
     def _resolve(self, session: Session, named_state: NamedState) -> None:
         """Resolve a named state on the engine, then choose it."""
@@ -197,4 +202,4 @@ class ComparisonPicker(QWidget):
                 self.offer()
                 self.changed.emit()
 
-        self._workbench.run_job("compare.state", work, show_result)
+        self._workbench.bridge.run_job("compare.state", work, show_result)

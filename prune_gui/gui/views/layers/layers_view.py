@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode, TensorInfo
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
+    from prune_gui.session.changes import Changes
 
 READ_SLICE_S: Final = 0.15
 """Time for which parameters are read before the picture is updated and other jobs can run."""
@@ -151,14 +152,18 @@ class LayersView(ViewOf[ModelSubject]):
         self._treemap.pointed.connect(self._point_at)
         self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
         self._treemap.resized.connect(self._settle_timer.start)
-        self._workbench.chosen_changed.connect(self._mark_chosen)
         self.pictured.connect(self._continue_reading)
 
     def _current_subject(self) -> ModelSubject | str:
         return self._workbench.model_subject
 
-    def _resolution_changed(self) -> None:
-        self._paint_timer.start()
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.refresh()
+        elif changes.resolution:
+            self._paint_timer.start()
+        if changes.selection:
+            self._mark_chosen()
 
     def _request_picture(self, subject: ModelSubject) -> None:
         before = self._found

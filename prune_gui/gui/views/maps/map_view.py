@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.explanation import Explanation
+    from prune_gui.session.changes import Changes
 
 BACKGROUND_DELAY_MS = 200
 """Delay between the last change and the rendering of the overview, which is the whole picture."""
@@ -112,8 +113,12 @@ class MapView(View):
         self._plot.pointed.connect(self._set_cursor)
         self._plot.clicked.connect(self._set_pin)
         self._plot.escaped.connect(lambda: self._set_pin(None))
-        workbench.opened.connect(self._tiles.clear)
         self._recolour()
+
+    def _on_changed(self, changes: Changes) -> None:
+        super()._on_changed(changes)
+        if changes.file:
+            self._tiles.clear()
 
     @abstractmethod
     def _painter(self, subject: Subject) -> Painter:

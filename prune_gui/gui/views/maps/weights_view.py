@@ -30,6 +30,7 @@ from prune_gui.language import deferred, tr
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+    from prune_gui.session.changes import Changes
 
 CHOOSE: Final = deferred("Choose the checkpoint to compare with")
 FILE_NAME_WIDTH_PX: Final = 80
@@ -75,7 +76,11 @@ class WeightsView(ProfiledView):
         self._quantity.activated.connect(self._choose)
         self._step.currentIndexChanged.connect(self.refresh)
         self._choose_file.clicked.connect(self._ask_for_file)
-        workbench.opened.connect(self._clear_caches)
+
+    def _on_changed(self, changes: Changes) -> None:
+        super()._on_changed(changes)
+        if changes.file:
+            self._clear_caches()
 
     def compare_with(self, path: Path) -> None:
         """Show the difference to another checkpoint."""

@@ -10,6 +10,7 @@ import torch
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QComboBox, QSlider
 from safetensors.torch import save_file
+from waiting import change
 
 from prune_gui.gui.panels.stack.model import StepRole
 from prune_gui.recipe.selector import patterns_in
@@ -30,7 +31,7 @@ def slide(draft, percent):
 
 
 def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
-    assert workbench.draft is None
+    assert workbench.draft.current is None
     assert not draft.commit.isEnabled()
     slide(draft, 25)
     assert draft.preview.isChecked()
@@ -43,7 +44,7 @@ def test_adding_a_step_ends_the_draft(draft, workbench, settle):
     slide(draft, 40)
     settle()
     draft.add()
-    assert workbench.draft is None
+    assert workbench.draft.current is None
     assert not draft.preview.isChecked()
     settle()
     assert [step.method.amount for step in workbench.session.steps] == [0.4]
@@ -128,7 +129,7 @@ def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench
     tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
     assert workbench.chosen == "features.conv1.weight"
-    assert workbench.draft is None
+    assert workbench.draft.current is None
 
 
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
@@ -141,9 +142,9 @@ def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench)
 
 def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench, qtbot, settle):
     gate = threading.Event()
-    workbench.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
+    workbench.bridge.run_job("gate", lambda monitor: gate.wait(20), lambda _: None)
     slide(draft, 30)
-    with qtbot.waitSignal(workbench.resolving_stopped):
+    with change(qtbot, workbench, "stopped"):
         workbench.bridge.cancel(workbench._resolve_ticket)
     assert "F5" in outcome(draft)
     gate.set()
@@ -156,7 +157,7 @@ def test_there_is_no_draft_without_targets(draft, workbench):
     slide(draft, 10)
     draft.targets.line.clear()
     draft.targets.line.textEdited.emit("")
-    assert workbench.draft is None
+    assert workbench.draft.current is None
     assert outcome(draft) == "Choose parameters, or type globs."
 
 
@@ -196,7 +197,7 @@ def test_escape_ends_editing_without_a_change(draft, workbench, make_step, qtbot
     draft.form.set_value("amount", 0.9)
     qtbot.keyClick(draft.method, Qt.Key.Key_Escape)
     assert not draft.editing
-    assert workbench.draft is None
+    assert workbench.draft.current is None
     assert workbench.session.steps == before
 
 
@@ -205,7 +206,7 @@ def test_editing_ends_when_the_step_is_changed_elsewhere(draft, workbench, make_
     draft.edit(0)
     workbench.edit(lambda session: session.remove(0))
     assert not draft.editing
-    assert workbench.draft is None
+    assert workbench.draft.current is None
 
 
 def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle, make_step):

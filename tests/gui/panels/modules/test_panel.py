@@ -7,6 +7,7 @@ import threading
 import torch
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
+from waiting import change
 
 from prune_gui.gui.panels.modules.model import LOCK
 from prune_gui.pruning.methods import METHODS
@@ -65,12 +66,12 @@ def test_an_incomplete_condition_keeps_the_tree_and_shows_what_is_missing(demo_w
 def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workbench, qtbot):
     tree, name = demo_window.tree, "features.conv2.weight"
     step = Step(method=METHODS["l1_unstructured"](), targets=("*conv*.weight",))
-    with qtbot.waitSignal(workbench.resolved_changed):
+    with change(qtbot, workbench, "resolution"):
         workbench.edit(lambda session: session.add(step))
     tree.tree.setCurrentIndex(tree._model.find(name))
     before = workbench.resolved.resolution.counts[name][0]
     assert before > 0
-    with qtbot.waitSignal(workbench.resolved_changed):
+    with change(qtbot, workbench, "resolution"):
         demo_window.menu_actions["protect"].trigger()
     assert icon_of(tree, name) == LOCK
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == 0)

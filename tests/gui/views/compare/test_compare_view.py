@@ -105,7 +105,7 @@ def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compar
     bench.draft_step(bench.step(amount=6))
     assert _text(compare, "What the right picture shows") == "Right: the stack and the draft"
     assert _row(compare, "fc.weight") == ["6", "0", "6", "0.500"]
-    bench.set_draft(bench.step(amount=1), replaces=0)
+    bench.draft.set(bench.step(amount=1), replaces=0)
     bench.until_idle()
     assert _row(compare, "fc.weight") == ["1", "5", "0", "0.167"]
     assert share_of(compare._left, SHADES.left) > 0.05
@@ -173,18 +173,18 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
     for plot, shade in ((compare._left, SHADES.left), (compare._right, SHADES.right)):
         assert share_of(plot, shade) == pytest.approx(share_of(plot, SHADES.both), rel=0.1)
-    assert bench.other.checkpoint.path == other
+    assert bench.comparison.resolution.checkpoint.path == other
 
 
 def test_cancelling_the_file_dialog_changes_nothing(compare, bench, monkeypatch):
     monkeypatch.setattr(compare._picker, "_ask", lambda *_: None)
     _choose(compare, bench, "Another checkpoint…")
     assert _box(compare).currentText() == "The file as it is"
-    assert bench.other is None
+    assert bench.comparison.resolution is None
 
 
 def test_a_missing_parameter_is_reported_and_another_state_can_be_chosen(compare, bench, other):
-    bench.compare_with(other)
+    bench.comparison.open(other)
     bench.until_idle()
     bench.choose("other.weight")
     bench.until_idle()
@@ -199,7 +199,7 @@ def test_a_missing_parameter_is_reported_and_another_state_can_be_chosen(compare
 
 
 def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
-    bench.compare_with(other)
+    bench.comparison.open(other)
     bench.until_idle()
     total = _text(compare, "All parameters that can be compared")
     assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
@@ -208,10 +208,10 @@ def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench,
 
 
 def test_a_third_checkpoint_replaces_the_other_and_closes_it(compare, bench, other, checkpoint):
-    bench.compare_with(other)
+    bench.comparison.open(other)
     bench.until_idle()
-    before = bench.other.checkpoint
-    bench.compare_with(checkpoint)
+    before = bench.comparison.resolution.checkpoint
+    bench.comparison.open(checkpoint)
     bench.until_idle()
     assert before.source.file.closed
     assert _box(compare).currentText() == checkpoint.name
@@ -285,7 +285,7 @@ def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, 
 
 def test_an_unchanged_view_is_not_rendered_again(compare, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
     compare.refresh()
     assert requests == []
 

@@ -309,7 +309,7 @@ def test_a_dragged_cut_in_the_curve_sets_the_amount(distribution, bench, draft, 
     at = distribution._picture_shown.cuts[1]
     weights = bench.session.checkpoint.read("fc.weight").abs()
     assert at == pytest.approx(start + 0.4, abs=0.1)
-    assert bench.draft.step.method.amount == float((weights <= at).double().mean())
+    assert bench.draft.current.step.method.amount == float((weights <= at).double().mean())
 
 
 def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft, scores, hand):
@@ -318,7 +318,7 @@ def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft
     linear(distribution, bench)
     start = distribution._picture_shown.cuts[1]
     drag_cut(distribution, bench, hand, start, 1.75)
-    amount = bench.draft.step.method.amount
+    amount = bench.draft.current.step.method.amount
     assert amount == pytest.approx(float((scores[1] <= 1.75).double().mean()), abs=0.05)
     assert bench.found().resolution.counts["fc.weight"][0] == round(48 * amount)
 
@@ -329,7 +329,7 @@ def test_a_cut_can_be_dragged_on_a_logarithmic_axis(distribution, bench, draft, 
     start = distribution._picture_shown.cuts[1]
     drag_cut(distribution, bench, hand, np.log10(start), 0.0)
     weights = bench.session.checkpoint.read("fc.weight").abs()
-    amount = bench.draft.step.method.amount
+    amount = bench.draft.current.step.method.amount
     assert amount == pytest.approx(float((weights <= 1.0).double().mean()), abs=0.05)
 
 
@@ -363,7 +363,7 @@ def test_the_cut_of_every_method_with_a_cut_can_be_moved(
     wanted, pruned = _pruned_up_to(bench, 0.9)
     assert abs(wanted - pruned) <= 1
     kind = type(parameters.get("amount", parameters.get("value")))
-    assert isinstance(getattr(bench.draft.step.method, "amount", 0.0), kind)
+    assert isinstance(getattr(bench.draft.current.step.method, "amount", 0.0), kind)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft
     assert at == pytest.approx(other, rel=0.5)
     distribution.score_cut_dragged.emit(at / 2)
     bench.until_idle()
-    assert 0 < bench.draft.step.method.amount < 0.5
+    assert 0 < bench.draft.current.step.method.amount < 0.5
 
 
 def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(distribution, bench):

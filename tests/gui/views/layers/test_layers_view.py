@@ -62,12 +62,14 @@ def test_a_click_on_the_picture_of_the_previous_file_chooses_nothing(layers, ben
     save_file({"alone.weight": torch.ones(3, 2)}, tmp_path / "other.safetensors")
     clicked = []
 
-    def click():
+    def click(changes):
+        if not changes.file:
+            return
         table(layers).selectRow(1)
         clicked.append(cells(layers, NAME)[1])
 
-    bench.opened.connect(click)
-    bench.open(tmp_path / "other.safetensors")
+    bench.changed.connect(click)
+    bench.files.open(tmp_path / "other.safetensors")
     bench.until_idle()
     assert clicked[0] not in bench.session.checkpoint.tensors
     assert bench.chosen in (None, "alone.weight")
@@ -77,7 +79,7 @@ def test_the_view_shows_why_there_is_no_picture(bench, shown, tmp_path):
     view = shown(LayersView(bench))
     assert any("Nothing is open" in text for text in texts(view))
     save_file({"ids": torch.tensor([1])}, tmp_path / "ids.safetensors")
-    bench.open(tmp_path / "ids.safetensors")
+    bench.files.open(tmp_path / "ids.safetensors")
     bench.until_idle()
     assert any("Nothing in ids.safetensors can be pruned" in text for text in texts(view))
 
@@ -148,13 +150,13 @@ def test_hovering_over_an_outdated_picture_describes_what_it_shows(layers, bench
     bench.add(bench.step(amount=0.5))
     position, descriptions = cells(layers, NAME).index("fc.weight"), []
 
-    def point():
+    def point(changes):
+        if not changes.resolution:
+            return
         layers._bars.pointed.emit(position)
         descriptions.extend(text for text in texts(layers) if text.startswith("fc.weight ("))
 
-    bench.resolved_changed.connect(
-        point
-    )  # the view was notified first; its new picture is not ready
+    bench.changed.connect(point)  # the view was notified first; its new picture is not ready
     bench.edit(lambda session: session.remove(0))
     bench.until_idle()
     assert "24 of 48 pruned (50.0 %); all by step 1" in descriptions[0]
@@ -162,7 +164,7 @@ def test_hovering_over_an_outdated_picture_describes_what_it_shows(layers, bench
 
 def test_choosing_another_parameter_marks_it_without_reading(layers, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
     bench.choose("odd.weight")
     assert table(layers).currentIndex().row() == cells(layers, NAME).index("odd.weight")
     assert requests == []
@@ -183,7 +185,7 @@ def test_many_parameters_are_grouped_by_module_at_first(bench, shown, tmp_path, 
     tensors = {f"layer.{i}.{part}": torch.ones(2) for i in range(3) for part in "abc"}
     save_file(tensors, tmp_path / "many.safetensors")
     view = shown(LayersView(bench))
-    bench.open(tmp_path / "many.safetensors")
+    bench.files.open(tmp_path / "many.safetensors")
     bench.until_idle()
     assert cells(view, NAME) == ["layer.0", "layer.1", "layer.2"]
     pick(bench, view, "What a row is", "By parameter")
@@ -293,7 +295,7 @@ def test_every_widget_has_an_accessible_name(layers):
 
 def test_opening_another_checkpoint_replaces_everything(layers, bench, tmp_path):
     save_file({"only": torch.ones(3, 3)}, tmp_path / "other.safetensors")
-    bench.open(tmp_path / "other.safetensors")
+    bench.files.open(tmp_path / "other.safetensors")
     bench.until_idle()
     assert cells(layers, NAME) == ["only"]
 

@@ -170,13 +170,13 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     bench.until_idle()
     assert mask._drawn.tile_grid != first
     lanes = []
-    look = bench.run_job
+    look = bench.bridge.run_job
 
     def count(lane, *rest):
         lanes.append(lane)
         return look(lane, *rest)
 
-    monkeypatch.setattr(bench, "run_job", count)
+    monkeypatch.setattr(bench.bridge, "run_job", count)
     mask.pan(-5.0, 0.0)
     bench.until_idle()
     assert mask._drawn.tile_grid == first
@@ -193,7 +193,7 @@ def in_strips(monkeypatch):
 @pytest.fixture
 def seen(mask, bench, large, in_strips):
     """Return a record of what is on the screen after each picture of a large parameter."""
-    bench.open(large)
+    bench.files.open(large)
     bench.until_idle()
     bench.add(bench.step(amount=0.5))
     seen = _follow(mask)
@@ -219,7 +219,7 @@ def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen)
     waiting = []
     mask._drawn = None
     mask._tiles.clear()
-    look, bench.run_job = bench.run_job, lambda *job: waiting.append(job) or 0
+    look, bench.bridge.run_job = bench.bridge.run_job, lambda *job: waiting.append(job) or 0
     mask.refresh()
     _, _, then = waiting.pop()
     whole = render_tiles(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
@@ -227,7 +227,7 @@ def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen)
     assert len(seen) == there + 1
     then(whole)
     assert len(seen) == there + 1
-    bench.run_job = look
+    bench.bridge.run_job = look
 
 
 def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
@@ -264,15 +264,15 @@ def test_the_overview_is_visible_below_the_strips_of_a_region(mask, bench, large
 
 
 def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_strips, monkeypatch):
-    bench.open(large)
+    bench.files.open(large)
     bench.until_idle()
     held = []
-    look = bench.run_job
+    look = bench.bridge.run_job
 
     def hold(lane, work, then):
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
-    monkeypatch.setattr(bench, "run_job", hold)
+    monkeypatch.setattr(bench.bridge, "run_job", hold)
     bench.choose("fc.weight")
     [(work, then)] = held
     then(work(Monitor()))
@@ -292,14 +292,14 @@ def test_a_region_that_was_left_is_not_rendered_further(mask, bench, large, in_s
 def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, monkeypatch):
     bench.open_and_choose(large, "fc.weight")
     lanes = []
-    look = bench.run_job
+    look = bench.bridge.run_job
 
     def hold(lane, work, then):
         lanes.append(lane)
         if lane != "mask":
             look(lane, work, then)
 
-    monkeypatch.setattr(bench, "run_job", hold)
+    monkeypatch.setattr(bench.bridge, "run_job", hold)
     bench.draft_step(bench.step(amount=0.3))
     mask._complete_picture()
     assert lanes == ["mask"]
@@ -314,14 +314,14 @@ def test_strips_are_complete_without_a_tile_cache(mask, bench, large, in_strips)
 
 def test_a_late_picture_does_not_replace_the_requested_one(mask, bench, monkeypatch):
     held = []
-    look = bench.run_job
+    look = bench.bridge.run_job
 
     def hold(lane, work, then):
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
     bench.add(bench.step(amount=12))
     one = mask._drawn
-    monkeypatch.setattr(bench, "run_job", hold)
+    monkeypatch.setattr(bench.bridge, "run_job", hold)
     bench.draft_step(bench.step(amount=12))
     bench.draft_step(None)
     [(work, then)] = held
@@ -427,7 +427,7 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
 
 def test_an_unchanged_view_is_not_rendered_again(mask, bench, monkeypatch):
     requests = []
-    monkeypatch.setattr(bench, "run_job", lambda *arguments: requests.append(arguments))
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: requests.append(arguments))
     mask.refresh()
     assert requests == []
 

@@ -1,0 +1,101 @@
+"""The life cycle of the session of a window: opening, reloading, saving, closing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject, Signal
+
+from prune_gui.gui.bridge import Bridge
+from prune_gui.worker.jobs import export_job, open_job
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Form
+    from prune_gui.session import Session
+
+
+class SessionFiles(QObject):
+    """Opens checkpoints, and writes the pruned checkpoint, on the engine's thread.
+
+    Attributes:
+        session: the open session; None until a checkpoint is open.
+
+    Signals:
+        opened: (continued) `session` was replaced; whether it continues the recipe of the previous
+            one.
+        saved: (path) the pruned checkpoint was written.
+    """
+
+    opened = Signal(bool)
+    saved = Signal(object)
+
+    def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._bridge = bridge
+        self.session: Session | None = None
+
+    def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
+        """Open a checkpoint. The current one stays open until that succeeds.
+
+        Returns the ticket of the job.
+        """
+
+        def opened(session: Session) -> None:
+            self._replace(session, continued=False)
+
+        return self._bridge.run(open_job(path, recipe_path, state), opened)
+
+    def reload(self) -> None:
+        """Open the checkpoint file again, and keep the recipe and its history."""
+        before = self.session
+        if before is None:
+            return
+
+        def reloaded(session: Session) -> None:
+            if self.session is before:
+                self.switch_to(session)
+            else:  # another checkpoint was opened meanwhile
+                session.checkpoint.close()
+
+        checkpoint = before.checkpoint
+        self._bridge.run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
+
+    def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
+        """Open another checkpoint, and call `then`, which passes it to `switch_to` or closes it."""
+        self._bridge.run(open_job(path), then)
+
+    def switch_to(self, session: Session) -> None:
+        """Switch to another session; keep the recipe, its history and the chosen parameter."""
+        if self.session is not None:
+            session.take_over(self.session)
+        self._replace(session, continued=True)
+
+    def save(
+        self, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
+    ) -> int | None:
+        """Write the pruned checkpoint; return the ticket of the job, None without a session."""
+        session = self.session
+        if session is None:
+            return None
+        recipe = session.recipe
+
+        def saved(path: Path) -> None:
+            session.mark_saved(recipe)
+            self.saved.emit(path)
+
+        job = export_job(session, out, form, overwrite=overwrite, shard_size=shard_size)
+        return self._bridge.run(job, saved)
+
+    def close(self) -> None:
+        """Close the checkpoint. The engine must have ended."""
+        if self.session is not None:
+            self.session.checkpoint.close()
+            self.session = None
+
+    def _replace(self, session: Session, *, continued: bool) -> None:
+        if self.session is not None:
+            self._bridge.close_unused(self.session.checkpoint)
+        self.session = session
+        self.opened.emit(continued)

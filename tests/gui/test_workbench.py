@@ -1,0 +1,147 @@
+"""The workbench announces what changed."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from waiting import change
+
+from prune_gui.checkpoint import Checkpoint
+from prune_gui.errors import CheckpointError
+from prune_gui.session.changes import OPENED, Changes
+from prune_gui.worker import Job
+
+CONV1, CONV2 = "features.conv1.weight", "features.conv2.weight"
+
+
+@pytest.fixture
+def announced(workbench):
+    """Return the list of all announced changes."""
+    changes: list[Changes] = []
+    workbench.changed.connect(changes.append)
+    return changes
+
+
+@pytest.fixture
+def wait_for_engine(qtbot):
+    """Return a function that waits until all jobs so far have ended."""
+
+    def wait(workbench):
+        ended = []
+        workbench.bridge.run(Job("Last", lambda _: None), ended.append)
+        qtbot.waitUntil(lambda: bool(ended), timeout=60_000)
+
+    return wait
+
+
+def is_open(checkpoint: Checkpoint) -> bool:
+    try:
+        checkpoint.read(CONV1)
+    except CheckpointError:
+        return False
+    return True
+
+
+def test_an_opened_file_is_announced_before_its_resolution(open_file, announced, demo_checkpoint):
+    open_file(demo_checkpoint)
+    assert announced == [OPENED, Changes(resolution=True)]
+
+
+def test_an_edit_names_the_parameters_that_it_concerns(
+    workbench, open_file, announced, demo_checkpoint, make_step, settle
+):
+    open_file(demo_checkpoint)
+    for target in (CONV1, CONV2):
+        workbench.edit(
+            lambda session, target=target: session.add(make_step("l1_unstructured", target))
+        )
+        settle()
+    workbench.edit(lambda session: session.undo())
+    settle()
+    concerned = [changes.parameters for changes in announced if changes.resolution]
+    assert concerned == [None, {CONV1}, {CONV2}, {CONV2}]
+    assert sum(changes == Changes(recipe=True) for changes in announced) == 3
+
+
+def test_resolving_the_same_recipe_again_concerns_every_parameter(
+    workbench, open_file, announced, demo_checkpoint, qtbot
+):
+    open_file(demo_checkpoint)
+    with change(qtbot, workbench, "resolution"):
+        workbench.resolve()
+    assert announced[-1].parameters is None
+
+
+def test_the_original_concerns_the_targets_of_all_steps(
+    workbench, open_file, announced, demo_checkpoint, make_step, settle
+):
+    workbench.draft.show_original(on=True)
+    workbench.draft.show_original(on=False)
+    assert announced == 2 * [Changes(resolution=True)]
+    open_file(demo_checkpoint)
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", CONV1)))
+    workbench.draft.set(make_step("l1_unstructured", CONV2))
+    settle()
+    del announced[:]
+    workbench.draft.show_original(on=True)
+    assert announced == [Changes(resolution=True, parameters=frozenset({CONV1, CONV2}))]
+
+
+def test_a_reload_keeps_the_recipe_and_the_chosen_parameter(
+    workbench, open_file, announced, demo_checkpoint, make_step, qtbot, wait_for_engine
+):
+    open_file(demo_checkpoint)
+    workbench.choose(CONV2)
+    workbench.edit(lambda session: session.add(make_step()))
+    before = workbench.session
+    with change(qtbot, workbench, "file"):
+        workbench.files.reload()
+    assert workbench.session is not before
+    assert workbench.session.steps == before.steps
+    assert workbench.chosen == CONV2
+    assert announced[-1] == Changes(selection=True)
+    wait_for_engine(workbench)
+    assert not is_open(before.checkpoint)
+    assert is_open(workbench.session.checkpoint)
+
+
+def test_a_saved_checkpoint_is_announced_without_resolving_again(
+    workbench, open_file, announced, demo_checkpoint, make_step, settle, tmp_path, qtbot
+):
+    open_file(demo_checkpoint)
+    workbench.edit(lambda session: session.add(make_step()))
+    settle()
+    del announced[:]
+    assert workbench.session.unsaved
+    with qtbot.waitSignal(workbench.saved, timeout=60_000):
+        workbench.files.save(tmp_path / "pruned.safetensors", "finalized", overwrite=False)
+    assert announced == [Changes(saved=True)]
+    assert not workbench.session.unsaved
+
+
+def test_the_compared_checkpoint_is_replaced_and_closed(
+    workbench, announced, demo_checkpoint, tmp_path, qtbot, wait_for_engine
+):
+    paths = [
+        shutil.copy(demo_checkpoint, tmp_path / name) for name in ("a.safetensors", "b.safetensors")
+    ]
+    opened = []
+    for path in paths:
+        with change(qtbot, workbench, "comparison"):
+            workbench.comparison.open(path)
+        opened.append(workbench.comparison.resolution.checkpoint)
+    assert [checkpoint.path for checkpoint in opened] == paths
+    assert announced == 2 * [Changes(comparison=True)]
+    wait_for_engine(workbench)
+    assert not is_open(opened[0])
+    assert is_open(opened[1])
+    workbench.close()
+    assert not is_open(opened[1])
+
+
+def test_a_failed_job_is_announced_with_its_title(workbench, qtbot, tmp_path):
+    with qtbot.waitSignal(workbench.failed, timeout=60_000) as failed:
+        workbench.files.open(tmp_path / "gone.safetensors")
+    assert failed.args[0] == "Opening gone.safetensors"
+    assert workbench.session is None

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, 
 from shiboken6 import isValid
 
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.view_data.subject import Subject, facts
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.theme import colours
@@ -34,6 +33,9 @@ class AnySubject(Protocol):
     def same_parameter(self, other: object, /) -> bool:
         """Return whether both are about the same thing, regardless of what is pruned of it."""
 
+    def facts(self) -> str:
+        """Return a summary of the subject, and of how much of it is pruned."""
+
 
 Result = TypeVar("Result")
 SubjectT = TypeVar("SubjectT", bound=AnySubject)
@@ -44,27 +46,40 @@ STALE_TIMEOUT_MS = 400
 """Time for which the picture of the previous parameter may stay on the screen."""
 
 
-class ViewOf(QWidget, Generic[SubjectT]):
+class View(QWidget, Generic[SubjectT]):
     """A picture of something in the open file, or a message if there is none.
 
     A view updates only while it is visible. The picture stays while newer data of the same thing is
     computed.
 
+    Args:
+        workbench: provides the subject, and runs the jobs.
+        current_subject: returns the current subject, or a message that says why there is none.
+
     Attributes:
+        lane: of the jobs that compute the picture; the name of the lane.
         has_table: whether `table` returns a table while there is a picture.
         subject: what the view shows or is about to show; None if there is nothing.
         ticket: of the last job that computes the picture; None before the first.
 
     Signals:
         pictured: there is a new picture, or there is none any more.
+        draft_wanted: (DraftRequest) the user wants the draft changed.
     """
 
-    lane: ClassVar[str]
+    lane: str
     has_table: ClassVar[bool] = False
     pictured = Signal()
+    draft_wanted = Signal(object)
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        workbench: Workbench,
+        current_subject: Callable[[], SubjectT | str],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
+        self._current_subject = current_subject
         self.subject: SubjectT | None = None
         self._complete = False
         self._workbench = workbench
@@ -75,28 +90,28 @@ class ViewOf(QWidget, Generic[SubjectT]):
         self._message = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._message.setForegroundRole(self._message.palette().ColorRole.PlaceholderText)
         self._message.setMargin(24)
-        self._content = QWidget()
+        self._picture_page = QWidget()
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._message)
-        self._pages.addWidget(self._content)
+        self._pages.addWidget(self._picture_page)
         self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
         self._stale_timer.timeout.connect(self._show_busy)
         workbench.opened.connect(self.refresh)
+        workbench.chosen_changed.connect(self._choice_changed)
         workbench.resolved_changed.connect(self._resolution_changed)
-
-    @abstractmethod
-    def _current_subject(self) -> SubjectT | str:
-        """Return the current subject, or a message that says why there is none."""
 
     # For export: see `gui/export/exporter.py`.
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
-        return self._shown if self._pages.currentWidget() is self._content else None
+        return self._shown if self._pages.currentWidget() is self._picture_page else None
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the subject, and a description of the picture."""
-        return (self.subject.name if self.subject else ""), self.accessibleName()
+        subject, what = self._pictured or self.subject, self.accessibleName()
+        if subject is None:
+            return "", what
+        return subject.name, tr("{what}: {facts}", what=what, facts=subject.facts())
 
     def legend(self) -> str:
         """Return the legend as rich text, in the colours of the picture."""
@@ -105,6 +120,9 @@ class ViewOf(QWidget, Generic[SubjectT]):
     def table(self) -> Table | None:
         """Return the content of the picture as a table; None if there is none."""
         return None
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Limit the cached pictures to a number of bytes. Most views cache none."""
 
     def _lay_out(
         self, controls: Sequence[QWidget], picture: QWidget, notes: Sequence[QWidget]
@@ -119,7 +137,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
         above.addStretch()
         for note in notes:
             below.addWidget(note, 1 if note is notes[0] else 0)
-        layout = QVBoxLayout(self._content)
+        layout = QVBoxLayout(self._picture_page)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(above)
@@ -149,6 +167,10 @@ class ViewOf(QWidget, Generic[SubjectT]):
             self._stale_timer.start()
         self._request_picture(subject_or_message)
 
+    def _choice_changed(self) -> None:
+        """React to the choice of another parameter."""
+        self.refresh()
+
     def _resolution_changed(self) -> None:
         """React to a new resolution."""
         self.refresh()
@@ -161,7 +183,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
         self, subject: SubjectT, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> None:
         """Run `work` on the engine; show the result with `then` if it is still current."""
-        self.ticket = self._run_job(
+        self._run_job(
             self.lane, subject, work, lambda result: self._show_result(subject, result, then)
         )
 
@@ -170,7 +192,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
     ) -> None:
         """Show a computed picture."""
         self._stale_timer.stop()
-        self._pages.setCurrentWidget(self._content)
+        self._pages.setCurrentWidget(self._picture_page)
         then(result)
         self._pictured = subject
         self.pictured.emit()
@@ -181,11 +203,8 @@ class ViewOf(QWidget, Generic[SubjectT]):
         subject: SubjectT,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
-    ) -> int:
-        """Run `work` on the engine, and `then` if the view still shows the same parameter.
-
-        Returns the ticket of the job.
-        """
+    ) -> None:
+        """Run `work` on the engine, and `then` if the view still shows the same parameter."""
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
@@ -205,7 +224,9 @@ class ViewOf(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        return self._workbench.run_job(lane, guarded, arrived)
+        ticket = self._workbench.run_job(lane, guarded, arrived)
+        if lane == self.lane:
+            self.ticket = ticket
 
     def _show_message(self, message: str) -> None:
         self._stale_timer.stop()
@@ -237,21 +258,3 @@ class ViewOf(QWidget, Generic[SubjectT]):
         if event.type() == QEvent.Type.PaletteChange and self._complete:
             self._recolour()
             self.refresh()
-
-
-class View(ViewOf[Subject]):
-    """A picture of the chosen parameter, or a message if there is none."""
-
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, parent)
-        workbench.chosen_changed.connect(self.refresh)
-
-    def _current_subject(self) -> Subject | str:
-        return self._workbench.subject
-
-    def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and a description of the picture."""
-        name, what = super().caption()
-        if self.subject is None:
-            return name, what
-        return name, tr("{what}: {facts}", what=what, facts=facts(self.subject))

@@ -34,7 +34,7 @@ from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.model import CellDelegate, LayersModel
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
-from prune_gui.gui.views.view import SETTLE_MS, ViewOf
+from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
@@ -78,7 +78,7 @@ class LayersData:
     depths: int
 
 
-class LayersView(ViewOf[ModelSubject]):
+class LayersView(View[ModelSubject]):
     """Shows what is pruned of every parameter or module: bars or a treemap, and a table.
 
     Counts are shown at once. Statistics that need the weights follow in increments.
@@ -88,7 +88,7 @@ class LayersView(ViewOf[ModelSubject]):
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, parent)
+        super().__init__(workbench, lambda: workbench.model_subject, parent)
         self.setAccessibleName(tr("Layers"))
         self._found: LayersData | None = None
         self._cell_under_cursor: ModuleNode | int | None = None
@@ -126,13 +126,6 @@ class LayersView(ViewOf[ModelSubject]):
         """Return the bars or the treemap, without the table; None if nothing is shown."""
         shown = super().picture()
         return self._pictures.currentWidget() if shown else None
-
-    def caption(self) -> tuple[str, str]:
-        """Return the name of the file, and a description of the picture."""
-        name, what = super().caption()
-        if self._found is None:
-            return name, what
-        return name, tr("{what}: {facts}", what=what, facts=self._found.subject.facts())
 
     def table(self) -> Table | None:
         """Return the rows in the order on the screen."""
@@ -174,11 +167,10 @@ class LayersView(ViewOf[ModelSubject]):
         self._treemap.pointed.connect(self._point_at)
         self._treemap.clicked.connect(lambda node: self._workbench.choose(node.tensors[0].name))
         self._treemap.resized.connect(self._settle_timer.start)
-        self._workbench.chosen_changed.connect(self._mark_chosen)
         self.pictured.connect(self._continue_reading)
 
-    def _current_subject(self) -> ModelSubject | str:
-        return self._workbench.model_subject
+    def _choice_changed(self) -> None:
+        self._mark_chosen()
 
     def _resolution_changed(self) -> None:
         self._paint_timer.start()

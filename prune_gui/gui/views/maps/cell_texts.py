@@ -10,7 +10,8 @@ import numpy as np
 from prune_gui.audit.rendering.cell_labels import Texts
 from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.audit.rendering.tile_render import Painter, RenderedView
-from prune_gui.gui.views.maps.canvas import CellTexts, MapCanvas
+from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.canvas_items import CellTexts
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor

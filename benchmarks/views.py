@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from measuring import HEADINGS, Figure, anonymous_memory, seconds, table_row, write_in_chunks
@@ -126,7 +127,7 @@ def write_random(path: Path) -> None:
 
 def first_pictures(window: MainWindow, path: Path) -> Iterator[Figure]:
     """Measure the time from choosing a parameter of a newly opened file to its picture."""
-    for view in (window.views.mask_view, window.views.weights_view):
+    for view in (window.views.view("mask"), window.views.view("weights")):
         show(window, view)
         for name in TENSORS:
             first, complete = zip(
@@ -164,7 +165,7 @@ def time_pictures(window: MainWindow, path: Path, view: MapView, name: str) -> t
 def pauses(window: MainWindow, path: Path) -> Iterator[Figure]:
     """Measure the longest pause of the window while the largest parameter is moved by mouse."""
     pause_meter = PauseMeter()
-    maps = (window.views.mask_view, window.views.weights_view)
+    maps = (window.views.view("mask"), window.views.view("weights"))
     for view in maps:
         show(window, view)
         open_file(window, path, "large")
@@ -179,7 +180,7 @@ def pauses(window: MainWindow, path: Path) -> Iterator[Figure]:
                 wanted="no pause over 50 ms",
                 held=timing.longest <= 0.05,
             )
-    tile_bytes, all_bytes = sum(view.held for view in maps), anonymous_memory()
+    tile_bytes, all_bytes = sum(view.cached_bytes for view in maps), anonymous_memory()
     yield Figure("tiles that the two views hold then", f"{tile_bytes / 1e6:.0f} MB")
     yield Figure("memory beyond mapped pages, all of the process", f"{all_bytes / 1e6:.0f} MB")
 
@@ -220,13 +221,13 @@ def updates(window: MainWindow, path: Path) -> Iterator[Figure]:
     """Measure the pictures per second while a slider or the cut is dragged."""
     views = window.views
     for view, dragged, using in (
-        (views.mask_view, "the slider of the amount", sliding),
-        (views.distribution_view, "the slider of the amount", sliding),
-        (views.distribution_view, "the cut in the picture", cutting),
+        (views.view("mask"), "the slider of the amount", sliding),
+        (views.view("distribution"), "the slider of the amount", sliding),
+        (views.view("distribution"), "the cut in the picture", cutting),
     ):
         show(window, view)
         open_file(window, path, "medium", drafted=True)
-        pictures: list[View] = []
+        pictures: list[View[Any]] = []
         count = partial(pictures.append, view)
         with using(window) as act:
             mouse = RepeatedMove(act)
@@ -255,7 +256,7 @@ def sliding(window: MainWindow) -> Iterator[Act]:
 @contextmanager
 def cutting(window: MainWindow) -> Iterator[Act]:
     """Drag the cut line of the draft back and forth, within the range that it can follow."""
-    view = window.views.distribution_view
+    view = window.views.view("distribution")
     plot, [line] = view._plot, view._cuts.values()
     height = plot.view.viewRange()[1][1] / 2
     zero, start = (
@@ -299,7 +300,7 @@ def mark_saved(window: MainWindow) -> None:
         session.mark_saved(session.recipe)
 
 
-def show(window: MainWindow, view: View) -> None:
+def show(window: MainWindow, view: View[Any]) -> None:
     """Show the tab of a view."""
     tabs = window.views.findChild(QTabWidget)
     assert tabs is not None

@@ -36,6 +36,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
+from prune_gui.session.draft_request import CutRequest
 
 Key, LEFT, NONE = Qt.Key, Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
 EXCLUDED_ACTIONS = frozenset({"close_window", "quit"})
@@ -346,17 +347,18 @@ class Monkey:
     def _drag_cut(self) -> str | None:
         """Drag the cut of the draft in Distribution or Norms to a random position."""
         views = self.window.views
-        view = self._random.choice((views.distribution_view, views.norms_view))
+        view = self._random.choice((views.view("distribution"), views.view("norms")))
         if not view.isVisible():
             views._tabs.setCurrentWidget(view)
             return "brought to the front"
         share = self._random.random()
-        if view is views.norms_view:
-            view.cut_dragged.emit(share * 2)
+        if view is views.view("norms"):
+            request = CutRequest("rank", share * 2)
         elif isinstance(view._wish(view.subject).of, int) if view.subject else False:
-            view.score_cut_dragged.emit(share)
+            request = CutRequest("score", share)
         else:
-            view.cut_dragged.emit(share / 4)
+            request = CutRequest("weight", share / 4)
+        view.draft_wanted.emit(request)
         return f"{view.accessibleName()} {share}"
 
     def _open(self) -> str:

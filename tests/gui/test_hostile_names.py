@@ -30,7 +30,7 @@ from prune_gui.gui.dialogs import save as save_dialog
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.export.page import Page, image_of, svg_of
 from prune_gui.gui.views.plot import Plot
-from prune_gui.gui.views.tabs import TITLES
+from prune_gui.gui.views.registry import VIEWS
 from prune_gui.recipe import Recipe
 from prune_gui.session.journal import Unsaved
 
@@ -106,7 +106,7 @@ def test_every_view_shows_names_as_plain_text(
     window.tree.tree.expandAll()
     names = list(workbench.session.checkpoint.tensors)
     unsafe, rich = unsafe_in(window), rich_in(window)
-    for index in range(len(TITLES)):
+    for index in range(len(VIEWS)):
         window.views._tabs.setCurrentIndex(index)
         workbench.choose(names[index])
         QApplication.processEvents()

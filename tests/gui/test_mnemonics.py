@@ -60,7 +60,7 @@ def texts_of(widget: QWidget) -> list[str]:
 def test_mnemonics_are_unique_in_a_menu(demo_window):
     menus = [action.menu() for action in demo_window.menuBar().actions()]
     action_lists = [menu.actions() for menu in menus]
-    action_lists += [demo_window.stack.list.actions(), demo_window.views.mask_view.actions()]
+    action_lists += [demo_window.stack.list.actions(), demo_window.views.view("mask").actions()]
     demo_window.tree.tree.selectAll()
     menu = QMenu(demo_window)
     demo_window.tree._offer_selected(menu, demo_window.tree.tree.selection.rows())

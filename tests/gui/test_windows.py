@@ -148,7 +148,7 @@ def open_and_close_one(windows, qtbot, path, before=lambda: None):
     """Open a file in a new window and close it; return weak references to objects to be deleted."""
     window = windows.make()
     bench = window.workbench
-    with qtbot.waitSignal(window.views.mask_view.pictured, timeout=60_000):
+    with qtbot.waitSignal(window.views.view("mask").pictured, timeout=60_000):
         window.commands.open_path(path)
     left = [weakref.ref(one) for one in (window, bench, bench.session, bench.session.checkpoint)]
     before()
@@ -370,8 +370,10 @@ def test_the_front_window_is_the_active_one_or_the_parent_of_the_active_dialog(w
 
 def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
     def allowed(*some):
-        views = [view for one in some for view in (one.views.mask_view, one.views.weights_view)]
-        return sum(view._tiles._room for view in views) >> 20
+        views = [
+            view for one in some for view in (one.views.view("mask"), one.views.view("weights"))
+        ]
+        return sum(view._pipeline.tiles.limit_bytes for view in views) >> 20
 
     first = windows.make()
     assert allowed(first) == Settings().picture_memory

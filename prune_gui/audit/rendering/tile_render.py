@@ -17,6 +17,7 @@ from prune_gui.audit.rendering.tiles import (
     TileIndex,
     TileRegion,
 )
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import Cancelled, PruneGuiError
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Painter(Protocol):
-    """Paints pictures of a parameter, on the engine's thread.
+    """Paints pictures of a parameter, on the engine's thread."""
 
-    Attributes:
-        key: equal if all pictures are equal.
-    """
+    @property
+    def subject(self) -> Subject:
+        """The parameter and its resolution."""
 
     @property
     def key(self) -> Hashable:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from threading import Lock
 from typing import Any
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
@@ -242,19 +242,24 @@ def paint_evenly(
 class TileCache:
     """An LRU cache of tiles with a size limit in bytes. Thread-safe."""
 
-    def __init__(self, room: int = CACHE_LIMIT_BYTES) -> None:
-        self._room = room
-        self._tiles_by_key: OrderedDict[Hashable, Tile] = OrderedDict()
-        self._lock = threading.Lock()
-        self.nbytes = 0
+    def __init__(self, limit_bytes: int = CACHE_LIMIT_BYTES) -> None:
+        self._tiles = _lru_cache(limit_bytes)
+        self._lock = Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all cached tiles in bytes."""
+        return int(self._tiles.currsize)
+
+    @property
+    def limit_bytes(self) -> int:
+        """The size limit in bytes."""
+        return int(self._tiles.maxsize)
 
     def get(self, keys: Iterable[Hashable]) -> dict[Hashable, Tile]:
         """Return those tiles that are cached."""
         with self._lock:
-            result = {key: self._tiles_by_key[key] for key in keys if key in self._tiles_by_key}
-            for key in result:
-                self._tiles_by_key.move_to_end(key)
-            return result
+            return {key: self._tiles[key] for key in keys if key in self._tiles}
 
     def of(self, picture_key: Hashable, tile_grid: TileGrid) -> dict[TileIndex, Tile]:
         """Return the cached tiles of a tile grid, given the key of the picture."""
@@ -263,30 +268,30 @@ class TileCache:
         return {index: known[key] for index, key in keys.items() if key in known}
 
     def put(self, tiles: dict[Hashable, Tile]) -> None:
-        """Cache tiles."""
+        """Cache tiles, except those that are larger than the limit."""
         with self._lock:
             for key, tile in tiles.items():
-                before = self._tiles_by_key.pop(key, None)
-                self.nbytes += tile.nbytes - (before.nbytes if before else 0)
-                self._tiles_by_key[key] = tile
-            self._evict()
+                if tile.nbytes <= self._tiles.maxsize:
+                    self._tiles[key] = tile
 
-    def limit(self, room: int) -> None:
-        """Change the size limit, in bytes."""
+    def limit(self, limit_bytes: int) -> None:
+        """Change the size limit, in bytes; the least recently used tiles are removed first."""
         with self._lock:
-            self._room = room
-            self._evict()
+            before, self._tiles = self._tiles, _lru_cache(limit_bytes)
+            while before.currsize > limit_bytes:
+                before.popitem()
+            while before:
+                key, tile = before.popitem()
+                self._tiles[key] = tile
 
     def clear(self) -> None:
         """Remove all tiles."""
         with self._lock:
-            self._tiles_by_key.clear()
-            self.nbytes = 0
+            self._tiles.clear()
 
-    def _evict(self) -> None:
-        """Remove the least recently used tiles until the size limit is met."""
-        while self.nbytes > self._room:
-            self.nbytes -= self._tiles_by_key.popitem(last=False)[1].nbytes
+
+def _lru_cache(limit_bytes: int) -> LRUCache[Hashable, Tile]:
+    return LRUCache(limit_bytes, getsizeof=lambda tile: tile.nbytes)
 
 
 def _block(bands: Sequence[Sequence[NDArray[Any]]]) -> NDArray[Any]:

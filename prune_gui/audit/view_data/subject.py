@@ -63,6 +63,18 @@ class Subject:
         """Return the name of a code: "kept", "step 2: L1 unstructured"."""
         return title(self.resolution, self.draft, code)
 
+    def facts(self) -> str:
+        """Return a summary: "384 x 1536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
+        pruned, total = self.resolution.counts[self.name]
+        return tr(
+            "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
+            shape=_shape(self.info),
+            dtype=self.info.dtype,
+            pruned=pruned,
+            total=total,
+            share=sparsity(pruned, total),
+        )
+
 
 def title(resolution: Resolution, draft: int | None, code: int) -> str:
     """Return the name of a code; `draft` is the step number of the draft, or None."""
@@ -81,19 +93,6 @@ def by(title: str, count: int, pruned: int) -> str:
     if count == pruned:
         return tr("all by {step}", step=title)
     return tr("{count:,} by {step}", count=count, step=title)
-
-
-def facts(subject: Subject) -> str:
-    """Describe a parameter: "(384, 1536) · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
-    pruned, total = subject.resolution.counts[subject.name]
-    return tr(
-        "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
-        shape=_shape(subject.info),
-        dtype=subject.info.dtype,
-        pruned=pruned,
-        total=total,
-        share=sparsity(pruned, total),
-    )
 
 
 def bare_facts(info: TensorInfo) -> str:

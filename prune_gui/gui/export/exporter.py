@@ -22,10 +22,10 @@ from prune_gui.worker import Dropped, Event, Failed, Finished
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
     from prune_gui.gui.runtime.preferences import Preferences
-    from prune_gui.gui.views.view import ViewOf
+    from prune_gui.gui.views.view import View
     from prune_gui.gui.workbench import Workbench
 
-    AnyView = ViewOf[Any]
+    AnyView = View[Any]
 
 MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, 
 from shiboken6 import isValid
 
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.view_data.subject import Subject, facts
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.gui.views.legend import Legend
 from prune_gui.gui.widgets.theme import colours
@@ -35,6 +34,9 @@ class AnySubject(Protocol):
     def same_parameter(self, other: object, /) -> bool:
         """Return whether both are about the same thing, regardless of what is pruned of it."""
 
+    def facts(self) -> str:
+        """Return a summary of the subject, and of how much of it is pruned."""
+
 
 Result = TypeVar("Result")
 SubjectT = TypeVar("SubjectT", bound=AnySubject)
@@ -45,27 +47,40 @@ STALE_TIMEOUT_MS = 400
 """Time for which the picture of the previous parameter may stay on the screen."""
 
 
-class ViewOf(QWidget, Generic[SubjectT]):
+class View(QWidget, Generic[SubjectT]):
     """A picture of something in the open file, or a message if there is none.
 
     A view updates only while it is visible. The picture stays while newer data of the same thing is
     computed.
 
+    Args:
+        workbench: provides the subject, and runs the jobs.
+        current_subject: returns the current subject, or a message that says why there is none.
+
     Attributes:
+        lane: of the jobs that compute the picture; the name of the lane.
         has_table: whether `table` returns a table while there is a picture.
         subject: what the view shows or is about to show; None if there is nothing.
         ticket: of the last job that computes the picture; None before the first.
 
     Signals:
         pictured: there is a new picture, or there is none any more.
+        draft_wanted: (DraftRequest) the user wants the draft changed.
     """
 
-    lane: ClassVar[str]
+    lane: str
     has_table: ClassVar[bool] = False
     pictured = Signal()
+    draft_wanted = Signal(object)
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        workbench: Workbench,
+        current_subject: Callable[[], SubjectT | str],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
+        self._current_subject = current_subject
         self.subject: SubjectT | None = None
         self._complete = False
         self._workbench = workbench
@@ -76,27 +91,26 @@ class ViewOf(QWidget, Generic[SubjectT]):
         self._message = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._message.setForegroundRole(self._message.palette().ColorRole.PlaceholderText)
         self._message.setMargin(24)
-        self._content = QWidget()
+        self._picture_page = QWidget()
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._message)
-        self._pages.addWidget(self._content)
+        self._pages.addWidget(self._picture_page)
         self._stale_timer = QTimer(self, singleShot=True, interval=STALE_TIMEOUT_MS)
         self._stale_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
-
-    @abstractmethod
-    def _current_subject(self) -> SubjectT | str:
-        """Return the current subject, or a message that says why there is none."""
 
     # For export: see `gui/export/exporter.py`.
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
-        return self._shown if self._pages.currentWidget() is self._content else None
+        return self._shown if self._pages.currentWidget() is self._picture_page else None
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the subject, and a description of the picture."""
-        return (self.subject.name if self.subject else ""), self.accessibleName()
+        subject, what = self._pictured or self.subject, self.accessibleName()
+        if subject is None:
+            return "", what
+        return subject.name, tr("{what}: {facts}", what=what, facts=subject.facts())
 
     def legend(self) -> str:
         """Return the legend as rich text, in the colours of the picture."""
@@ -105,6 +119,9 @@ class ViewOf(QWidget, Generic[SubjectT]):
     def table(self) -> Table | None:
         """Return the content of the picture as a table; None if there is none."""
         return None
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Limit the cached pictures to a number of bytes. Most views cache none."""
 
     def _lay_out(
         self, controls: Sequence[QWidget], picture: QWidget, notes: Sequence[QWidget]
@@ -119,7 +136,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
         above.addStretch()
         for note in notes:
             below.addWidget(note, 1 if note is notes[0] else 0)
-        layout = QVBoxLayout(self._content)
+        layout = QVBoxLayout(self._picture_page)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addLayout(above)
@@ -151,8 +168,13 @@ class ViewOf(QWidget, Generic[SubjectT]):
 
     def _on_changed(self, changes: Changes) -> None:
         """React to changes in the workbench."""
-        if changes.file or changes.resolution:
+        if changes.file or changes.selection or (changes.resolution and self._is_outdated(changes)):
             self.refresh()
+
+    def _is_outdated(self, changes: Changes) -> bool:
+        """Return whether the picture is incomplete, or may differ with the new resolution."""
+        subject = self.subject
+        return subject is None or subject is not self._pictured or changes.concerns(subject.name)
 
     @abstractmethod
     def _request_picture(self, subject: SubjectT) -> None:
@@ -162,7 +184,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
         self, subject: SubjectT, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> None:
         """Run `work` on the engine; show the result with `then` if it is still current."""
-        self.ticket = self._run_job(
+        self._run_job(
             self.lane, subject, work, lambda result: self._show_result(subject, result, then)
         )
 
@@ -171,7 +193,7 @@ class ViewOf(QWidget, Generic[SubjectT]):
     ) -> None:
         """Show a computed picture."""
         self._stale_timer.stop()
-        self._pages.setCurrentWidget(self._content)
+        self._pages.setCurrentWidget(self._picture_page)
         then(result)
         self._pictured = subject
         self.pictured.emit()
@@ -182,11 +204,8 @@ class ViewOf(QWidget, Generic[SubjectT]):
         subject: SubjectT,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
-    ) -> int:
-        """Run `work` on the engine, and `then` if the view still shows the same parameter.
-
-        Returns the ticket of the job.
-        """
+    ) -> None:
+        """Run `work` on the engine, and `then` if the view still shows the same parameter."""
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
@@ -206,7 +225,9 @@ class ViewOf(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        return self._workbench.bridge.run_job(lane, guarded, arrived)
+        ticket = self._workbench.bridge.run_job(lane, guarded, arrived)
+        if lane == self.lane:
+            self.ticket = ticket
 
     def _show_message(self, message: str) -> None:
         self._stale_timer.stop()
@@ -238,26 +259,3 @@ class ViewOf(QWidget, Generic[SubjectT]):
         if event.type() == QEvent.Type.PaletteChange and self._complete:
             self._recolour()
             self.refresh()
-
-
-class View(ViewOf[Subject]):
-    """A picture of the chosen parameter, or a message if there is none."""
-
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file or changes.selection or (changes.resolution and self._is_outdated(changes)):
-            self.refresh()
-
-    def _is_outdated(self, changes: Changes) -> bool:
-        """Return whether the picture is incomplete, or may differ with the new resolution."""
-        subject = self.subject
-        return subject is None or subject is not self._pictured or changes.concerns(subject.name)
-
-    def _current_subject(self) -> Subject | str:
-        return self._workbench.subject
-
-    def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and a description of the picture."""
-        name, what = super().caption()
-        if self.subject is None:
-            return name, what
-        return name, tr("{what}: {facts}", what=what, facts=facts(self.subject))

@@ -181,7 +181,7 @@ def _tile(size):
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 30)), max_size=40))
 def test_the_tile_cache_respects_its_limit_and_counts_its_bytes(puts):
-    tiles = TileCache(room=200)
+    tiles = TileCache(limit_bytes=200)
     for key, size in puts:
         tiles.put({key: _tile(size)})
         assert tiles.nbytes <= 200
@@ -190,7 +190,7 @@ def test_the_tile_cache_respects_its_limit_and_counts_its_bytes(puts):
 
 
 def test_the_least_recently_used_tile_is_evicted_first():
-    tiles = TileCache(room=80)
+    tiles = TileCache(limit_bytes=80)
     tiles.put({"a": _tile(10), "b": _tile(10)})
     tiles.get(["a"])
     tiles.put({"c": _tile(10)})
@@ -201,7 +201,7 @@ def test_the_least_recently_used_tile_is_evicted_first():
 
 
 def test_lowering_the_limit_evicts_the_least_recently_used_tiles_at_once():
-    tiles = TileCache(room=200)
+    tiles = TileCache(limit_bytes=200)
     tiles.put({"a": _tile(10), "b": _tile(10), "c": _tile(10)})
     tiles.limit(80)
     assert set(tiles.get("abc")) == {"b", "c"}

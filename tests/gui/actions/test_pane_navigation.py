@@ -94,7 +94,7 @@ def test_the_tab_key_visits_the_panes_in_the_same_order(at_work, view):
 
 
 def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
-    at_work.views._tabs.setCurrentWidget(at_work.views.layers_view)
+    at_work.views._tabs.setCurrentWidget(at_work.views.view("layers"))
     qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
     at_work.tree.tree.setFocus()
     heights = []
@@ -106,7 +106,7 @@ def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
 
 
 def test_showing_a_view_for_the_first_time_keeps_the_focus_on_the_tab_bar(at_work):
-    at_work.views.mask_view.findChild(QPushButton).setFocus()
+    at_work.views.view("mask").findChild(QPushButton).setFocus()
     at_work.views._tabs.setCurrentIndex(2)
     assert QApplication.focusWidget() is at_work.views._tabs.tabBar()
 

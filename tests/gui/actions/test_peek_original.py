@@ -9,6 +9,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from waiting import change
 
+from prune_gui.session.draft_request import CutRequest
 from prune_gui.worker.jobs import Draft
 
 B = Qt.Key.Key_B
@@ -45,12 +46,12 @@ def test_the_views_show_the_file_while_the_key_is_held(pruned, workbench, qtbot)
     assert workbench.shown.total == (0, after.total[1])
     assert workbench.shown.recipe.steps == ()
     assert workbench.draft_number is None
-    assert pruned.views.mask_view.subject.resolution is workbench.shown
+    assert pruned.views.view("mask").subject.resolution is workbench.shown
     with change(qtbot, workbench, "resolution"):
         release(pruned, qtbot)
     assert workbench.shown is after
     assert workbench.draft_number == 2
-    assert pruned.views.mask_view.subject.resolution is after
+    assert pruned.views.view("mask").subject.resolution is after
     assert pruned.tree.tree.currentIndex() == chosen
 
 
@@ -134,7 +135,7 @@ def test_deactivating_the_window_releases_the_key(pruned, workbench, qtbot):
 
 def test_a_cut_cannot_be_dragged_while_the_original_is_visible(pruned, workbench, make_step, qtbot):
     press(pruned)
-    pruned.draft.cut_at(0.1)
+    pruned.draft.change(CutRequest("weight", 0.1))
     assert workbench.draft.current == Draft(make_step(amount=0.5))
     release(pruned, qtbot)
 

@@ -95,13 +95,13 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
 
 
 def test_reducing_the_picture_memory_drops_cached_tiles(dialog, demo_window, workbench, qtbot):
-    tiles = demo_window.views.mask_view._tiles
+    tiles = demo_window.views.view("mask")._pipeline.tiles
     qtbot.waitUntil(lambda: tiles.nbytes > 0, timeout=60_000)
     choose(dialog, "picture_memory", 0)
     assert tiles.nbytes == 0
     workbench.choose_beside(-1)
-    with qtbot.waitSignal(demo_window.views.mask_view.pictured, timeout=60_000):
-        demo_window.views.mask_view.refresh()
+    with qtbot.waitSignal(demo_window.views.view("mask").pictured, timeout=60_000):
+        demo_window.views.view("mask").refresh()
     assert tiles.nbytes == 0
 
 

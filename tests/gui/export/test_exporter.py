@@ -13,7 +13,8 @@ from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.export import exporter
-from prune_gui.gui.views.view import ViewOf
+from prune_gui.gui.views import registry
+from prune_gui.gui.views.view import View
 from prune_gui.session import Settings
 
 
@@ -30,7 +31,7 @@ def pruned(demo_window, workbench, make_step, settle, qtbot):
 def look_at(pruned, qtbot):
     """Return a function that shows a view and waits for its picture."""
 
-    def bring(view: ViewOf) -> ViewOf:
+    def bring(view: View) -> View:
         pruned.views._tabs.setCurrentWidget(view)
         bench = pruned.workbench
         qtbot.waitUntil(
@@ -51,14 +52,7 @@ def failures(workbench):
 
 VIEWS = pytest.mark.parametrize(
     "name",
-    [
-        "mask_view",
-        "weights_view",
-        "distribution_view",
-        "norms_view",
-        "layers_view",
-        "compare_view",
-    ],
+    [spec.key for spec in registry.VIEWS],
 )
 
 
@@ -68,7 +62,7 @@ VIEWS = pytest.mark.parametrize(
 def test_every_picture_is_saved_with_its_title(
     pruned, look_at, name, suffix, tmp_path, monkeypatch
 ):
-    view = look_at(getattr(pruned.views, name))
+    view = look_at(pruned.views.view(name))
     path = tmp_path / f"picture.{suffix}"
     suggested = []
     monkeypatch.setattr(
@@ -91,7 +85,7 @@ def test_every_picture_is_saved_with_its_title(
 @VIEWS
 def test_every_picture_is_copied_to_the_clipboard(pruned, look_at, name):
     QGuiApplication.clipboard().clear()
-    view = look_at(getattr(pruned.views, name))
+    view = look_at(pruned.views.view(name))
     pruned.menu_actions["copy_picture"].trigger()
     mime = QGuiApplication.clipboard().mimeData()
     image = QImage(mime.imageData())
@@ -115,7 +109,7 @@ def dark(pruned):
 
 
 def test_a_picture_is_exported_on_white_in_the_dark_theme(dark, look_at, qtbot):
-    view = look_at(dark.views.mask_view)
+    view = look_at(dark.views.view("mask"))
     dark.menu_actions["copy_picture"].trigger()
     assert QGuiApplication.clipboard().image().pixelColor(1, 1) == QColor(DARK.background)
     dark.menu_actions["white_pictures"].trigger()
@@ -132,7 +126,7 @@ def test_a_picture_is_exported_on_white_in_the_dark_theme(dark, look_at, qtbot):
 
 
 def test_a_cancelled_export_on_white_restores_the_dark_view(dark, look_at, qtbot, monkeypatch):
-    view, bridge = look_at(dark.views.norms_view), dark.workbench.bridge
+    view, bridge = look_at(dark.views.view("norms")), dark.workbench.bridge
     dark.menu_actions["white_pictures"].trigger()
     submit = bridge._engine.submit
 
@@ -161,7 +155,7 @@ def saved_table(window, tmp_path, monkeypatch, action="save_table"):
 
 
 def test_the_bins_are_saved_exactly(pruned, look_at, tmp_path, monkeypatch):
-    view = look_at(pruned.views.distribution_view)
+    view = look_at(pruned.views.view("distribution"))
     found = view._picture_shown
     lines = saved_table(pruned, tmp_path, monkeypatch)
     assert [float(line["from"]) for line in lines] == found.edges[:-1].tolist()
@@ -172,7 +166,7 @@ def test_the_bins_are_saved_exactly(pruned, look_at, tmp_path, monkeypatch):
 
 
 def test_the_channels_are_saved_in_the_shown_order(pruned, look_at, tmp_path, monkeypatch):
-    view = look_at(pruned.views.norms_view)
+    view = look_at(pruned.views.view("norms"))
     view._sorted.click()
     look_at(view)
     lines = saved_table(pruned, tmp_path, monkeypatch)
@@ -195,7 +189,7 @@ def test_the_shown_parameters_of_the_tree_are_saved(pruned, tmp_path, monkeypatc
 
 
 def test_a_table_is_copied_as_cells_and_as_csv(pruned, look_at):
-    view = look_at(pruned.views.layers_view)
+    view = look_at(pruned.views.view("layers"))
     pruned.menu_actions["copy_table"].trigger()
     mime = QGuiApplication.clipboard().mimeData()
     cells = read(mime.text(), "\t")
@@ -205,10 +199,10 @@ def test_a_table_is_copied_as_cells_and_as_csv(pruned, look_at):
 
 
 def test_export_actions_are_disabled_without_a_picture_or_table(window, pruned, look_at):
-    look_at(pruned.views.mask_view)
+    look_at(pruned.views.view("mask"))
     assert pruned.menu_actions["copy_picture"].isEnabled()
     assert not pruned.menu_actions["save_table"].isEnabled()
-    look_at(pruned.views.norms_view)
+    look_at(pruned.views.view("norms"))
     assert pruned.menu_actions["save_table"].isEnabled()
     pruned.workbench.choose("features.bn1.num_batches_tracked")
     assert not pruned.menu_actions["copy_picture"].isEnabled()
@@ -216,7 +210,7 @@ def test_export_actions_are_disabled_without_a_picture_or_table(window, pruned, 
 
 
 def test_every_view_and_the_tree_have_a_context_menu_with_the_export_actions(pruned, qtbot):
-    for view in pruned.views._views():
+    for view in pruned.views._views.values():
         assert view.contextMenuPolicy() == Qt.ContextMenuPolicy.ActionsContextMenu
         assert pruned.menu_actions["copy_picture"] in view.actions()
         assert pruned.menu_actions["save_table"] in view.actions()
@@ -243,7 +237,7 @@ def test_a_file_is_written_atomically(tmp_path, there, monkeypatch):
 
 
 def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path, monkeypatch):
-    look_at(pruned.views.norms_view)
+    look_at(pruned.views.view("norms"))
     nowhere = tmp_path / "no folder" / "a.csv"
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: nowhere)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (nowhere, 1))
@@ -254,7 +248,7 @@ def test_a_failed_write_is_one_clear_message(pruned, look_at, failures, tmp_path
 
 
 def test_nothing_is_written_if_the_file_dialog_is_cancelled(pruned, look_at, monkeypatch, tmp_path):
-    look_at(pruned.views.norms_view)
+    look_at(pruned.views.view("norms"))
     monkeypatch.setattr(questions, "ask_table_target", lambda *_: None)
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: None)
     monkeypatch.setattr(exporter, "write", lambda *_: pytest.fail("written"))

@@ -6,7 +6,8 @@ from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 
 from prune_gui.gui.panels.draft.panel import DraftPanel
-from prune_gui.gui.views import NormsView
+from prune_gui.gui.views.norms.norms_view import NormsView
+from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 SHIFT, CONTROL = Qt.KeyboardModifier.ShiftModifier, Qt.KeyboardModifier.ControlModifier
 PLAIN, LEFT = Qt.KeyboardModifier.NoModifier, Qt.MouseButton.LeftButton
@@ -23,9 +24,7 @@ def norms(bench, checkpoint, shown):
 def draft(bench, norms, qtbot):
     widget = DraftPanel(bench)
     qtbot.addWidget(widget)
-    norms.prune_wanted.connect(widget.prune_channels)
-    norms.protect_wanted.connect(widget.protect_channels)
-    norms.cut_dragged.connect(widget.cut_at_rank)
+    norms.draft_wanted.connect(widget.change)
     widget.targets.show_patterns(["fc.weight"])
     return widget
 
@@ -212,7 +211,7 @@ def test_dragging_the_cut_keeps_an_integer_amount_an_integer(norms, draft, bench
     draft_l2(draft, bench)
     draft.form.set_value("amount", 2)
     bench.until_idle()
-    norms.cut_dragged.emit(sorted(norms._row.measured.norms)[4] * 1.0001)
+    norms._plot.cut_dragged.emit(sorted(norms._row.measured.norms)[4] * 1.0001)
     bench.until_idle()
     amount = bench.draft.current.step.method.amount
     assert (amount, type(amount)) == (5, int)
@@ -223,7 +222,7 @@ def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
     resolution = bench.found().resolution
     cuts = [p.chosen().ranks for p in resolution.outcomes[0].predicates.values()]
     rank = float(sorted(norms._row.measured.norms)[2]) * 1.0001
-    norms.cut_dragged.emit(rank)
+    norms._plot.cut_dragged.emit(rank)
     bench.until_idle()
     assert bench.draft.current.step.method.amount == sum(int((r <= rank).sum()) for r in cuts) / 16
 
@@ -245,10 +244,10 @@ def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench
 
 
 def test_a_late_cut_does_not_change_manually_chosen_channels(draft, bench, caplog):
-    draft.prune_channels(0, frozenset({1}))
+    draft.change(ChannelRequest(0, frozenset({1})))
     bench.until_idle()
     before = drafted(bench)
-    draft.cut_at_rank(1.0)
+    draft.change(CutRequest("rank", 1.0))
     bench.until_idle()
     assert drafted(bench) == before
     assert "failed" not in caplog.text

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QLabel, QTabWidget
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.compare_picture import Shades
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.tabs import TITLES
+from prune_gui.gui.views.registry import VIEWS
 
 
 def _label(tabs, name):
@@ -14,7 +14,7 @@ def _label(tabs, name):
 
 
 def created_views(tabs):
-    return [name for name in TITLES if name in vars(tabs)]
+    return [spec.key for spec in VIEWS if spec.key in tabs._views]
 
 
 def test_the_header_shows_the_chosen_parameter_and_its_sparsity(bench, checkpoint, shown):
@@ -50,7 +50,7 @@ def test_no_parameter_makes_the_views_wider_than_480_pixels(bench, checkpoint, s
     for index in range(bar.count()):
         bar.setCurrentIndex(index)
         bench.until_idle()
-    tabs.weights_view.compare_with(other)
+    tabs.view("weights").content.compare_with(other)
     for name in bench.session.checkpoint.tensors:
         bench.choose(name)
         for index in range(bar.count()):
@@ -95,9 +95,9 @@ def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, checkpoint, s
         pruned = Shades.of(LIGHT).right if name == "Compare" else LIGHT.steps[0]
         if name != "Weights":
             assert share_of(bar.currentWidget(), pruned) > 0.005
-    bar.setCurrentWidget(tabs.weights_view)
+    bar.setCurrentWidget(tabs.view("weights"))
     bench.until_idle()
-    assert tabs.weights_view._drawn is not None
+    assert tabs.view("weights")._pipeline.shown is not None
 
 
 def test_opening_another_checkpoint_replaces_everything(bench, checkpoint, shown):
@@ -105,7 +105,7 @@ def test_opening_another_checkpoint_replaces_everything(bench, checkpoint, shown
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.files.open(checkpoint)
     bench.until_idle()
-    assert tabs.mask_view.subject is None
+    assert tabs.view("mask").subject is None
     assert _label(tabs, "Chosen parameter").text() == ""
     assert _label(tabs, "Shape, type and sparsity").text() == ""
 
@@ -114,15 +114,15 @@ def test_a_view_is_created_when_its_tab_is_first_shown(bench, checkpoint, shown)
     tabs = ViewTabs(bench)
     assert created_views(tabs) == []
     shown(tabs)
-    assert created_views(tabs) == ["mask_view"]
+    assert created_views(tabs) == ["mask"]
     bench.open_and_choose(checkpoint, "fc.weight")
     bar = tabs.findChild(QTabWidget)
     bar.setCurrentIndex(3)
-    assert created_views(tabs) == ["mask_view", "norms_view"]
-    assert bar.currentWidget() is tabs.current is tabs.norms_view
-    assert tabs.norms_view.isVisible()
+    assert created_views(tabs) == ["mask", "norms"]
+    assert bar.currentWidget() is tabs.current is tabs.view("norms")
+    assert tabs.view("norms").isVisible()
     bench.until_idle()
-    assert tabs.norms_view.picture() is not None
+    assert tabs.view("norms").picture() is not None
 
 
 def test_make_ahead_creates_the_view_in_front_in_its_tab(bench, qtbot):
@@ -135,8 +135,8 @@ def test_make_ahead_creates_the_view_in_front_in_its_tab(bench, qtbot):
     created = []
     tabs.make_ahead(lambda: created.extend(created_views(tabs)))
     qtbot.waitUntil(lambda: bool(created))
-    assert created == created_views(tabs) == ["distribution_view"]
-    assert bar.widget(2) is tabs.current is tabs.distribution_view
+    assert created == created_views(tabs) == ["distribution"]
+    assert bar.widget(2) is tabs.current is tabs.view("distribution")
     assert [bar.tabText(index) for index in range(bar.count())] == texts
 
 
@@ -147,12 +147,12 @@ def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
     tabs = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     if before:
-        assert tabs.weights_view is not None
+        assert tabs.view("weights") is not None
     action = QAction(tabs)
     tabs.offer([action])
     tabs.limit_memory(0)
-    tabs.findChild(QTabWidget).setCurrentWidget(tabs.weights_view)
+    tabs.findChild(QTabWidget).setCurrentWidget(tabs.view("weights"))
     bench.until_idle()
-    assert tabs.weights_view.actions() == [action]
-    assert tabs.weights_view.picture() is not None
-    assert tabs.weights_view.cached_bytes == 0
+    assert tabs.view("weights").actions() == [action]
+    assert tabs.view("weights").picture() is not None
+    assert tabs.view("weights").cached_bytes == 0

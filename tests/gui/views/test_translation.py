@@ -114,7 +114,7 @@ def test_all_texts_about_a_draft_are_translated(bench, checkpoint, tabs, hand, m
     bench.open_and_choose(checkpoint, "fc.weight")
     bench.draft_step(bench.step(method, **parameters))
     texts = set()
-    for view in (tabs.distribution_view, tabs.norms_view):
+    for view in (tabs.view("distribution"), tabs.view("norms")):
         tabs.findChild(QTabWidget).setCurrentWidget(view)
         bench.until_idle()
         point(tabs, hand)
@@ -150,10 +150,10 @@ def test_the_treemap_scale_is_translated(bench, checkpoint, tabs, monkeypatch):
 
     monkeypatch.setattr(treemap_picture, "QPainter", Painter)
     bench.open_and_choose(checkpoint, "fc.weight")
-    tabs.findChild(QTabWidget).setCurrentWidget(tabs.layers_view)
-    tabs.layers_view._picture_box.setCurrentIndex(1)
+    tabs.findChild(QTabWidget).setCurrentWidget(tabs.view("layers"))
+    tabs.view("layers")._picture_box.setCurrentIndex(1)
     bench.until_idle()
-    tabs.layers_view.findChild(TreemapPicture).grab()
+    tabs.view("layers").findChild(TreemapPicture).grab()
     words = {text for text in drawn if untranslated(text)}
     assert foreign("sparsity") in drawn
     # The rest are names, shortened to fit.

@@ -4,17 +4,20 @@ from shiboken6 import delete
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.errors import CheckpointError
-from prune_gui.gui.views import DistributionView, MaskView, NormsView, WeightsView
+from prune_gui.gui.views.distribution.distribution_view import DistributionView
+from prune_gui.gui.views.maps import mask_view as mask_module
+from prune_gui.gui.views.maps import weights_view as weights_module
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.norms.norms_view import NormsView
 from prune_gui.gui.widgets.theme import Theme
 
 
 def mask_view(bench):
-    return MaskView(bench, Viewport())
+    return mask_module.mask_view(bench, Viewport())
 
 
 def weights_view(bench):
-    return WeightsView(bench, Viewport())
+    return weights_module.weights_view(bench, Viewport())
 
 
 VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])
@@ -208,3 +211,21 @@ def test_every_control_has_an_accessible_name(kind, bench, shown):
     assert view.findChild(QGraphicsView).accessibleName()
     assert all(button.text() for button in view.findChildren(QAbstractButton))
     assert all(combo.accessibleName() for combo in view.findChildren(QComboBox))
+
+
+@VIEWS
+def test_the_caption_is_that_of_the_picture_on_the_screen(
+    kind, bench, checkpoint, shown, monkeypatch
+):
+    view = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    before = view.caption()
+    assert before[0] == "fc.weight"
+    with monkeypatch.context() as held:
+        held.setattr(bench.bridge, "run_job", lambda *arguments: None)
+        bench.choose("conv.weight")
+        assert view.picture() is not None
+        assert view.caption() == before
+    view.refresh()
+    bench.until_idle()
+    assert view.caption()[0] == "conv.weight"

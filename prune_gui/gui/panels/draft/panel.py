@@ -39,11 +39,14 @@ from prune_gui.session.amount_from_cut import (
     field_for_weight,
 )
 from prune_gui.session.changes import Changes
+from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest
 from prune_gui.session.manual_channels import listed
 
 IDLE: Final = deferred("Change something, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
 """A `field_for_...` function of `amount_from_cut`, called with the draft and `monitor`."""
+FIELD_FOR: Final = {"weight": field_for_weight, "score": field_for_score, "rank": field_for_rank}
+"""The function for each quantity of a `CutRequest`."""
 MIN_FIELDS_HEIGHT_PX: Final = 120
 """Minimum height of the scroll area with the fields."""
 
@@ -146,17 +149,12 @@ class DraftPanel(QWidget):
         self.targets.follow(names)
         self._turn_preview(on=True)
 
-    def cut_at(self, threshold: float) -> None:
-        """Change the draft to prune elements up to this absolute weight."""
-        self._cut_at(partial(field_for_weight, value=threshold))
-
-    def cut_at_score(self, score: float) -> None:
-        """Change the draft to prune elements up to this score, as the draft computes scores."""
-        self._cut_at(partial(field_for_score, value=score))
-
-    def cut_at_rank(self, rank: float) -> None:
-        """Change the draft to prune channels up to this rank."""
-        self._cut_at(partial(field_for_rank, value=rank))
+    def change(self, request: DraftRequest) -> None:
+        """Change the draft as the user wants it in a view."""
+        if isinstance(request, CutRequest):
+            self._cut_at(partial(FIELD_FOR[request.quantity], value=request.value))
+        else:
+            self._change_channels(request)
 
     def _cut_at(self, find: FindSetting) -> None:
         """Compute the setting for a cut on the engine's thread, and apply it to the form.
@@ -193,15 +191,13 @@ class DraftPanel(QWidget):
         if find is not None and self._workbench.draft.current is not None:
             self._cut_at(find)
 
-    def prune_channels(self, dim: int, channels: frozenset[int]) -> None:
-        """Draft a step that prunes these channels and those that the draft prunes already."""
-        self._list_channels(dim, (self._workbench.drafted_channels(dim) or frozenset()) | channels)
-
-    def protect_channels(self, dim: int, channels: frozenset[int]) -> None:
-        """Exclude these channels from those that the draft prunes, without replacing them."""
-        drafted = self._workbench.drafted_channels(dim)
-        if drafted is not None:
-            self._list_channels(dim, drafted - channels)
+    def _change_channels(self, request: ChannelRequest) -> None:
+        """Draft the channels that the draft prunes already, with or without those of a request."""
+        drafted = self._workbench.drafted_channels(request.dim)
+        if not request.protect:
+            self._list_channels(request.dim, (drafted or frozenset()) | request.channels)
+        elif drafted is not None:
+            self._list_channels(request.dim, drafted - request.channels)
 
     def _list_channels(self, dim: int, channels: frozenset[int]) -> None:
         name, session = self._workbench.chosen, self._workbench.session

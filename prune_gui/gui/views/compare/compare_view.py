@@ -67,7 +67,7 @@ class Compared:
         return other is not None and self.right is other.right and self.left.same_as(other.left)
 
 
-class CompareView(View):
+class CompareView(View[Subject]):
     """Shows what another state prunes on the left, and what the stack prunes on the right.
 
     Both pictures zoom and pan together, with the keys of the mask view. The table below lists every
@@ -84,7 +84,7 @@ class CompareView(View):
     def __init__(
         self, workbench: Workbench, viewport: Viewport, parent: QWidget | None = None
     ) -> None:
-        super().__init__(workbench, parent)
+        super().__init__(workbench, lambda: workbench.subject, parent)
         self.setAccessibleName(tr("Compare"))
         self._drawn: tuple[Compared, Frame] | None = None
         self._tabulated: Compared | None = None
@@ -254,7 +254,7 @@ class CompareView(View):
         self._legend.clear()
         self._element_label.say("")
         self._pictures.setCurrentWidget(self._reason)
-        self._pages.setCurrentWidget(self._content)
+        self._pages.setCurrentWidget(self._picture_page)
         self.pictured.emit()
 
     def _tabulate(self) -> None:
@@ -265,7 +265,7 @@ class CompareView(View):
         compared = Compared(left, subject.resolution)
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.audit.diff.comparison import (
+            from prune_gui.audit.diff.comparison import (  # torch: slow to import
                 comparable,
                 left_out,
                 overlaps,
@@ -334,7 +334,7 @@ class CompareView(View):
             return
 
         def read(_: Monitor) -> tuple[Element, Element]:
-            from prune_gui.audit.statistics.element import element_at
+            from prune_gui.audit.statistics.element import element_at  # torch: slow to import
 
             left_result = element_at(left.resolution(), subject.name, layout, *cursor)
             return left_result, element_at(subject.resolution, subject.name, layout, *cursor)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QPointF, QSignalBlocker, Signal
+from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
@@ -40,6 +40,7 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr
+from prune_gui.session.draft_request import CutRequest
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
@@ -59,21 +60,14 @@ COUNTS, LOG_COUNTS, CUMULATIVE = deferred("Counts"), deferred("Log counts"), def
 DRAFT: Final = "draft"
 
 
-class DistributionView(View):
-    """An exact histogram, coloured by step, with the cuts. The draft's cut can be dragged.
-
-    Signals:
-        cut_dragged: (absolute value) the user wants the draft to prune weights up to this value.
-        score_cut_dragged: (score) the user wants the draft to prune up to this score of its own.
-    """
+class DistributionView(View[Subject]):
+    """An exact histogram, coloured by step, with the cuts. The draft's cut can be dragged."""
 
     lane = "distribution"
     has_table = True
-    cut_dragged = Signal(float)
-    score_cut_dragged = Signal(float)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, parent)
+        super().__init__(workbench, lambda: workbench.subject, parent)
         self.setAccessibleName(tr("Distribution"))
         self._picture_shown: DistributionData | None = None
         self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
@@ -318,10 +312,8 @@ class DistributionView(View):
     def _drag(self, value: float) -> None:
         self._arrange_cuts()
         picture = self._picture_shown
-        if picture is not None and isinstance(picture.request.of, int):
-            self.score_cut_dragged.emit(value)
-        else:
-            self.cut_dragged.emit(value)
+        of_step = picture is not None and isinstance(picture.request.of, int)
+        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value))
 
     def _cursor_moved(self, scene: QPointF) -> None:
         picture, self._cursor = self._picture_shown, scene

@@ -22,7 +22,7 @@ from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, d
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
-from prune_gui.gui.views.view import SETTLE_MS, ViewOf
+from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.table_model import SortableModel
@@ -67,7 +67,7 @@ class LayersData:
     depths: int
 
 
-class LayersView(ViewOf[ModelSubject]):
+class LayersView(View[ModelSubject]):
     """Shows what is pruned of every parameter or module: bars or a treemap, and a table.
 
     Counts are shown at once. Statistics that need the weights follow in increments.
@@ -77,7 +77,7 @@ class LayersView(ViewOf[ModelSubject]):
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, parent)
+        super().__init__(workbench, lambda: workbench.model_subject, parent)
         self.setAccessibleName(tr("Layers"))
         self._found: LayersData | None = None
         self._cell_under_cursor: ModuleNode | int | None = None
@@ -116,13 +116,6 @@ class LayersView(ViewOf[ModelSubject]):
         shown = super().picture()
         return self._pictures.currentWidget() if shown else None
 
-    def caption(self) -> tuple[str, str]:
-        """Return the name of the file, and a description of the picture."""
-        name, what = super().caption()
-        if self._found is None:
-            return name, what
-        return name, tr("{what}: {facts}", what=what, facts=self._found.subject.facts())
-
     def table(self) -> Table | None:
         """Return the rows in the order on the screen."""
         if self._found is None or self.picture() is None:
@@ -154,8 +147,8 @@ class LayersView(ViewOf[ModelSubject]):
         self._treemap.resized.connect(self._settle_timer.start)
         self.pictured.connect(self._continue_reading)
 
-    def _current_subject(self) -> ModelSubject | str:
-        return self._workbench.model_subject
+    def _choice_changed(self) -> None:
+        self._mark_chosen()
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
-from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
-from PySide6.QtWidgets import QStyleOptionGraphicsItem, QWidget
+from PySide6.QtGui import QBrush, QColor, QKeyEvent, QShowEvent
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import Frame, frame, grid_lines
 from prune_gui.gui.views.axes import IndexAxis
+from prune_gui.gui.views.maps.canvas_items import CellTexts, ElementTexts, Hatching, rectangle
 from prune_gui.gui.views.maps.margins import Margins, Titles
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
@@ -42,25 +40,6 @@ KEY_STEPS = {
 FIT_MARGIN = 0.01
 """Margin on each side of a fitted picture, as a share of its size."""
 
-_BLACK, _WHITE = QColor("#101010"), QColor("#f6f6f6")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CellTexts:
-    """Texts in the elements of a rectangle.
-
-    Attributes:
-        rows: rows of the picture.
-        columns: columns of the picture.
-        texts: str (rows, columns); "" where there is no element.
-        bright: bool (rows, columns); True where the picture is so bright that the text is black.
-    """
-
-    rows: range
-    columns: range
-    texts: NDArray[np.str_]
-    bright: NDArray[np.bool_]
-
 
 class MapCanvas(Plot):
     """Shows images of a picture, in row and column coordinates.
@@ -86,9 +65,9 @@ class MapCanvas(Plot):
         self.view.invertY(True)
         # The whole picture, if available, is below the visible part, for panning beyond the part.
         self.whole, self.part = (pg.ImageItem(axisOrder="row-major") for _ in range(2))
-        self._hatching = _Hatching()
+        self._hatching = Hatching()
         self._grid = pg.PlotCurveItem(connect="pairs")
-        self._texts = _Texts()
+        self._texts = ElementTexts()
         self._marks = pg.ScatterPlotItem(symbol="o", size=MARK_DIAMETER_PX, brush=None)
         self._pin = pg.PlotCurveItem()
         self._pin_ring = pg.ScatterPlotItem(symbol="s", size=MARK_DIAMETER_PX, brush=None)
@@ -314,76 +293,6 @@ class MapCanvas(Plot):
         self.margins.draw()
 
 
-class _Hatching(pg.GraphicsObject):  # type: ignore[misc]
-    """A rectangle with hatching whose line spacing is the same at any zoom."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.brush = QBrush()
-        self._extent = QRectF()
-        self.hide()
-
-    def set_extent(self, rect: QRectF) -> None:
-        self.prepareGeometryChange()
-        self._extent = rect
-
-    def boundingRect(self) -> QRectF:  # noqa: N802
-        return self._extent
-
-    def paint(
-        self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
-    ) -> None:
-        transform = painter.worldTransform()
-        painter.resetTransform()
-        painter.fillRect(transform.mapRect(self._extent), self.brush)
-
-
-class _Texts(pg.GraphicsObject):  # type: ignore[misc]
-    """Texts in elements, black or white for contrast with the picture."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._cell_texts: CellTexts | None = None
-        self._static_texts: dict[str, QStaticText] = {}
-
-    def set_texts(self, cell_texts: CellTexts | None) -> None:
-        self.prepareGeometryChange()
-        self._cell_texts = cell_texts
-        unique = np.unique(cell_texts.texts).tolist() if cell_texts is not None else []
-        self._static_texts = {
-            text: self._static_texts.get(text) or _static_text(text) for text in unique
-        }
-        self.update()
-
-    def boundingRect(self) -> QRectF:  # noqa: N802
-        if self._cell_texts is None:
-            return QRectF()
-        return _around(self._cell_texts.rows, self._cell_texts.columns)
-
-    def paint(
-        self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
-    ) -> None:
-        if self._cell_texts is None:
-            return
-        transform = painter.worldTransform()
-        painter.resetTransform()
-        for (i, j), text in np.ndenumerate(self._cell_texts.texts):
-            row, column = self._cell_texts.rows[i], self._cell_texts.columns[j]
-            cell = transform.mapRect(QRectF(column - 0.5, row - 0.5, 1, 1))
-            painter.setPen(_BLACK if self._cell_texts.bright[i, j] else _WHITE)
-            static_text = self._static_texts[text]
-            size = static_text.size()
-            corner = cell.center() - QPointF(size.width() / 2, size.height() / 2)
-            painter.drawStaticText(corner, static_text)
-
-
-def _static_text(text: str) -> QStaticText:
-    """Return a text with a cached layout, so that repeated painting is fast."""
-    static_text = QStaticText(text)
-    static_text.setTextFormat(Qt.TextFormat.PlainText)
-    return static_text
-
-
 def fitted(layout: ParameterLayout) -> QRectF:
     """Return the region that shows a whole layout with a small margin."""
     margin = layout.columns * FIT_MARGIN, layout.rows * FIT_MARGIN
@@ -394,11 +303,7 @@ def extent(
     layout: ParameterLayout, rows: range | None = None, columns: range | None = None
 ) -> QRectF:
     """Return the rectangle that elements cover: each extends half a unit around its index."""
-    return _around(rows or range(layout.rows), columns or range(layout.columns))
-
-
-def _around(rows: range, columns: range) -> QRectF:
-    return QRectF(columns.start - 0.5, rows.start - 0.5, len(columns), len(rows))
+    return rectangle(rows or range(layout.rows), columns or range(layout.columns))
 
 
 def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:

@@ -2,111 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from PySide6.QtWidgets import QWidget
-
-from prune_gui.audit.rendering.cell_labels import Texts, texts
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.mask_picture import colour
+from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tile_render import RenderedView
-from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
+from prune_gui.audit.view_data.legend_text import legend
 from prune_gui.audit.view_data.subject import Subject
+from prune_gui.gui.views.maps.map_content import MapContent
+from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.profiled_view import ProfiledView
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
-    from prune_gui.audit.raster.profiles import Profiles
-    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
 
 
-@dataclass(frozen=True, slots=True)
-class MaskPainter:
-    """Paints which elements are pruned.
-
-    Attributes:
-        subject: the parameter and its resolution.
-        colours: colours of the theme.
-        plain: whether all steps have the same colour.
-    """
-
-    subject: Subject
-    colours: Colours
-    plain: bool
-
-    @property
-    def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft, self.colours, self.plain)
-
-    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
-        from prune_gui.audit.raster.density import density  # torch: slow to import
-
-        subject = self.subject
-        cells = density(
-            subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
-        )
-        pixels = colour(cells, self.colours, subject.draft, plain=self.plain)
-        return RasterBlock(pixels, (cells.share > 0, cells.share < 1))
-
-    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the weights as texts."""
-        from prune_gui.audit.statistics.element_values import weights
-
-        subject = self.subject
-        return texts(weights(subject.resolution, subject.name), layout, rows, columns)
-
-    @property
-    def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
-        return self.subject.mask_key
-
-    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the share pruned of each row and column."""
-        from prune_gui.audit.raster.profiles import pruned_shares
-
-        return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)
-
-
-class MaskView(ProfiledView):
+class MaskContent(MapContent):
     """Shows which elements are kept, and which step pruned the others."""
 
     lane = "mask"
 
-    def __init__(
-        self, workbench: Workbench, viewport: Viewport, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self) -> None:
+        super().__init__()
         self._colour_by = ElidedComboBox()
         self._colour_by.setAccessibleName(tr("Colour by"))
         self._colour_by.setToolTip(tr("What the colours stand for"))
         self._colour_by.addItem(tr("Coloured by step"), False)
         self._colour_by.addItem(tr("Kept or pruned"), True)
-        super().__init__(workbench, [self._colour_by], viewport, parent)
-        self._profiles.setToolTip(tr("Show the share pruned of each row and column"))
-        self.setAccessibleName(tr("Mask"))
-        self._plot.setAccessibleName(tr("Picture of the mask"))
-        self._colour_by.currentIndexChanged.connect(self.refresh)
+        self._colour_by.currentIndexChanged.connect(self.changed)
+        self.name = tr("Mask")
+        self.picture_name = tr("Picture of the mask")
+        self.profiles_tip = tr("Show the share pruned of each row and column")
+        self.controls = [self._colour_by]
 
-    def _painter(self, subject: Subject) -> MaskPainter:
-        return MaskPainter(subject, self.colours(), bool(self._colour_by.currentData()))
+    @property
+    def _plain(self) -> bool:
+        return bool(self._colour_by.currentData())
 
-    def _describe_colours(self, subject: Subject, rendered: RenderedView) -> None:
-        self._legend.show_subject(
-            subject,
-            self.colours(),
-            plain=bool(self._colour_by.currentData()),
-            marks=len(rendered.painted.marks),
-        )
+    def painter(self, subject: Subject, colours: Colours) -> MaskPainter:
+        """Return a painter of the mask."""
+        return MaskPainter(subject, colours, self._plain)
 
-    def _titles(self) -> Titles:
+    def legend(self, subject: Subject, colours: Colours, rendered: RenderedView) -> str:
+        """Return the colours of the steps as rich text."""
+        return legend(subject, colours, plain=self._plain, marks=len(rendered.painted.marks))
+
+    def profile_titles(self) -> Titles:
+        """Return the titles of the shares."""
         return Titles(
             tr("Share pruned of each column"), tr("Share pruned of each row"), shares=True
         )
+
+
+def mask_view(workbench: Workbench, viewport: Viewport) -> MapView:
+    """Return the view of the mask."""
+    return MapView(workbench, viewport, MaskContent())

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QPushButton
 
+from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.tile_render import RenderedView
 from prune_gui.audit.rendering.weights_picture import (
     QUANTITIES,
@@ -20,8 +21,9 @@ from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.views.maps.map_content import MapContent
+from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.profiled_view import ProfiledView
 from prune_gui.gui.views.maps.ramp_bar import RampBar
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
@@ -30,21 +32,25 @@ from prune_gui.language import deferred, tr
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
-    from prune_gui.session.changes import Changes
 
 CHOOSE: Final = deferred("Choose the checkpoint to compare with")
 FILE_NAME_WIDTH_PX: Final = 80
 """Maximum width of a file name on its button."""
 
 
-class WeightsView(ProfiledView):
-    """Shows a number per element as a colour: value, size, score, margin, or difference."""
+class WeightsContent(MapContent):
+    """Shows a number per element as a colour: value, size, score, margin, or difference.
+
+    Args:
+        workbench: provides the open file.
+    """
 
     lane = "weights"
+    bar: RampBar
 
-    def __init__(
-        self, workbench: Workbench, viewport: Viewport, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
+        self._workbench = workbench
         self._quantity, self._step = ElidedComboBox(), ElidedComboBox()
         self._quantity.setAccessibleName(tr("Colour by"))
         self._quantity.setToolTip(tr("What the colours stand for"))
@@ -58,29 +64,16 @@ class WeightsView(ProfiledView):
         self._other = ""
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
-        self._bar = RampBar()
-        controls = [self._quantity, self._step, self._choose_file]
-        super().__init__(workbench, controls, viewport, parent)
-        self._profiles.setToolTip(tr("Show the mean of what is finite in each row and column"))
-        self.setAccessibleName(tr("Weights"))
-        legend = QHBoxLayout()
-        legend.setContentsMargins(8, 0, 0, 4)
-        legend.addWidget(self._bar)
-        legend.addWidget(self._legend, 1)
-        below = self._content.layout()
-        assert isinstance(below, QVBoxLayout)
-        below.addLayout(legend)
-        self._plot.setAccessibleName(tr("Picture of the weights"))
+        self.bar = RampBar()
+        self.name = tr("Weights")
+        self.picture_name = tr("Picture of the weights")
+        self.profiles_tip = tr("Show the mean of what is finite in each row and column")
+        self.controls = [self._quantity, self._step, self._choose_file]
         self._step.hide()
         self._choose_file.hide()
         self._quantity.activated.connect(self._choose)
-        self._step.currentIndexChanged.connect(self.refresh)
+        self._step.currentIndexChanged.connect(self.changed)
         self._choose_file.clicked.connect(self._ask_for_file)
-
-    def _on_changed(self, changes: Changes) -> None:
-        super()._on_changed(changes)
-        if changes.file:
-            self._clear_caches()
 
     def compare_with(self, path: Path) -> None:
         """Show the difference to another checkpoint."""
@@ -92,29 +85,26 @@ class WeightsView(ProfiledView):
         self._choose_file.setText(name.replace("&", "&&"))
         self._choose_file.setToolTip("\n".join((one_line(path.name), tr(CHOOSE))))
         self._quantity.setCurrentIndex(self._quantity.findData("difference"))
-        self.refresh()
+        self.changed.emit()
 
     def _choose(self) -> None:
         if self._quantity.currentData() == "difference" and not self._other:
             self._ask_for_file()
-        self.refresh()
+        self.changed.emit()
 
     def _ask_for_file(self) -> None:
         session = self._workbench.session
         assert session is not None
-        path = ask_checkpoint(self, session.checkpoint.path.parent)
+        path = ask_checkpoint(self._choose_file.window(), session.checkpoint.path.parent)
         if path is not None:
             self.compare_with(path)
 
-    def _request_picture(self, subject: Subject) -> None:
-        self._offer_steps(subject)
-        super()._request_picture(subject)
-
-    def _painter(self, subject: Subject) -> WeightsPainter:
+    def painter(self, subject: Subject, colours: Colours) -> WeightsPainter:
+        """Return a painter of the chosen quantity."""
         quantity: Quantity = self._quantity.currentData()
         return WeightsPainter(
             subject,
-            self.colours(),
+            colours,
             quantity,
             self._step.currentData() or 0 if QUANTITIES[quantity].of_step else 0,
             self._other if quantity == "difference" else "",
@@ -124,15 +114,15 @@ class WeightsView(ProfiledView):
 
     def _auxiliary_files(self) -> AuxiliaryFiles:
         """Return the object that keeps the other file open as long as the current file is."""
-        from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+        from prune_gui.recipe.auxiliary_files import AuxiliaryFiles  # torch: slow to import
 
         if self._files is None:
             self._files = AuxiliaryFiles()
         return self._files
 
-    def _offer_steps(self, subject: Subject) -> None:
+    def prepare(self, subject: Subject) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
-        from prune_gui.audit.statistics.element_values import ranking_steps
+        from prune_gui.audit.statistics.element_values import ranking_steps  # torch: slow to import
 
         quantity: Quantity = self._quantity.currentData()
         self._choose_file.setVisible(quantity == "difference")
@@ -153,9 +143,9 @@ class WeightsView(ProfiledView):
             self._step.setCurrentIndex(index if index >= 0 else len(offered) - 1)
             self._step.blockSignals(False)
 
-    def _describe_colours(self, subject: Subject, rendered: RenderedView) -> None:
-        painter = self._painter(subject)
-        style, colours = painter.style, painter.colours
+    def legend(self, subject: Subject, colours: Colours, rendered: RenderedView) -> str:
+        """Return the quantity and the special colours as rich text."""
+        style = self.painter(subject, colours).style
         single = rendered.tile_grid.cell == (1, 1)
         title_text = tr("{quantity} of each entry", quantity=tr(style.title))
         parts = [title_text if single else style.reduced]
@@ -168,18 +158,25 @@ class WeightsView(ProfiledView):
         if style.of_step:
             text = unbroken(tr("not ranked"))
             parts.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')
-        self._legend.setText(SEPARATOR.join(parts))
-        self._bar.show_ramp(painter.ramp, self._reach_cache.get(painter.numbers_key) or 0.0)
+        return SEPARATOR.join(parts)
 
-    def _titles(self) -> Titles:
+    def update_bar(self, subject: Subject, colours: Colours) -> None:
+        """Show the ramp of the quantity, as far as the numbers reach."""
+        painter = self.painter(subject, colours)
+        self.bar.show_ramp(painter.ramp, self._reach_cache.get(painter.numbers_key) or 0.0)
+
+    def profile_titles(self) -> Titles:
+        """Return the titles of the means."""
         quantity: Quantity = self._quantity.currentData()
         mean = tr(QUANTITIES[quantity].profile)
         return Titles(tr("{mean} of each column", mean=mean), tr("{mean} of each row", mean=mean))
 
-    def legend(self) -> str:
-        """Return the colour bar and the legend as rich text."""
-        return f"{self._bar.html}{SEPARATOR}{super().legend()}"
-
-    def _clear_caches(self) -> None:
+    def clear_caches(self) -> None:
+        """Forget what was computed for the previous file."""
         self._reach_cache.forget()
         self._files = None
+
+
+def weights_view(workbench: Workbench, viewport: Viewport) -> MapView:
+    """Return the view of the weights."""
+    return MapView(workbench, viewport, WeightsContent(workbench))

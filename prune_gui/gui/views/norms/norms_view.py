@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from PySide6.QtCore import QPointF, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtCore import QPointF, QSignalBlocker, Qt, QTimer
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -42,6 +42,7 @@ from prune_gui.gui.views.view import SETTLE_MS, View
 from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import deferred, tr, trn
+from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
@@ -54,23 +55,17 @@ MAX_BARS = 2000
 HINT: Final = deferred("Click a channel, or drag with Shift, to choose")
 
 
-class NormsView(View):
+class NormsView(View[Subject]):
     """A bar per channel, as high as its norm, coloured by what is pruned of it.
 
-    Signals:
-        cut_dragged: (score) the user wants the draft to prune channels up to this score.
-        prune_wanted: (dim, channels) the user wants these channels pruned.
-        protect_wanted: (dim, channels) the user wants the draft to keep these channels.
+    The cut of the draft can be dragged, and selected channels can be pruned or protected.
     """
 
     lane = "norms"
     has_table = True
-    cut_dragged = Signal(float)
-    prune_wanted = Signal(int, object)
-    protect_wanted = Signal(int, object)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(workbench, parent)
+        super().__init__(workbench, lambda: workbench.subject, parent)
         self.setAccessibleName(tr("Norms"))
         self._row: ChannelRow | None = None
         self._chosen = ChannelSelection()
@@ -111,7 +106,7 @@ class NormsView(View):
         plot.toggled.connect(self._toggle)
         plot.prune_wanted.connect(self._prune)
         plot.dropped.connect(lambda: self._choose(ChannelSelection(current=self._chosen.current)))
-        plot.cut_dragged.connect(self.cut_dragged)
+        plot.cut_dragged.connect(lambda score: self.draft_wanted.emit(CutRequest("rank", score)))
 
     def _request_picture(self, subject: Subject) -> None:
         self._offer_dims(subject)
@@ -242,14 +237,15 @@ class NormsView(View):
             self._choose(self._chosen.toggled(self._chosen.current))
 
     def _prune(self) -> None:
-        row, channels = self._row, self._take_selection()
-        if row is not None and channels:
-            self.prune_wanted.emit(row.measured.dim, channels)
+        self._request_channels(protect=False)
 
     def _protect(self) -> None:
+        self._request_channels(protect=True)
+
+    def _request_channels(self, *, protect: bool) -> None:
         row, channels = self._row, self._take_selection()
         if row is not None and channels:
-            self.protect_wanted.emit(row.measured.dim, channels)
+            self.draft_wanted.emit(ChannelRequest(row.measured.dim, channels, protect))
 
     def _take_selection(self) -> frozenset[int]:
         """Return the selected channels, and clear the selection."""

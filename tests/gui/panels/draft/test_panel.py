@@ -14,6 +14,7 @@ from waiting import change
 
 from prune_gui.gui.panels.stack.model import StepRole
 from prune_gui.recipe.selector import patterns_in
+from prune_gui.session.draft_request import CutRequest
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_che
     settle()
     weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
     threshold = float(weights.flatten().sort().values[999])
-    draft.cut_at(threshold)
+    draft.change(CutRequest("weight", threshold))
     qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
 
 
@@ -238,7 +239,7 @@ def test_a_dragged_cut_sets_the_threshold(draft, workbench, settle, qtbot):
     draft.method.activated.emit(draft.method.currentIndex())
     draft.form._fields["value"]._line.setText("0.01")
     settle()
-    draft.cut_at(0.02)
+    draft.change(CutRequest("weight", 0.02))
     qtbot.waitUntil(lambda: draft.form.method().value == 0.02)
     settle()
     below = workbench.session.checkpoint.read("features.conv2.weight").abs() < 0.02
@@ -253,7 +254,7 @@ def test_a_cut_dragged_in_the_picture_of_the_previous_parameter_is_ignored(
     before, failed = draft.form.method(), []
     workbench.failed.connect(lambda *what: failed.append(what))
     workbench.choose("features.bn1.num_batches_tracked")  # not a target of the draft
-    draft.cut_at(0.02)
+    draft.change(CutRequest("weight", 0.02))
     qtbot.waitUntil(lambda: not workbench.bridge._waiting)
     assert not failed
     assert draft.form.method() == before

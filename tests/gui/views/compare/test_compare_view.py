@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.compare_picture import Shades
-from prune_gui.gui.views import CompareView
+from prune_gui.gui.views.compare.compare_view import CompareView
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
 

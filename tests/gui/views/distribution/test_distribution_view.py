@@ -5,7 +5,8 @@ from PySide6.QtWidgets import QCheckBox, QLabel
 from safetensors.torch import save_file
 
 from prune_gui.gui.panels.draft.panel import DraftPanel
-from prune_gui.gui.views import DistributionView
+from prune_gui.gui.views.distribution.distribution_view import DistributionView
+from prune_gui.session.draft_request import CutRequest
 
 
 @pytest.fixture
@@ -45,11 +46,22 @@ def _threshold(bench):
     return float(weights[~subject.resolution.mask("fc.weight")].abs().max())
 
 
+def dragged_weights(distribution):
+    """Return a list that receives the weights to which a cut is dragged."""
+    values = []
+
+    def note(request):
+        assert request == CutRequest("weight", request.value)
+        values.append(request.value)
+
+    distribution.draft_wanted.connect(note)
+    return values
+
+
 def test_the_cut_of_the_draft_can_be_dragged(distribution, bench, qtbot, hand):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     at, height = _threshold(bench), 1.0
-    values = []
-    distribution.cut_dragged.connect(values.append)
+    values = dragged_weights(distribution)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, at, height),
@@ -62,8 +74,7 @@ def test_the_cut_of_the_draft_can_be_dragged(distribution, bench, qtbot, hand):
 def test_the_negative_line_moves_the_same_cut(distribution, bench, hand):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     at = _threshold(bench)
-    values = []
-    distribution.cut_dragged.connect(values.append)
+    values = dragged_weights(distribution)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, -at, 1),
@@ -75,8 +86,7 @@ def test_the_negative_line_moves_the_same_cut(distribution, bench, hand):
 def test_the_cut_of_a_step_cannot_be_dragged(distribution, bench, hand):
     bench.add(bench.step(amount=0.5, targets=["fc.weight"]))
     at = _threshold(bench)
-    values = []
-    distribution.cut_dragged.connect(values.append)
+    values = dragged_weights(distribution)
     hand.drag(
         distribution._plot,
         hand.point(distribution._plot, at, 1),
@@ -181,8 +191,7 @@ def scores(bench, tmp_path):
 def draft(distribution, bench, qtbot):
     widget = DraftPanel(bench)
     qtbot.addWidget(widget)
-    distribution.cut_dragged.connect(widget.cut_at)
-    distribution.score_cut_dragged.connect(widget.cut_at_score)
+    distribution.draft_wanted.connect(widget.change)
 
     def show(method="l1_unstructured", **parameters):
         widget._show_step(bench.step(method, **parameters))
@@ -357,7 +366,7 @@ def test_the_cut_of_every_method_with_a_cut_can_be_moved(
 ):
     draft.show_draft(method, targets=["fc.weight", "other.weight"], **parameters)
     assert 1 in distribution._cuts
-    distribution.cut_dragged.emit(0.9)
+    distribution.draft_wanted.emit(CutRequest("weight", 0.9))
     bench.until_idle()
     bench.until_idle()
     wanted, pruned = _pruned_up_to(bench, 0.9)
@@ -390,7 +399,7 @@ def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft
     other = distribution._picture_shown.cuts[1]
     # Each is the largest pruned score of its own parameter.
     assert at == pytest.approx(other, rel=0.5)
-    distribution.score_cut_dragged.emit(at / 2)
+    distribution.draft_wanted.emit(CutRequest("score", at / 2))
     bench.until_idle()
     assert 0 < bench.draft.current.step.method.amount < 0.5
 

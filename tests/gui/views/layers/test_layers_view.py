@@ -13,8 +13,8 @@ from prune_gui.audit.column import Column
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.view_data import layer_columns
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.views import LayersView
 from prune_gui.gui.views.layers import layers_view
+from prune_gui.gui.views.layers.layers_view import LayersView
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.widgets.theme import Theme
 

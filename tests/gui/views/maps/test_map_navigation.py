@@ -43,10 +43,10 @@ def test_keys_zoom_and_pan_a_plot_along_its_axis(plot, qtbot, key, expected):
     assert in_sight(plot) == expected
 
 
-@pytest.mark.parametrize("view", ["distribution_view", "layers_view"])
+@pytest.mark.parametrize("view", ["distribution", "layers"])
 def test_plots_of_the_views_have_the_shortcuts(demo_window, settle, qtbot, workbench, view):
     settle()
-    view_shown = getattr(demo_window.views, view)
+    view_shown = demo_window.views.view(view)
     demo_window.views._tabs.setCurrentWidget(view_shown)
     qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
     demo_window.activateWindow()

@@ -7,19 +7,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QPushButton
 from safetensors.torch import save_file
 
-from prune_gui.audit.rendering import tiles
+from prune_gui.audit.rendering import tile_pipeline, tiles
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.tile_render import render_tiles
-from prune_gui.gui.views import MaskView
 from prune_gui.gui.views.axes import SHAPE_SEPARATOR
-from prune_gui.gui.views.maps import map_view
+from prune_gui.gui.views.maps.mask_view import mask_view
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.monitor import Monitor
 
 
 @pytest.fixture
 def mask(bench, checkpoint, shown):
-    view = shown(MaskView(bench, Viewport()))
+    view = shown(mask_view(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
     return view
 
@@ -147,12 +146,12 @@ def test_buttons_fit_and_show_an_element_per_pixel(mask, bench, qtbot):
 
 def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):
     bench.open_and_choose(large, "fc.weight")
-    assert mask._overview_key == (mask._drawn.key, mask._layout)
-    assert mask._drawn.tile_grid.is_whole
+    assert mask._pipeline._overview_key == (mask._pipeline.shown.key, mask._plot.layout_shown)
+    assert mask._pipeline.shown.tile_grid.is_whole
     for _ in range(12):
         mask.zoom(0.7)
     bench.until_idle()
-    tile_grid = mask._drawn.tile_grid
+    tile_grid = mask._pipeline.shown.tile_grid
     assert tile_grid.cell == (1, 1)
     assert not tile_grid.is_whole
     assert len(tile_grid.rows) <= 256
@@ -165,10 +164,10 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     for _ in range(12):
         mask.zoom(0.7)
     bench.until_idle()
-    first = mask._drawn.tile_grid
+    first = mask._pipeline.shown.tile_grid
     mask.pan(5.0, 0.0)
     bench.until_idle()
-    assert mask._drawn.tile_grid != first
+    assert mask._pipeline.shown.tile_grid != first
     lanes = []
     look = bench.bridge.run_job
 
@@ -179,7 +178,7 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
     monkeypatch.setattr(bench.bridge, "run_job", count)
     mask.pan(-5.0, 0.0)
     bench.until_idle()
-    assert mask._drawn.tile_grid == first
+    assert mask._pipeline.shown.tile_grid == first
     assert "mask" not in lanes
 
 
@@ -187,7 +186,7 @@ def test_panning_back_uses_cached_tiles(mask, bench, large, monkeypatch):
 def in_strips(monkeypatch):
     """Paint each row of tiles as a strip, and show each strip before the next is painted."""
     monkeypatch.setattr(tiles, "STRIP_LIMIT_ELEMENTS", 1)
-    monkeypatch.setattr(map_view, "RENDER_INTERVAL_S", 0.0)
+    monkeypatch.setattr(tile_pipeline, "RENDER_INTERVAL_S", 0.0)
 
 
 @pytest.fixture
@@ -207,8 +206,10 @@ def _follow(mask):
     seen = []
 
     def note():
-        if mask._drawn is not None:
-            seen.append((mask._drawn, mask._share.text(), mask._plot._hatching.isVisible()))
+        if mask._pipeline.shown is not None:
+            seen.append(
+                (mask._pipeline.shown, mask._share.text(), mask._plot._hatching.isVisible())
+            )
 
     mask.pictured.connect(note)
     return seen
@@ -217,12 +218,14 @@ def _follow(mask):
 def test_a_picture_found_in_the_cache_meanwhile_is_shown_once(mask, bench, seen):
     there = len(seen)
     waiting = []
-    mask._drawn = None
-    mask._tiles.clear()
+    mask._pipeline.shown = None
+    mask._pipeline.tiles.clear()
     look, bench.bridge.run_job = bench.bridge.run_job, lambda *job: waiting.append(job) or 0
     mask.refresh()
     _, _, then = waiting.pop()
-    whole = render_tiles(mask._painter(mask.subject), mask._wanted[1], mask._tiles, {}, Monitor())
+    whole = render_tiles(
+        mask._painter(mask.subject), mask._pipeline._wanted[1], mask._pipeline.tiles, {}, Monitor()
+    )
     mask.refresh()  # all tiles are cached
     assert len(seen) == there + 1
     then(whole)
@@ -308,7 +311,7 @@ def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, mon
 def test_strips_are_complete_without_a_tile_cache(mask, bench, large, in_strips):
     mask.limit_memory(0)
     bench.open_and_choose(large, "fc.weight")
-    assert mask._drawn.is_complete
+    assert mask._pipeline.shown.is_complete
     assert mask.cached_bytes == 0
 
 
@@ -320,13 +323,13 @@ def test_a_late_picture_does_not_replace_the_requested_one(mask, bench, monkeypa
         held.append((work, then)) if lane == "mask" else look(lane, work, then)
 
     bench.add(bench.step(amount=12))
-    one = mask._drawn
+    one = mask._pipeline.shown
     monkeypatch.setattr(bench.bridge, "run_job", hold)
     bench.draft_step(bench.step(amount=12))
     bench.draft_step(None)
     [(work, then)] = held
     then(work(Monitor()))
-    assert mask._drawn is one
+    assert mask._pipeline.shown is one
 
 
 def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
@@ -336,7 +339,7 @@ def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
         [place] = mask._plot._marks.points()
         pruned = ~bench.shown.mask("fc.weight").numpy()
         row, column = np.argwhere(pruned if amount == 1 else ~pruned)[0]
-        high, wide = mask._drawn.tile_grid.cell
+        high, wide = mask._pipeline.shown.tile_grid.cell
         assert abs(place.pos().y() - row) <= high
         assert abs(place.pos().x() - column) <= wide
     mask._plot.setRange(xRange=(column - 4, column + 4), yRange=(row - 4, row + 4), padding=0)
@@ -392,7 +395,7 @@ def test_profiles_are_shown_in_the_margins(mask, bench):
 def test_all_steps_can_have_one_colour(mask, bench, share_of):
     bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
     assert share_of(mask._plot, LIGHT.steps[1]) > 0.01
-    mask._colour_by.setCurrentIndex(1)
+    mask.content._colour_by.setCurrentIndex(1)
     bench.until_idle()
     assert share_of(mask._plot, LIGHT.steps[1]) == 0
     assert share_of(mask._plot, LIGHT.steps[0]) > 0.01
@@ -420,7 +423,7 @@ def test_a_section_shows_its_two_dimensions(mask, bench):
     combo = mask.findChild(QComboBox, "layout")
     combo.setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     bench.until_idle()
-    assert (mask._layout.rows, mask._layout.columns) == (3, 5)
+    assert (mask._plot.layout_shown.rows, mask._plot.layout_shown.columns) == (3, 5)
     assert mask._plot.plotItem.getAxis("left").labelText == "input channel"
     assert mask._plot.plotItem.getAxis("bottom").labelText == "kernel row"
 

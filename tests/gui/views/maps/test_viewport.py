@@ -50,7 +50,7 @@ def test_the_pin_stays_in_layouts_of_the_same_size():
 
 
 def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
-    mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
+    mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
     mask._plot.setRange(SIGHT, padding=0)
     bench.until_idle()
     assert show(weights)._plot.sight.getCoords() == _corners(SIGHT)
@@ -67,22 +67,22 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
 
 
 def test_the_visible_region_stays_with_the_shape_in_any_view(tabs, show, bench):
-    tabs.mask_view._plot.setRange(SIGHT, padding=0)
-    show(tabs.weights_view)
+    tabs.view("mask")._plot.setRange(SIGHT, padding=0)
+    show(tabs.view("weights"))
     bench.choose("other.weight")
     bench.until_idle()
-    assert tabs.weights_view._plot.sight.getCoords() == _corners(SIGHT)
+    assert tabs.view("weights")._plot.sight.getCoords() == _corners(SIGHT)
     bench.choose("odd.weight")
     bench.until_idle()
-    mask = show(tabs.mask_view)
-    assert mask._plot.sight.getCoords() == tabs.weights_view._plot.sight.getCoords()
+    mask = show(tabs.view("mask"))
+    assert mask._plot.sight.getCoords() == tabs.view("weights")._plot.sight.getCoords()
     assert mask._plot.sight.contains(QRectF(-0.5, -0.5, 2, 3))
 
 
 def test_the_chosen_section_is_shared(tabs, show, bench):
     bench.choose("conv.weight")
     bench.until_idle()
-    mask, weights, compare = tabs.mask_view, tabs.weights_view, tabs.compare_view
+    mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
     mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     sliders = {slider.accessibleName(): slider for slider in mask.findChildren(QSlider)}
     sliders["Index along dim 3"].setValue(1)
@@ -91,36 +91,36 @@ def test_the_chosen_section_is_shared(tabs, show, bench):
         plot = show(view)._plot if view is weights else show(view)._left
         assert (
             plot.layout_shown
-            == mask._layout
+            == mask._plot.layout_shown
             == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
         )
     [slider] = [s for s in weights.findChildren(QSlider) if s.accessibleName().endswith("dim 3")]
     show(weights)
     slider.setValue(0)
     bench.until_idle()
-    assert show(mask)._layout == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
+    assert show(mask)._plot.layout_shown == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
 
 
 def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, bench):
     bench.choose("conv.weight")
     bench.until_idle()
-    box = tabs.mask_view.findChild(QComboBox, "layout")
+    box = tabs.view("mask").findChild(QComboBox, "layout")
     box.setCurrentIndex(1)
     box.setCurrentIndex(0)
     bench.until_idle()
-    sheet = tabs.mask_view._layout
-    assert show(tabs.compare_view)._left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
-    assert show(tabs.mask_view)._layout == sheet
+    sheet = tabs.view("mask")._plot.layout_shown
+    assert show(tabs.view("compare"))._left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
+    assert show(tabs.view("mask"))._plot.layout_shown == sheet
 
 
 def test_an_element_is_pinned_in_every_view(tabs, show, bench):
-    tabs.mask_view._plot.clicked.emit((2, 3))
+    tabs.view("mask")._plot.clicked.emit((2, 3))
     bench.until_idle()
-    text = _pinned(tabs.mask_view)
+    text = _pinned(tabs.view("mask"))
     assert text.startswith("Pinned [2, 3]")
-    weights = show(tabs.weights_view)
+    weights = show(tabs.view("weights"))
     assert _pinned(weights) == text
     assert weights._plot._pinned == (2, 3)
     weights._plot.escaped.emit()
-    assert _pinned(show(tabs.mask_view)) is None
-    assert tabs.mask_view._plot._pinned is None
+    assert _pinned(show(tabs.view("mask"))) is None
+    assert tabs.view("mask")._plot._pinned is None

@@ -6,25 +6,25 @@ from safetensors.torch import save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.audit.rendering.ramps import ramp
-from prune_gui.gui.views import WeightsView
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.maps.weights_view import weights_view
 
 
 @pytest.fixture
 def weights(bench, checkpoint, shown):
-    view = shown(WeightsView(bench, Viewport()))
+    view = shown(weights_view(bench, Viewport()))
     bench.open_and_choose(checkpoint, "fc.weight")
     return view
 
 
 def _pick(weights, bench, quantity):
-    weights._quantity.setCurrentIndex(weights._quantity.findData(quantity))
-    weights._choose()
+    weights.content._quantity.setCurrentIndex(weights.content._quantity.findData(quantity))
+    weights.content._choose()
     bench.until_idle()
 
 
 def _pixels(weights):
-    return weights._drawn.painted.pixels
+    return weights._pipeline.shown.painted.pixels
 
 
 def _expected(numbers, reach, *, signed):
@@ -47,7 +47,7 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
         _pixels(weights), _expected(values, np.abs(values).max(), signed=True)
     )
     assert "Value of each entry" in _legend(weights)
-    assert weights._bar.numbers[2] == f"{np.abs(values).max():.3g}"
+    assert weights.content.bar.numbers[2] == f"{np.abs(values).max():.3g}"
 
 
 def test_sizes_use_the_unsigned_ramp(weights, bench):
@@ -60,7 +60,7 @@ def test_the_legend_explains_cells_of_several_elements(weights, bench):
     weights._plot.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
     bench.until_idle()
     values = _values(bench)
-    high, wide = weights._drawn.tile_grid.cell
+    high, wide = weights._pipeline.shown.tile_grid.cell
     assert (high, wide) > (1, 1)
     first = values[:high, :wide]
     farthest = first.flat[np.abs(first).argmax()]
@@ -90,14 +90,14 @@ def test_the_last_ranking_step_is_shown_by_default(weights, bench):
     bench.add(bench.step(amount=20), bench.step("channels", dim=0, channels=[1]))
     bench.add(bench.step("ln_structured", amount=2, n=2, dim=0))
     _pick(weights, bench, "score")
-    assert weights._step.isVisible()
-    assert weights._step.currentData() == 3
+    assert weights.content._step.isVisible()
+    assert weights.content._step.currentData() == 3
     pruned_before = (
         ~bench.shown.mask("fc.weight").numpy() & (bench.shown.pruned_by("fc.weight") != 3).numpy()
     )
     blank = [int(LIGHT.grid[i : i + 2], 16) for i in (1, 3, 5)]
     np.testing.assert_array_equal((_pixels(weights)[..., :3] == blank).all(2), pruned_before)
-    weights._step.setCurrentIndex(weights._step.findData(1))
+    weights.content._step.setCurrentIndex(weights.content._step.findData(1))
     bench.until_idle()
     sizes = np.abs(_values(bench))
     np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
@@ -121,7 +121,7 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     other = torch.from_numpy(values).float() + torch.eye(8, 6)
     path = tmp_path / "other.safetensors"
     save_file({"fc.weight": other, "other.weight": torch.ones(2, 2)}, path)
-    weights.compare_with(path)
+    weights.content.compare_with(path)
     bench.until_idle()
     expected = values - other.double().numpy()
     result = _pixels(weights)
@@ -130,7 +130,7 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     bench.choose("other.weight")
     bench.until_idle()
     assert "has shape [2, 2]" in weights._reason.text()
-    assert weights._quantity.isVisible()
+    assert weights.content._quantity.isVisible()
 
 
 def test_non_finite_numbers_have_the_warning_colour(weights, bench):
@@ -140,7 +140,7 @@ def test_non_finite_numbers_have_the_warning_colour(weights, bench):
     odd = (_pixels(weights)[..., :3] == warning).all(2)
     assert odd.tolist() == [[False, True], [True, False], [False, False]]
     assert "NaN or infinite" in _legend(weights)
-    assert weights._bar.numbers[2] == "2"
+    assert weights.content.bar.numbers[2] == "2"
 
 
 def test_elements_show_the_chosen_quantity(weights, bench):

@@ -5,8 +5,8 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
 
 from prune_gui import language
 from prune_gui.audit.rendering.colours import LIGHT
-from prune_gui.gui.views import NormsView
 from prune_gui.gui.views.norms import norms_view
+from prune_gui.gui.views.norms.norms_view import NormsView
 
 
 @pytest.fixture

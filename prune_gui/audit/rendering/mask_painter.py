@@ -1,0 +1,67 @@
+"""The painter of a mask: a density, or single elements if zoomed in. No Qt."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prune_gui.audit.rendering.cell_labels import Texts, texts
+from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.rendering.mask_picture import colour
+from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
+from prune_gui.audit.view_data.subject import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.audit.raster.profiles import Profiles
+    from prune_gui.audit.raster.slice_layout import ParameterLayout
+    from prune_gui.monitor import Monitor
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPainter:
+    """Paints which elements are pruned.
+
+    Attributes:
+        subject: the parameter and its resolution.
+        colours: colours of the theme.
+        plain: whether all steps have the same colour.
+    """
+
+    subject: Subject
+    colours: Colours
+    plain: bool
+
+    @property
+    def key(self) -> Hashable:
+        """A key that is equal for equal pictures."""
+        return (*self.subject.mask_key, self.subject.draft, self.colours, self.plain)
+
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
+        from prune_gui.audit.raster.density import density  # torch: slow to import
+
+        subject = self.subject
+        cells = density(
+            subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
+        )
+        pixels = colour(cells, self.colours, subject.draft, plain=self.plain)
+        return RasterBlock(pixels, (cells.share > 0, cells.share < 1))
+
+    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
+        """Return the weights as texts."""
+        from prune_gui.audit.statistics.element_values import weights  # torch: slow to import
+
+        subject = self.subject
+        return texts(weights(subject.resolution, subject.name), layout, rows, columns)
+
+    @property
+    def profile_key(self) -> Hashable:
+        """A key that is equal for equal profiles."""
+        return self.subject.mask_key
+
+    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
+        """Return the share pruned of each row and column."""
+        from prune_gui.audit.raster.profiles import pruned_shares  # torch: slow to import
+
+        return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)

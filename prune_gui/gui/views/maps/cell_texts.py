@@ -1,0 +1,66 @@
+"""The texts in the elements of a map, where the elements are large enough."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prune_gui.audit.rendering.cell_labels import Texts
+from prune_gui.audit.rendering.tile_pipeline import RunJob
+from prune_gui.audit.rendering.tile_render import Painter, RenderedView
+from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.canvas_items import CellTexts
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+
+DARK_TEXT_MIN_LIGHTNESS = 140
+"""Lightness of a cell, 0 to 255, above which its text is black."""
+
+
+class CellTextWriter:
+    """Reads the texts of the visible elements, and writes them into a canvas.
+
+    Args:
+        canvas: shows the picture.
+        lane: lane of the jobs.
+        run_job: runs the jobs.
+    """
+
+    def __init__(self, canvas: MapCanvas, lane: str, run_job: RunJob) -> None:
+        self._canvas = canvas
+        self._lane = lane
+        self._run_job = run_job
+        self._key: tuple[Hashable, range, range] | None = None
+
+    def forget(self) -> None:
+        """Write the texts anew with the next picture, because its colours have changed."""
+        self._key = None
+
+    def write(self, painter: Painter, rendered: RenderedView) -> None:
+        """Write the texts of a picture, or remove them if its elements are too small."""
+        tile_grid = rendered.tile_grid
+        if not (rendered.is_complete and self._canvas.readable and tile_grid.cell == (1, 1)):
+            self._key = None
+            self._canvas.write(None)
+            return
+        sight = self._canvas.frame_of(tile_grid.layout)
+        rows, columns = sight.rows, sight.columns
+        wanted = (rendered.key, rows, columns)
+        if wanted == self._key:
+            return
+        self._key = wanted
+        top, left = rows.start - tile_grid.rows.start, columns.start - tile_grid.columns.start
+        pixels = rendered.painted.pixels[top : top + len(rows), left : left + len(columns), :3]
+        bright = pixels @ np.array([0.299, 0.587, 0.114]) > DARK_TEXT_MIN_LIGHTNESS
+
+        def show(texts: Texts) -> None:
+            if self._key == wanted:
+                self._canvas.write(CellTexts(rows, columns, texts, bright))
+
+        def read(_: Monitor) -> Texts:
+            return painter.texts(tile_grid.layout, rows, columns)
+
+        self._run_job(self._lane, painter.subject, read, show)

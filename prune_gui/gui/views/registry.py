@@ -1,0 +1,75 @@
+"""The list of views, in the order of their tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from prune_gui.language import deferred
+
+if TYPE_CHECKING:
+    from prune_gui.gui.views.maps.viewport import Viewport
+    from prune_gui.gui.views.view import View
+    from prune_gui.gui.workbench import Workbench
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """A view that the window offers.
+
+    Attributes:
+        key: unique name.
+        title: title of the tab; to be translated.
+        factory: "module:name" of the class or function that creates the view, below this package.
+            It is imported when the view is needed, because the plotting library takes long to load.
+        shares_viewport: whether the factory takes the viewport of all views after the workbench.
+        caches_pictures: whether the view gets a share of the memory for pictures.
+    """
+
+    key: str
+    title: str
+    factory: str
+    shares_viewport: bool = False
+    caches_pictures: bool = False
+
+    def create(self, workbench: Workbench, viewport: Viewport) -> View[Any]:
+        """Return a new view; `viewport` is that of all views."""
+        return self.load()(workbench, *([viewport] if self.shares_viewport else []))
+
+    def load(self) -> Callable[..., View[Any]]:
+        """Import the factory and return it."""
+        factory: Callable[..., View[Any]] = resolve_name(f"{__package__}.{self.factory}")
+        return factory
+
+
+VIEWS: Final = (
+    ViewSpec(
+        "mask",
+        deferred("&Mask"),
+        "maps.mask_view:mask_view",
+        shares_viewport=True,
+        caches_pictures=True,
+    ),
+    ViewSpec(
+        "weights",
+        deferred("Wei&ghts"),
+        "maps.weights_view:weights_view",
+        shares_viewport=True,
+        caches_pictures=True,
+    ),
+    ViewSpec(
+        "distribution",
+        deferred("&Distribution"),
+        "distribution.distribution_view:DistributionView",
+    ),
+    ViewSpec("norms", deferred("&Norms"), "norms.norms_view:NormsView"),
+    ViewSpec("layers", deferred("&Layers"), "layers.layers_view:LayersView"),
+    ViewSpec(
+        "compare",
+        deferred("Compa&re"),
+        "compare.compare_view:CompareView",
+        shares_viewport=True,
+    ),
+)

@@ -1,0 +1,38 @@
+"""A change of the draft that the user makes in a picture. No Qt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class CutRequest:
+    """The draft is to prune the chosen parameter up to a cut.
+
+    Attributes:
+        quantity: what the cut limits: the absolute weight of elements, their score as the draft
+            computes it, or the rank of channels.
+        value: the cut, in the unit of the quantity.
+    """
+
+    quantity: Literal["weight", "score", "rank"]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRequest:
+    """The draft is to prune some channels of the chosen parameter, or to protect them.
+
+    Attributes:
+        dim: the dimension of the channels.
+        channels: indices along that dimension.
+        protect: whether the draft is to keep them; else it is to prune them.
+    """
+
+    dim: int
+    channels: frozenset[int]
+    protect: bool = False
+
+
+DraftRequest = CutRequest | ChannelRequest

@@ -29,7 +29,7 @@ class Column(Generic[Rows]):
         text: returns the text of a row on the screen; not called without a title.
         values: returns the value of each row: the sort key, and the cell in a file.
         tip: tool tip of the heading, to be translated.
-        cell_tip: returns the tool tip of a row; None for its text.
+        cell_tip: returns the tool tip of a row, in which names are printable; None for its text.
         is_number: whether the texts are numbers, which are aligned to the right.
         descending_first: whether the first click on the heading sorts in descending order.
         width_px: initial width; None for the default.

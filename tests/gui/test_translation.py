@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QDockWidget, QFileDialog, QLabel, QMessageBox
 from shown import names_in, untranslated_in
 
 from prune_gui import language
+from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs import save as save_dialog
@@ -50,6 +51,7 @@ def boxes(monkeypatch) -> list[set[str]]:
     """Replace message boxes and file dialogs; return the untranslated texts of each."""
     shown: list[set[str]] = []
     names = ("/tmp/a.pt", "a.pt", "b.pt", "/tmp", *questions._versions())
+    names += ("*.index*.json", *(f"*{suffix}" for suffix in known_suffixes()))
 
     def look(box: QMessageBox) -> int:
         shown.append(untranslated_in(box, *names))

@@ -95,8 +95,9 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
             return self.cell(index)[0]
         column = self.columns[index.column()]
         if role == Role.ToolTipRole:
-            tip = (column.cell_tip or column.text)(self.rows, self.row_at(index.row()))
-            return "\n".join(map(one_line, tip.split("\n")))
+            if column.cell_tip is None:
+                return self.cell(index)[0]
+            return column.cell_tip(self.rows, self.row_at(index.row()))
         if role == Role.TextAlignmentRole:
             return RIGHT if column.is_number else LEFT
         return None

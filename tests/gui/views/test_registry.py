@@ -73,4 +73,4 @@ def test_a_view_in_the_list_can_change_the_draft(bench, checkpoint, shown, qtbot
     bench.open_and_choose(checkpoint, "fc.weight")
     made.view("name").draft_wanted.emit(ChannelRequest(0, frozenset({2, 5})))
     bench.until_idle()
-    assert bench.draft.step.method.channels == (2, 5)
+    assert bench.draft.current.step.method.channels == (2, 5)

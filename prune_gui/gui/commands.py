@@ -14,7 +14,6 @@ from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.gui.runtime.start_folder import start_folder
 from prune_gui.gui.widgets.theme import Mode
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -23,6 +22,7 @@ from prune_gui.recipe.command import command_line
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
+from prune_gui.session.start_folder import start_folder
 from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from safetensors.torch import save_file
 
 from prune_gui.audit.statistics.cumulative import cumulative, thinned
 from prune_gui.audit.statistics.score_histogram import binned, common_edges, score_histogram
+from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.audit.statistics.scores import scored_steps, scores_of, weights_of
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e5m2]

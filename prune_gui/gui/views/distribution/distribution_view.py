@@ -14,11 +14,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QWidget
 
 from prune_gui.audit.rendering.axis_limits import MIN_LENGTH, drawable, span
 from prune_gui.audit.rendering.stacked_bars import FLOOR, stacked
-from prune_gui.audit.view_data.legend_text import SEPARATOR, legend, unbroken
-from prune_gui.audit.view_data.subject import Subject
-from prune_gui.gui.views.axes import CountAxis
-from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
-from prune_gui.gui.views.distribution.distribution_data import (
+from prune_gui.audit.view_data.distribution_data import (
     DistributionData,
     DistributionRequest,
     Of,
@@ -28,12 +24,16 @@ from prune_gui.gui.views.distribution.distribution_data import (
     steps_with_own_scores,
     table_of,
 )
-from prune_gui.gui.views.distribution.readout import (
+from prune_gui.audit.view_data.distribution_readout import (
     curve_legend,
     describe_bin,
     describe_cut,
     describe_excluded,
 )
+from prune_gui.audit.view_data.legend_text import SEPARATOR, legend, unbroken
+from prune_gui.audit.view_data.subject import Subject
+from prune_gui.gui.views.axes import CountAxis
+from prune_gui.gui.views.distribution.cut_line import CutLine, Scale, arrange_labels
 from prune_gui.gui.views.maps.map_navigation import add_axis_shortcuts
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.views.view import View

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from prune_gui.audit.statistics.cumulative import Curve
     from prune_gui.audit.statistics.histogram import Histogram
     from prune_gui.audit.statistics.score_histogram import ScoreHistogram
+    from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
     from prune_gui.audit.statistics.scores import Scored
     from prune_gui.audit.table import Table
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
-    from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 Of = int | Literal["weights", "absolute"]
 """Signed weights, absolute weights, or the scores of the step with that number."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prune_gui.audit.rendering.colours import Colours
+from prune_gui.audit.view_data.distribution_data import DistributionData
 from prune_gui.audit.view_data.legend_text import SEPARATOR
-from prune_gui.gui.views.distribution.distribution_data import DistributionData
 from prune_gui.language import format_number, tr, trn
 from prune_gui.number_formats import sparsity
 

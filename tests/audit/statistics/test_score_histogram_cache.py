@@ -1,12 +1,12 @@
 import torch
 from safetensors.torch import save_file
 
+from prune_gui.audit.statistics import score_histogram_cache
+from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
 from prune_gui.audit.statistics.scores import weights_of
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
-from prune_gui.session import score_histogram_cache
-from prune_gui.session.score_histogram_cache import ScoreHistogramCache
 
 
 def test_histograms_over_the_size_limit_are_evicted(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def shortage(nbytes: int) -> str | None:
     if nbytes <= free:
         return None
     return tr(
-        "{needed} of memory at once, and {free} are free",
+        "{needed} of memory, and only {free} are free",
         needed=short_bytes(nbytes),
         free=short_bytes(free),
     )

@@ -68,7 +68,7 @@ def test_apply_lists_the_loaders_that_it_wrote(demo_checkpoint, recipe, tmp_path
     out.unlink()
     refused = prune_gui(*arguments)
     assert refused.returncode == 1
-    assert f"{loader} exists already" in refused.stderr
+    assert f"{loader} already exists" in refused.stderr
     printed = json.loads(prune_gui(*arguments, "--overwrite", "--json").stdout)
     assert printed["loaders"] == [str(loader)]
 

@@ -64,7 +64,7 @@ def test_methods_lists_the_methods_of_several_files_with_their_sources(nearest_m
     assert printed["nothing"]["source"] == str(other)
     assert printed["identity"]["source"] == "built-in"
     text = prune_gui("methods", *own).stdout
-    assert f"nearest_mean  (from {nearest_mean})\n    Prune the entries nearest" in text
+    assert f"nearest_mean  (from {nearest_mean})\n    Prune the weights nearest" in text
 
 
 def test_the_rank_of_nan_is_documented():

@@ -11,7 +11,7 @@ from prune_gui.memory import shortage
 def test_a_shortage_is_reported_only_when_memory_is_short(free_memory):
     free_memory(3_000_000_000)
     assert shortage(3_000_000_000) is None
-    assert shortage(12_400_000_000) == "12.4 GB of memory at once, and 3 GB are free"
+    assert shortage(12_400_000_000) == "12.4 GB of memory, and only 3 GB are free"
 
 
 @pytest.mark.usefixtures("foreign_language")

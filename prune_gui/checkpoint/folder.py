@@ -46,7 +46,8 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
             )
     raise CheckpointError(
         tr(
-            "{folder} is a folder without a checkpoint ({suffixes}). Open one that has some.",
+            "{folder} is a folder without a checkpoint ({suffixes}). Open a folder with a "
+            "checkpoint.",
             folder=folder,
             suffixes=", ".join(formats.known_suffixes()),
         )
@@ -77,7 +78,7 @@ def _variant_remarks(opened: str, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     return (
         tr(
-            "{name} was opened of several variants. The others are {others}.",
+            "There are several variants; {name} was opened. The others are {others}.",
             name=opened,
             others=listed(others),
         ),

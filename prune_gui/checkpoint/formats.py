@@ -49,7 +49,7 @@ def format_to_write(out: Path) -> FileFormat:
     if file_format is None:
         raise CheckpointError(
             tr(
-                "{name} does not say which format to write. End its name in one of {suffixes}.",
+                "{name} has no suffix of a known format. Use one of {suffixes}.",
                 name=out.name,
                 suffixes=", ".join(known_suffixes()),
             )

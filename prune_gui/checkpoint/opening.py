@@ -44,7 +44,7 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
     """
     path = Path(path)
     if "\0" in str(path):
-        raise CheckpointError(tr("{path!r} is not a path. Check its name.", path=str(path)))
+        raise CheckpointError(tr("{path!r} is not a valid path. Check its name.", path=str(path)))
     try:
         component = find_component(path, state)
         remarks: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def _format_of(source: Source) -> FileFormat:
     path = source.path
     start = source.file.read(HEAD_BYTES)
     if not start:
-        raise CheckpointError(tr("{name} is empty. Get the file again.", name=path.name))
+        raise CheckpointError(tr("{name} is empty. Download the file again.", name=path.name))
     if file_format := recognized(start, source.file):
         return file_format
     if explained := explanation(path, start):
@@ -117,7 +117,8 @@ def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
     if state is not None and not has_states:
         raise CheckpointError(
             tr(
-                "{name} has no state dicts to choose from. Open it without naming one.",
+                "{name} has no state dicts to choose from. Open it without the name of a state "
+                "dict.",
                 name=path.name,
             )
         )

@@ -88,7 +88,7 @@ def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> I
     yield from map(remark_of, names[:MAX_REMARKS_PER_KIND])
     more = len(names) - MAX_REMARKS_PER_KIND
     if more > 0:
-        yield tr("The same goes for {more:,} more.", more=more)
+        yield tr("The same applies to {more:,} more.", more=more)
 
 
 def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
@@ -120,8 +120,8 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
 def _overlap_remark(name: str, other: str) -> str:
     """Return why a tensor that shares memory with another one is not pruned."""
     return tr(
-        "{name!r} shares some of its entries with {other!r}, and is not pruned, "
-        "because that would prune both.",
+        "{name!r} shares some of its elements with {other!r}. It cannot be pruned, because that "
+        "would prune both.",
         name=name,
         other=other,
     )
@@ -132,13 +132,13 @@ def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
     names = list(names)
     if names and all(name.startswith(DATA_PARALLEL_PREFIX) for name in names):
         yield tr(
-            "Every name begins with {prefix!r}, as DataParallel leaves it. The names are kept as "
-            "they are.",
+            "Every name begins with {prefix!r}, which DataParallel adds. The names are not "
+            "changed.",
             prefix=DATA_PARALLEL_PREFIX,
         )
     if any(COMPILED_PREFIX in name for name in names):
         yield tr(
-            "Names hold {part!r}, as torch.compile leaves it. The names are kept as they are.",
+            "Names contain {part!r}, which torch.compile adds. The names are not changed.",
             part=COMPILED_PREFIX,
         )
 

@@ -14,17 +14,17 @@ GROUP_SUFFIXES: Final = ("_g", "_u", ".original", ".original0")
 PARAMETRIZED: Final = re.compile(r"(?P<module>(?:.*\.)?)parametrizations\.(?P<weight>[^.]+)\.[^.]+")
 
 DIRECTION: Final = deferred(
-    "direction of the weight-normalized {weight}: a zero here is a zero there, and what stays "
-    "grows to the same norm"
+    "direction of the weight-normalized {weight}: zeros here are zeros in that weight, and its "
+    "other elements are scaled up to the same norm"
 )
 MAGNITUDE: Final = deferred("magnitude of the weight-normalized {weight}")
 SPECTRAL: Final = deferred(
-    "what the spectrally normalized {weight} is made from: a zero here is a zero there, and the "
-    "rest is divided by another norm"
+    "original of the spectrally normalized {weight}: zeros here are zeros in that weight, and its "
+    "other elements are divided by another norm"
 )
 ITERATION: Final = deferred("vector of the power iteration for the spectral norm of {weight}")
 ORIGINAL: Final = deferred(
-    "what the parametrized {weight} is made from: a zero here need not be a zero there"
+    "original of the parametrized {weight}: zeros here are not necessarily zeros in that weight"
 )
 WEIGHT_NORM_REASON: Final = deferred("magnitude of a weight norm")
 ITERATION_REASON: Final = deferred("vector of a power iteration")

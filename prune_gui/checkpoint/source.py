@@ -64,8 +64,8 @@ class Source:
         if self._lost.value:
             raise CheckpointError(
                 tr(
-                    "{file} cannot be read: the disk did not give all of its bytes. Get the file "
-                    "again.",
+                    "{file} cannot be read: the disk did not return all of its bytes. Download the "
+                    "file again.",
                     file=self.path.name,
                 )
             )

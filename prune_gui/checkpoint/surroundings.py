@@ -45,8 +45,8 @@ def _index_remarks(path: Path) -> tuple[str, ...]:
         return ()
     return (
         trn(
-            "It is the only shard; open {index} to see the whole.",
-            "It is one of {count:,} shards; open {index} to see the whole.",
+            "It is the only shard; open {index} for the whole checkpoint.",
+            "It is one of {count:,} shards; open {index} for the whole checkpoint.",
             len(index.shards),
             index=index.path.name,
         ),
@@ -65,7 +65,7 @@ def _describe_hf_config(folder: Path) -> tuple[str, tuple[str, ...]]:
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
-        remark = tr("{file} beside it cannot be understood, and is left out.", file=CONFIG_NAME)
+        remark = tr("{file} in the same folder is invalid and is ignored.", file=CONFIG_NAME)
         return "", (remark,)
     words = [word for key in CONFIG_KEYS for word in _words(config.get(key))]
     return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS]), ()

@@ -47,7 +47,8 @@ def _explanation(path: Path, start: bytes) -> str:
     """Return the untranslated message of `explanation`."""
     if not start.strip(b"\0"):
         return deferred(
-            "{name} is nothing but zeros (a download or a disk that broke off). Get the file again."
+            "{name} contains only zero bytes (an interrupted download or a disk failure). Download "
+            "the file again."
         )
     for magic, message in OTHER_FORMATS.items():
         if start.startswith(magic):
@@ -60,11 +61,11 @@ def _explanation(path: Path, start: bytes) -> str:
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if text.startswith(WEB_PAGE_STARTS):
         return deferred(
-            "{name} is a web page or what a server answered, not the weights. "
-            "Download the file again."
+            "{name} is a web page or a response of a server, not the weights. Download the file "
+            "again."
         )
     if text.startswith(b"{"):
         return deferred(
-            "{name} is a JSON text, not the weights. Open the checkpoint file beside it."
+            "{name} is a JSON text, not the weights. Open the checkpoint file in the same folder."
         )
     return ""

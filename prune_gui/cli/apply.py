@@ -34,23 +34,27 @@ if TYPE_CHECKING:
     "--out",
     type=target,
     required=True,
-    help="The file to write, or a folder of shards.",
+    help="Output file, or folder for shards.",
 )
 @click.option(
     "--form",
     type=click.Choice(["finalized", "reparametrized", "masks"]),
     default="finalized",
     show_default=True,
-    help="Zeros in place; X_orig and X_mask as torch keeps them; or the masks alone.",
+    help="finalized: zeros in place; reparametrized: X_orig and X_mask as in torch; masks: the "
+    "masks alone.",
 )
 @click.option(
-    "--overwrite", is_flag=True, help="Replace OUT, and what is written beside it, if it exists."
+    "--overwrite",
+    is_flag=True,
+    help="Replace OUT, and the loader script saved with it, if they exist.",
 )
 @click.option(
     "--shard-size",
     callback=as_bytes,
     metavar="SIZE",
-    help="Split the checkpoint into shards of this size, as 500MB, 5GB or 2GiB, in the folder OUT.",
+    help="Split the checkpoint into shards of this size, such as 500MB, 5GB or 2GiB, in the folder "
+    "OUT.",
 )
 @one_state
 @own_methods
@@ -67,7 +71,7 @@ def apply(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Prune a checkpoint by a recipe and save the result. RECIPE - reads standard input."""
+    """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
     use_methods(own)
     prune_and_save(
         _load_recipe(recipe),
@@ -87,7 +91,7 @@ def _load_recipe(recipe: Path) -> Recipe:
     if recipe != Path("-"):
         return Recipe.load(recipe)
     if sys.stdin is None:
-        raise RecipeError("Standard input is closed. Name the file of the recipe in place of -.")
+        raise RecipeError("Standard input is closed. Specify the file of the recipe in place of -.")
     content = sys.stdin.buffer.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise RecipeError(f"The recipe on standard input is larger than {MAX_BYTES:,} bytes.")
@@ -145,7 +149,7 @@ def prune_and_save(
         for out, form in outputs.items():
             print_line(f"Wrote {out} ({form}, {_size_on_disk(out):,} bytes)")
         for loader in loaders:
-            print_line(f"Wrote {loader} (its load(model) loads that into a model)")
+            print_line(f"Wrote {loader} (load(model) in it loads the checkpoint into a model)")
 
 
 def _size_on_disk(out: str) -> int:
@@ -191,4 +195,4 @@ def _table(result: Report) -> Iterator[str]:
         )
         for row in (*shown, result.total)
     ]
-    return aligned([("Parameter", "Shape", "Pruned", "Of", "Sparsity"), *lines])
+    return aligned([("Parameter", "Shape", "Pruned", "Total", "Sparsity"), *lines])

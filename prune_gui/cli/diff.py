@@ -24,7 +24,7 @@ HEADINGS: Final = (
 )
 STATE_TEXTS: Final[dict[State, str]] = {
     "identical": "byte-identical",
-    "equal": "equal but stored otherwise",
+    "equal": "equal but stored differently",
     "changed": "changed",
     "shape": "of another shape",
     "not_compared": "not compared",
@@ -40,8 +40,8 @@ STATE_TEXTS: Final[dict[State, str]] = {
 def diff(a: Path, b: Path, *, as_json: bool) -> None:
     """Compare two checkpoints: names, shapes, types, values, zeros gained and lost.
 
-    Tensors are compared by name and entry by entry; X_orig and X_mask are the one tensor X that
-    they stand for. The table shows those that differ, --json all.
+    Tensors are compared by name and element by element; X_orig and X_mask count as one tensor X.
+    The table shows the tensors that differ, --json shows all.
     """
     from prune_gui.audit.diff.difference import difference
     from prune_gui.checkpoint import open_checkpoint

@@ -132,7 +132,7 @@ def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
     for info in with_role[:MAX_SHOWN_ROLES]:
         yield f"{info.name}: {info.role}"
     if len(with_role) > MAX_SHOWN_ROLES:
-        yield f"and {len(with_role) - MAX_SHOWN_ROLES:,} more like these; --json names all"
+        yield f"and {len(with_role) - MAX_SHOWN_ROLES:,} more like these; --json lists all"
 
 
 def _cells(info: TensorInfo, rows: Mapping[str, Row]) -> tuple[str, str, str, str]:

@@ -41,14 +41,14 @@ target = _NonEmptyPath(str)
 one_state = click.option(
     "--state",
     metavar="NAME",
-    help="Which state dict of a training checkpoint to open; the largest, unless told.",
+    help="State dict of a training checkpoint to open; the largest by default.",
 )
 own_methods = click.option(
     "--methods",
     "own",
     type=file,
     multiple=True,
-    help="A Python file of pruning methods. Naming it here runs it; may be given several times.",
+    help="Python file with pruning methods. The file is run. Can be given several times.",
 )
 
 

@@ -102,7 +102,7 @@ def job(title: str) -> Iterator[tuple[Progress | None, threading.Event]]:
         except (Cancelled, KeyboardInterrupt):
             raise Interrupted(code, str(Cancelled())) from None
         if stop.is_set():
-            raise Interrupted(code, f"Interrupted; this was done by then: {title}.")
+            raise Interrupted(code, f"Interrupted after this was completed: {title}.")
 
 
 @contextmanager

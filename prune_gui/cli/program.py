@@ -44,9 +44,9 @@ class _WindowByDefault(click.Group):
 )
 @click.version_option(package_name="prune-gui")
 def cli() -> None:
-    """Prune neural networks: in a window, or from here.
+    """Prune neural networks in a window or on the command line.
 
-    With a CHECKPOINT, or nothing, the window opens.
+    Without a COMMAND, the window opens, with CHECKPOINT if it is given.
     """
 
 
@@ -96,20 +96,20 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
         return INPUT_PROBLEM, ""
     except ImportError as error:
         log.exception("A library cannot be loaded")
-        advice = "Free memory, or install Prune GUI again."
+        advice = "Close other programs, or install Prune GUI again."
         reason = one_line(str(error)).rstrip(".")
         return INPUT_PROBLEM, f"a library cannot be loaded: {reason}. {advice}{log_hint}"
     except OSError as error:
-        log.exception("The system refused something")
+        log.exception("The operating system reported an error")
         file = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         return INPUT_PROBLEM, one_line(f"{file}{error.strerror or error}.") + log_hint
     except Exception as error:
         if is_out_of_memory(error):
             log.exception("There is not enough memory")
             return INPUT_PROBLEM, str(OutOfMemoryError())
-        log.exception("A fault of the program")
+        log.exception("Internal error")
         description = one_line(f"{type(error).__name__}: {error}")
-        return INPUT_PROBLEM, f"a fault of the program ({description}).{log_hint}"
+        return INPUT_PROBLEM, f"internal error ({description}).{log_hint}"
 
 
 def _open_closed_streams() -> None:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 @click.argument("files", type=file, nargs=-1, required=True, metavar="FILE...")
 @as_json
 def verify(files: Sequence[Path], *, as_json: bool) -> None:
-    """Check that checkpoints are what was saved.
+    """Check the integrity of checkpoints.
 
-    All of a checkpoint is read. If this program saved it: the checksum of each tensor is compared,
-    and its zeros with the number of pruned entries. If not: values have to be finite, and the
-    records of a torch archive have to agree with their checksums. Values that were not finite when
-    the file was saved are a note.
+    Reads the whole checkpoint. If this program saved it, checks the checksum of each tensor, and
+    compares its number of zeros with the number of pruned elements. Otherwise, checks that all
+    values are finite and that the records of a torch archive match their checksums. Values that
+    were non-finite when the file was saved are reported as a note.
 
-    FILE may be an index or a folder of shards. Exits with 1, and names the tensor, if anything is
-    wrong.
+    FILE may be an index or a folder of shards. If a check fails, prints the name of the tensor and
+    exits with 1.
     """
     from prune_gui.recipe import verify as verify_file
 

@@ -39,7 +39,7 @@ def _checked_path(
 
 @click.command("open", hidden=True)
 @click.argument("checkpoint", type=file, required=False, callback=_checked_path)
-@click.option("--recipe", type=file, help="A recipe to begin with.")
+@click.option("--recipe", type=file, help="Recipe to load.")
 @own_methods
 def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:
     """Open the window."""
@@ -52,9 +52,9 @@ def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path
 @click.option("--out", type=file, default=Path("prune-gui-demo"), show_default=True)
 @own_methods
 def demo(out: Path, own: Sequence[Path]) -> int:
-    """Open the window on the demo.
+    """Open the demo in the window.
 
-    On a machine without a display the same job is done here, and its results go to the folder OUT.
+    Without a display, prunes the checkpoint of the demo and saves the results in the folder OUT.
     """
     checkpoint = resource("demo", "digits_cnn.safetensors")
     recipe = resource("demo", "digits_cnn.yaml")
@@ -65,12 +65,12 @@ def demo(out: Path, own: Sequence[Path]) -> int:
         from prune_gui.gui.app import run
 
         return run(checkpoint, recipe, own)
-    print_line(f"No window: {problem} Doing the same job without one.")
+    print_line(f"No window: {problem} Running without a window.")
     print_line()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PruneGuiError(f"{out} cannot be made: {error.strerror}.") from error
+        raise PruneGuiError(f"{out} cannot be created: {error.strerror}.") from error
     outputs: dict[str, Form] = {
         str(out / "digits_cnn-finalized.safetensors"): "finalized",
         str(out / "digits_cnn-reparametrized.safetensors"): "reparametrized",

@@ -134,9 +134,7 @@ def _open_files(
     target_window = windows.open() if restored and checkpoint is not None else window
     if window.last_crash is not None:
         window.menu_actions.refresh()
-        window.status.say(
-            tr("Prune GUI crashed when it was last used: Help > Last crash tells where.")
-        )
+        window.status.say(tr("Prune GUI crashed in the last session. See Help > Last crash."))
     file_format = checkpoint and format_by_suffix(checkpoint)
     opens_fast = bool(file_format and file_format.opens_without_torch) and not methods
     if checkpoint is not None and opens_fast:  # needs no libraries: show it before they load
@@ -154,14 +152,14 @@ def _catch_faults(windows: Windows) -> None:
     def on_gui_thread(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        log.critical("A fault of the program", exc_info=(kind, error, trace))
+        log.critical("Internal error", exc_info=(kind, error, trace))
         if (front := windows.front) is not None:
             front.show_fault(tr("The last action"), error)
 
     def on_other_thread(fault: threading.ExceptHookArgs) -> None:
         if fault.exc_value is not None:
             trace = (fault.exc_type, fault.exc_value, fault.exc_traceback)
-            log.critical("A fault of the program in %s", fault.thread, exc_info=trace)
+            log.critical("Internal error in %s", fault.thread, exc_info=trace)
 
     sys.excepthook = on_gui_thread
     threading.excepthook = on_other_thread

@@ -99,11 +99,11 @@ class Commands:
         if len(checkpoints) > 1 or len(recipes) > 1:
             several = PruneGuiError(
                 tr(
-                    "Drop one checkpoint, one recipe, or one of each. A checkpoint in several "
-                    "files is opened by its folder."
+                    "Drop one checkpoint, one recipe, or one of each. To open a checkpoint in "
+                    "several files, drop its folder."
                 )
             )
-            self._workbench.fail(deferred("Opening what was dropped"), several)
+            self._workbench.fail(deferred("Opening the dropped files"), several)
         elif checkpoints:
             self.open_path(checkpoints[0], recipes[0] if recipes else None)
         elif recipes:

@@ -383,7 +383,7 @@ class MainWindow(QMainWindow):
         self._refresh()
         session = self.workbench.session
         if session is not None and session.made is not None and session.made.recipe is not None:
-            self.status.say(tr("This file carries its recipe: File > Take the file's recipe."))
+            self.status.say(tr("This file contains its recipe: File > Load the embedded recipe."))
 
     def _refresh(self) -> None:
         session = self.workbench.session
@@ -445,7 +445,7 @@ class MainWindow(QMainWindow):
         """Show that an action failed because of a fault of the program, and name the log file."""
         self._errors.show(
             tr(
-                "{tried} failed because of a fault in this program. See the log at {path}.",
+                "{tried} failed because of an internal error. See the log at {path}.",
                 tried=tried,
                 path=self._log_file,
             ),
@@ -459,7 +459,7 @@ class MainWindow(QMainWindow):
         try:
             geometry, state = map(base64.b64decode, layout)
         except binascii.Error:
-            log.warning("The layout of the window cannot be read; using the first one.")
+            log.warning("The layout of the window cannot be read; using the default layout.")
             return
         self.restoreGeometry(QByteArray(geometry))
         self.restoreState(QByteArray(state))

@@ -55,7 +55,7 @@ def parse_amounts(text: str) -> tuple[Amount, ...]:
 
 
 def _too_many() -> str:
-    return tr("These are more than {most:,} amounts. Take larger steps.", most=MAX_AMOUNTS)
+    return tr("There are more than {most:,} amounts. Use larger increments.", most=MAX_AMOUNTS)
 
 
 def _amounts(part: str) -> Iterator[Amount]:
@@ -66,10 +66,12 @@ def _amounts(part: str) -> Iterator[Amount]:
     range_match = RANGE.fullmatch(part)
     if range_match is None:
         shown = one_line(part, 60)
-        raise ValueError(tr("{part!r} is no amount. {example}", part=shown, example=tr(EXAMPLE)))
+        raise ValueError(
+            tr("{part!r} is not an amount. {example}", part=shown, example=tr(EXAMPLE))
+        )
     first, last, by = (Fraction(range_match[i]) for i in (1, 3, 5))
     if by == 0:
-        raise ValueError(tr("{part!r} never gets anywhere: the step after 'by' is 0.", part=part))
+        raise ValueError(tr("{part!r} is invalid: the increment after 'by' is 0.", part=part))
     if last - first > MAX_AMOUNTS * by:
         raise ValueError(_too_many())
     percent = any(range_match[i] for i in (2, 4, 6))
@@ -85,7 +87,7 @@ def _amount(part: str, number: Fraction, *, percent: bool, whole: bool) -> Amoun
     share = number / 100 if percent else number
     if share > 1:
         raise ValueError(
-            tr("{part!r} is more than all. A share lies between 0 and 100%.", part=part)
+            tr("{part!r} is more than 100%. A share lies between 0 and 100%.", part=part)
         )
     return float(share)
 
@@ -104,14 +106,14 @@ def with_amount(step: Step, amount: Amount) -> Step:
     method = step.method
     if not has_amount(method):
         raise RecipeError(
-            tr("{method} takes no amount. Choose another step.", method=tr(method.title))
+            tr("{method} has no amount. Choose another step.", method=tr(method.title))
         )
     try:
         changed = type(method).model_validate({**method.model_dump(), "amount": amount})
     except ValidationError as error:
         raise RecipeError(
             tr(
-                "{method} takes no amount of {amount}: {reason}.",
+                "{method} does not accept the amount {amount}: {reason}.",
                 method=tr(method.title),
                 amount=amount,
                 reason=validation_message(error.errors()[0]),

@@ -21,14 +21,14 @@ OTHER_SHAPE: Final = deferred(
     "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
 )
 OTHER_COLUMNS: Final = deferred(
-    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, one "
-    "per input column, {columns}."
+    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, for "
+    "one score per input column, {columns}."
 )
 NO_SCORES: Final = deferred(
-    "{path}: {name} cannot serve as scores: {reason}. They are floating point numbers."
+    "{path}: {name} cannot be used as scores: {reason}. Scores must be floating point numbers."
 )
 NO_WEIGHTS: Final = deferred(
-    "{path}: {name} cannot serve as weights: {reason}. They are floating point numbers."
+    "{path}: {name} cannot be used as weights: {reason}. Weights must be floating point numbers."
 )
 
 
@@ -59,7 +59,8 @@ class AuxiliaryFiles:
                 raise RecipeError(str(error)) from error
             raise RecipeError(
                 tr(
-                    "{path} needs code to be opened. Open it by itself to see how to convert it.",
+                    "Opening {path} requires running code. Open it by itself to see how to convert "
+                    "it.",
                     path=path,
                 )
             ) from error
@@ -81,8 +82,8 @@ class AuxiliaryFiles:
         if info is None:
             raise RecipeError(
                 tr(
-                    "{path} has no tensor named {name}. Add it there, or leave the parameter out "
-                    "of the targets.",
+                    "{path} has no tensor named {name}. Add it to the file, or leave the parameter "
+                    "out of the targets.",
                     path=path,
                     name=target.name,
                 )

@@ -157,7 +157,7 @@ def checkpoints_in(folder: Path) -> list[Path]:
         ) from error
     if not checkpoints:
         raise CheckpointError(
-            tr("There is no checkpoint in {folder}, nor in the folders in it.", folder=folder)
+            tr("{folder} and its subfolders contain no checkpoint.", folder=folder)
         )
     return checkpoints
 

@@ -125,7 +125,7 @@ def parts_to_write(resolution: Resolution, form: Form) -> list[FormTensor]:
     """
     tensors = list(parts(resolution, form))
     if not tensors:
-        raise RecipeError(tr("There are no masks to write: no step is for any parameter."))
+        raise RecipeError(tr("There are no masks to write: no step targets any parameter."))
     return tensors
 
 

@@ -16,7 +16,7 @@ NOT_IDENTIFIER: Final = re.compile(r"\W")
 """A character that a Python identifier cannot contain."""
 
 LOADER: Final = Template('''\
-"""Written by Prune GUI beside the checkpoint that it loads."""
+"""Written by Prune GUI. Loads the checkpoint in the same folder."""
 
 ${imports}
 

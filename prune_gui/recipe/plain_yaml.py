@@ -104,7 +104,7 @@ def dump_yaml(value: object) -> str:
             text = yaml.dump(value, allow_unicode=False, **options)
     except UnicodeError as error:
         raise RecipeError(
-            tr("The recipe cannot be written: a name in it is no Unicode text. Rename the file.")
+            tr("The recipe cannot be written: a name in it is not Unicode text. Rename the file.")
         ) from error
     # A line has at most two nodes: a key and a value.
     if len(text.encode()) > MAX_BYTES or 2 * text.count("\n") > MAX_NODES:
@@ -123,7 +123,7 @@ def _check(event: yaml.NodeEvent, nodes: int, depth: int, documents: int) -> Non
     if depth == 1 and documents:
         raise _refused(tr("a second document begins here"), event)
     if depth > MAX_DEPTH:
-        raise _refused(tr("lists and mappings are nested too deep"), event)
+        raise _refused(tr("lists and mappings are nested too deeply"), event)
     if nodes > MAX_NODES:
         raise _refused(tr("there are more than {limit:,} values", limit=MAX_NODES), event)
 
@@ -144,14 +144,14 @@ def _value(event: yaml.NodeEvent) -> Any:  # noqa: ANN401 - any plain value
     try:
         return _CONSTRUCTORS[tag](_constructor, yaml.ScalarNode(tag, text))
     except ValueError as error:
-        raise _refused(tr("{text!r} is no number", text=text), event) from error
+        raise _refused(tr("{text!r} is not a number", text=text), event) from error
 
 
 def _key(value: object, mapping: dict[str, Any], event: yaml.NodeEvent) -> str:
     if not isinstance(value, str):
-        raise _refused(tr("the name of a field is no text"), event)
+        raise _refused(tr("the name of a field is not text"), event)
     if value in mapping:
-        raise _refused(tr("{field!r} is there twice", field=value), event)
+        raise _refused(tr("{field!r} appears twice", field=value), event)
     return value
 
 

@@ -36,12 +36,9 @@ from prune_gui.recipe.stack import AppliedStep
 from prune_gui.recipe.step import Step
 
 Tile = tuple[slice, ...]
-PROTECTED: Final = deferred(
-    "{name} is protected. Protect it no longer, or change the targets of the step."
-)
+PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
 ALL_PROTECTED: Final = deferred(
-    "{name} is protected, like all targets. Protect it no longer, or change the targets of the "
-    "step."
+    "{name} is protected, like all targets. Unprotect it, or change the targets of the step."
 )
 NEARLY_EMPTY: Final = 0.99
 """The pruned share of a parameter, in [0, 1], from which on there is a warning."""
@@ -168,7 +165,7 @@ class Resolution:
         if len(index) != len(info.shape) or not all(-n <= i < n for i, n in sides):
             raise RecipeError(
                 tr(
-                    "{name} has shape {shape}: no entry {index} in it.",
+                    "{name} has shape {shape}: it has no element {index}.",
                     name=name,
                     shape=list(info.shape),
                     index=list(index),
@@ -350,7 +347,7 @@ class Resolution:
         ]
         protected = [info.name for info in prunable if info.name in self.protected]
         remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
-        return chosen, remarks | dict.fromkeys(protected, tr("protected, so left as it is"))
+        return chosen, remarks | dict.fromkeys(protected, tr("protected, not pruned"))
 
     def _target(self, info: TensorInfo) -> Target:
         pruned, total = self.counts[info.name]
@@ -451,11 +448,11 @@ def _joined(one: str, other: str) -> str:
 def _nearly_empty(pruned: int, total: int) -> str:
     """Return a warning if few or no elements of a parameter remain, else ""."""
     if pruned == total:
-        return tr("nothing is left of it")
+        return tr("none of its weights remain")
     if pruned >= NEARLY_EMPTY * total:
         return trn(
-            "only {count:,} of {total:,} entries is left",
-            "only {count:,} of {total:,} entries are left",
+            "only {count:,} of {total:,} weights remains",
+            "only {count:,} of {total:,} weights remain",
             total - pruned,
             total=total,
         )

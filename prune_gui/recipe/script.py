@@ -130,7 +130,7 @@ def _steps(resolution: Resolution) -> Iterator[str]:
         yield f"\n# Step {number + 1}: {one_line(step.method.title)}"
         lines = step.method.torch_lines(names)
         if not lines:
-            yield "# torch.nn.utils.prune cannot say this; Prune GUI works the masks out."
+            yield "# Not available in torch.nn.utils.prune; Prune GUI computed the masks."
             yield f"as_prune_gui_does({number + 1}, {names})"
         yield from lines
 

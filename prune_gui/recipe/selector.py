@@ -76,7 +76,7 @@ class Condition:
             if relation not in (":", "=") or not value:
                 raise RecipeError(
                     tr(
-                        "{condition} is no condition: write {field}:glob.",
+                        "{condition} is not a condition: write {field}:glob.",
                         condition=text,
                         field=name,
                     )

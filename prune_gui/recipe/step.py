@@ -65,9 +65,9 @@ class Step(BaseModel):
         if not isinstance(name, str) or name not in METHODS:
             raise ValueError(
                 tr(
-                    "method: {name!r} is unknown; the methods are {methods}. If it is one of your "
-                    "own, load the file that has it first: --methods FILE on the command line, "
-                    "Prune > Load methods from a file in the window",
+                    "method: {name!r} is unknown; the methods are {methods}. If it is your own "
+                    "method, load its file first: --methods FILE on the command line, Prune > Load "
+                    "methods from a file in the window",
                     name=name,
                     methods=join_items(METHODS),
                 )

@@ -50,8 +50,7 @@ class OutputPath:
         if shard_size is not None:
             raise CheckpointError(
                 tr(
-                    "{path} is the name of a single file. Give the name of a folder for the "
-                    "shards.",
+                    "{path} is the name of a single file. Specify a folder for the shards.",
                     path=out,
                 )
             )

@@ -40,8 +40,8 @@ NAN_BITS: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80, "float8_e8m
 REAL_DTYPES: Final = {"complex128": "float64", "complex64": "float32", "complex32": "float16"}
 CHANGED: Final = deferred("its values are not those that were saved")
 MISSING: Final = deferred("it was saved in this file, and is missing")
-ADDED: Final = deferred("it was not in the file when that was saved")
-FEW_ZEROS: Final = deferred("{pruned:,} of its entries were pruned, and {zeros:,} are zero")
+ADDED: Final = deferred("it was not in the file when the file was saved")
+FEW_ZEROS: Final = deferred("{pruned:,} of its elements were pruned, and {zeros:,} are zero")
 NON_FINITE: Final = deferred("{count:,} of its values are not finite")
 SAVED_NON_FINITE: Final = deferred("{count:,} of its values are not finite, as when it was saved")
 
@@ -194,7 +194,7 @@ class _File:
         try:
             self._checksums = checksums_in(self._checkpoint.metadata)
         except ValueError:
-            self._problem(name, tr("the checksums recorded in it cannot be understood"))
+            self._problem(name, tr("the checksums recorded in it are invalid"))
         with ExitStack() as stack:
             try:
                 self._verify_archive()

@@ -106,7 +106,7 @@ class Journal:
         try:
             unsaved = Unsaved.of(session)
         except (ValueError, PruneGuiError) as error:
-            log.warning("The unsaved recipe cannot be kept: %s", error)
+            log.warning("The unsaved recipe cannot be stored: %s", error)
         else:
             _file(self._path).save(unsaved)
 

@@ -64,7 +64,7 @@ def keep(session: Session, folder: Path | None = None) -> None:
             if before.get(name) != recipe
         }
     except (OSError, ValueError, PruneGuiError) as error:
-        log.warning("The named states of %s cannot be kept: %s", session.checkpoint.path, error)
+        log.warning("The named states of %s cannot be stored: %s", session.checkpoint.path, error)
         return
 
     def change(kept: _StatesFile | None) -> _StatesFile:

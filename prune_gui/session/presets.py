@@ -91,7 +91,7 @@ class Presets:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PruneGuiError(
-                tr("{path} cannot be made: {why}.", path=self.folder, why=error.strerror)
+                tr("{path} cannot be created: {why}.", path=self.folder, why=error.strerror)
             ) from error
         replace_bytes(path, text)
 

@@ -94,7 +94,7 @@ class Session:
     def use_own_recipe(self) -> None:
         """Replace the recipe by the one that the checkpoint was made with."""
         if self.made is not None and self.made.recipe is not None:
-            self.history = self.history.act(tr("Take the file's recipe"), self.made.recipe)
+            self.history = self.history.act(tr("Load the embedded recipe"), self.made.recipe)
 
     def take_over(self, other: Session) -> None:
         """Take the history, named states and recipe file of another session.
@@ -109,7 +109,7 @@ class Session:
 
     def bring_back(self, recipe: Recipe, path: Path | None) -> None:
         """Restore the unsaved recipe of a crashed run; it is still unsaved."""
-        self.history = self.history.act(tr("Bring back unsaved steps"), recipe)
+        self.history = self.history.act(tr("Restore unsaved steps"), recipe)
         self.recipe_path = path
 
     def add(self, step: Step) -> None:
@@ -140,7 +140,9 @@ class Session:
         """Move a step to index `to` (from 0)."""
         steps = list(self.steps)
         steps.insert(to, steps.pop(index))
-        self._set_steps(tr("Move step {number} to {place}", number=index + 1, place=to + 1), steps)
+        self._set_steps(
+            tr("Move step {number} to position {place}", number=index + 1, place=to + 1), steps
+        )
 
     def duplicate(self, index: int) -> None:
         """Insert a copy of a step after it."""
@@ -220,12 +222,12 @@ def _protect_label(names: Collection[str], *, on: bool) -> str:
     """Return the undo label of protecting parameters, or of no longer protecting them."""
     if len(names) == 1:
         (name,) = names
-        message = deferred("Protect {name}") if on else deferred("Protect {name} no longer")
+        message = deferred("Protect {name}") if on else deferred("Unprotect {name}")
         return tr(message, name=name)
     if on:
         return trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))
     return trn(
-        "Protect {count:,} parameter no longer",
-        "Protect {count:,} parameters no longer",
+        "Unprotect {count:,} parameter",
+        "Unprotect {count:,} parameters",
         len(names),
     )

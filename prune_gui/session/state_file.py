@@ -269,7 +269,7 @@ def _locked(folder: Path) -> Iterator[None]:
         while not _lock(descriptor):
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    errno.ETIMEDOUT, tr("another program keeps it locked"), str(path)
+                    errno.ETIMEDOUT, tr("it is locked by another program"), str(path)
                 )
             time.sleep(LOCK_INTERVAL_S)
         yield

@@ -34,7 +34,7 @@ def subject_of(
         why = tr(info.not_prunable)
         return tr("{name} cannot be pruned: {why}.", name=one_line(info.name), why=why)
     if shown is None or shown.checkpoint is not session.checkpoint:
-        return tr("Working out what is pruned…")
+        return tr("Computing the masks…")
     return Subject(shown, info, draft)
 
 
@@ -51,7 +51,7 @@ def model_subject_of(
     if session is None:
         return _nothing_is_open()
     if shown is None or shown.checkpoint is not session.checkpoint:
-        return tr("Working out what is pruned…")
+        return tr("Computing the masks…")
     if not shown.counts:
         return tr("Nothing in {file} can be pruned.", file=session.checkpoint.path.name)
     return ModelSubject(shown, draft)

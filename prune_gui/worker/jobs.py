@@ -117,8 +117,8 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
     preview = session.resolver.after(draft_index)
     if preview is None:
         if error is None:
-            return resolved(None, tr("The step is gone."))
-        return resolved(None, tr("Step {number} has to be mended first.", number=error.step))
+            return resolved(None, tr("The step no longer exists."))
+        return resolved(None, tr("Correct step {number} first.", number=error.step))
     try:
         preview = preview.with_step(draft.step, monitor)
     except RecipeError as problem:
@@ -177,7 +177,7 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
 
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
-    return Job(deferred("Working out sizes"), work, lane="sizes", urgent=True)
+    return Job(deferred("Computing file sizes"), work, lane="sizes", urgent=True)
 
 
 def warm_up_job() -> Job:

@@ -1,4 +1,4 @@
-"""A pruning method of one's own: see "Methods of your own" in the README.
+"""A custom pruning method: see "Methods of your own" in the README.
 
 It is an ordinary method of `torch.nn.utils.prune`; nothing in it knows of Prune GUI.
 """
@@ -8,24 +8,24 @@ from torch.nn.utils import prune
 
 
 class NearestMean(prune.BasePruningMethod):
-    """Prune the entries nearest to the mean of those that are still there.
+    """Prune the weights nearest to the mean of the remaining weights.
 
-    Where weights are not centred on zero, it is not the small ones that are the usual ones.
+    If weights are not centred on zero, small weights are not the typical ones.
 
     Args:
-        amount: A share between 0.0 and 1.0, or a whole number of entries.
+        amount: A share between 0.0 and 1.0, or a whole number of weights.
     """
 
-    PRUNING_TYPE = "unstructured"  # shown only what earlier steps left; or "structured", "global"
+    PRUNING_TYPE = "unstructured"  # receives only the remaining weights; or "structured", "global"
 
     def __init__(self, amount: int | float = 0.5) -> None:
         self.amount = amount
 
     def compute_mask(self, t: torch.Tensor, default_mask: torch.Tensor) -> torch.Tensor:
-        """Return a copy of `default_mask`, 0 for the k entries nearest to the mean."""
+        """Return a copy of `default_mask`, 0 for the k weights nearest to the mean."""
         k = self.amount if isinstance(self.amount, int) else round(self.amount * t.numel())
         if k > t.numel():
-            raise ValueError(f"{k} entries are to go, but only {t.numel()} are left")
+            raise ValueError(f"cannot prune {k} weights: only {t.numel()} remain")
         nearest = (t - t.mean()).abs().flatten().argsort(stable=True)[:k]
         mask = default_mask.flatten().clone()
         mask[nearest] = 0

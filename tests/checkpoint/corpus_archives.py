@@ -173,23 +173,27 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "compressed-somehow": Bad(
         "in a way torch cannot read", edited_directory("data/0", 10, "H", 99)
     ),
-    "sizes-that-differ": Bad("'data/0' claims more", edited_directory("data/0", 24, "I", 4000)),
-    "sizes-beyond-the-end": Bad(
-        "'data/0' claims more", edited_directory("data/0", 20, "II", 4000, 4000)
+    "sizes-that-differ": Bad(
+        "'data/0' is declared larger", edited_directory("data/0", 24, "I", 4000)
     ),
-    "sizes-of-4-gb": Bad("claims more", edited_directory("data/0", 20, "II", 2**32 - 2, 2**32 - 2)),
+    "sizes-beyond-the-end": Bad(
+        "'data/0' is declared larger", edited_directory("data/0", 20, "II", 4000, 4000)
+    ),
+    "sizes-of-4-gb": Bad(
+        "declared larger", edited_directory("data/0", 20, "II", 2**32 - 2, 2**32 - 2)
+    ),
     "sizes-of-zip64-missing": Bad(
         "m.pt", edited_directory("data/0", 20, "II", 2**32 - 1, 2**32 - 1)
     ),
-    "zip64-of-2**62": Bad("claims more", zip64(2**62, 2**62)),
-    "zip64-of-2**64-1": Bad("claims more", zip64(2**64 - 1, 2**64 - 1)),
-    "zip64-that-differs": Bad("claims more", zip64(2**40, 16)),
+    "zip64-of-2**62": Bad("declared larger", zip64(2**62, 2**62)),
+    "zip64-of-2**64-1": Bad("declared larger", zip64(2**64 - 1, 2**64 - 1)),
+    "zip64-that-differs": Bad("declared larger", zip64(2**40, 16)),
     "zip64-of-one-size": Bad("m.pt", zip64(16)),
     "harmless-zip64": Harmless(zip64(16, 16)),
     "record-begins-far-away": Bad("overlap", edited_local_header(28, "H", 2**16 - 1)),
     "record-begins-elsewhere": Bad("overlap", edited_local_header(28, "H", 16)),
     "record-begins-with-another-name": Bad("overlap", edited_local_header(26, "H", 2**16 - 1)),
-    "place-beyond-the-end": Bad("claims more", edited_directory("data/0", 42, "I", 2**31)),
+    "place-beyond-the-end": Bad("declared larger", edited_directory("data/0", 42, "I", 2**31)),
     "place-inside-another": Bad("m.pt", edited_directory("data.pkl", 42, "I", 7)),
     "place-of-the-first-moved": Bad(
         "does not start with a record", edited_directory("data.pkl", 42, "I", 60)
@@ -197,13 +201,17 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "pickle-said-to-be-short": Bad("m.pt", edited_directory("data.pkl", 20, "II", 20, 20)),
     "checksum-wrong": Bad("damaged", edited_directory("data.pkl", 16, "I", 7)),
     "count-wrong": Bad("m.pt", edited_end(10, "H", 2)),
-    "list-too-long": Bad("directory that does not end where it says", edited_end(12, "I", 2**31)),
-    "list-elsewhere": Bad("directory that does not end where it says", edited_end(16, "I", 2**31)),
+    "list-too-long": Bad(
+        "directory of its archive does not end where it is declared", edited_end(12, "I", 2**31)
+    ),
+    "list-elsewhere": Bad(
+        "directory of its archive does not end where it is declared", edited_end(16, "I", 2**31)
+    ),
     "of-several-disks": Bad("m.pt", edited_end(4, "H", 3)),
     "end-cut-off": Bad("damaged zip", edited(VALID, lambda octets: octets[:-22])),
-    "something-before": Bad("does not end where it says", edited(VALID, prefixed)),
+    "something-before": Bad("does not end where it is declared", edited(VALID, prefixed)),
     "something-behind": Bad("damaged zip", edited(VALID, lambda octets: octets + bytes(70_000))),
-    "byte-order-nonsense": Bad("order of bytes is unknown", archive(ONE, order=b"middle")),
+    "byte-order-nonsense": Bad("byte order is unknown", archive(ONE, order=b"middle")),
     "byte-order-huge": Bad(
         "unpacks from", archive(ONE, order=b" " * 10**7, compression=8), bomb=True
     ),
@@ -233,7 +241,7 @@ ARCHIVES: dict[str, Bad | Harmless] = {
     "harmless-deflated": Harmless(compressed(zipfile.ZIP_DEFLATED)),
     "harmless-big-endian": Harmless(big_endian),
     "harmless-comment": Harmless(edited(VALID, lambda o: o[:-2] + b"\x03\0abc")),
-    "record-elsewhere": Bad("not lie in one folder", with_record("../../etc/passwd")),
+    "record-elsewhere": Bad("not in one folder", with_record("../../etc/passwd")),
     "harmless-record-with-nul": Harmless(
         edited(with_record("m/oddXrecord"), lambda o: o.replace(b"oddX", b"odd\0"))
     ),

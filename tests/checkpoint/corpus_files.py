@@ -43,7 +43,7 @@ CONTENTS = {
     "lfs-pointer": (LFS, "git lfs pull"),
     "html": (HTML, "web page"),
     "html-after-spaces": (b"\n \xef\xbb\xbf <HTML>", "web page"),
-    "xml-error": (XML, "what a server answered"),
+    "xml-error": (XML, "a response of a server"),
     "gguf": (b"GGUF\x03\0\0\0" + bytes(99), "GGUF"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(99), "HDF5"),
     "numpy": (npy_bytes(), "NumPy array"),
@@ -56,7 +56,7 @@ CONTENTS = {
     "7z": (b"7z\xbc\xaf\x27\x1c" + bytes(99), "7z"),
     "rar": (b"Rar!\x1a\x07\0" + bytes(99), "RAR"),
     "tar": (tar_bytes(), "a tar archive"),
-    "zeros": (bytes(5000), "nothing but zeros"),
+    "zeros": (bytes(5000), "only zero bytes"),
 }
 
 
@@ -105,9 +105,9 @@ FILES: dict[str, Bad | Harmless] = {
     "text-like-a-pickle": Bad("its pickle is damaged", file(b"lots of words, and a dot.")),
     "pickle-of-a-few-letters": Bad("a Python pickle", file(b"cat\ndog\n.")),
     "noise": Bad("that torch.save wrote", file(NOISE)),
-    "noise-named-safetensors": Bad("claims", file(NOISE, "m.safetensors")),
+    "noise-named-safetensors": Bad("declares", file(NOISE, "m.safetensors")),
     "one-byte": Bad("that torch.save wrote", file(b"a")),
-    "one-zero": Bad("nothing but zeros", file(b"\0")),
+    "one-zero": Bad("only zero bytes", file(b"\0")),
     "one-byte-of-a-pickle": Bad("its pickle is damaged", file(b"\x80")),
     "two-bytes-of-a-pickle": Bad("its pickle is damaged", file(b"\x80\x02")),
     "pickle-of-protocol-9": Bad("that torch.save wrote", file(b"\x80\x09.")),
@@ -122,7 +122,7 @@ FILES: dict[str, Bad | Harmless] = {
     "link-to-nothing": Bad("does not exist", link("nowhere")),
     "link-to-itself": Bad("cannot be read", link("m.pt")),
     "name-too-long": Bad("cannot be read", lambda folder: folder / ("n" * 300)),
-    "name-with-nul": Bad("is not a path", lambda folder: folder / "a\0b.pt"),
+    "name-with-nul": Bad("is not a valid path", lambda folder: folder / "a\0b.pt"),
     "name-with-a-newline": Bad("a\\nb.pt is empty", file(b"", "a\nb.pt")),
     "name-with-a-newline-and-a-module": Bad(
         "a\\nb.pt is a TorchScript", lambda folder: _renamed(folder, "a\nb.pt")

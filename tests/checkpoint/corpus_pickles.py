@@ -108,12 +108,12 @@ def cyclic() -> dict[str, object]:
 
 
 LIES = {
-    "claims 4,000,000,000,000 bytes": tensor(storage(numel=long(BIG))),
-    "storage '0' of -1 entries": tensor(storage(numel=long(-1))),
-    "of 4611686018427387904 entries": tensor(storage(numel=long(1 << 62))),
+    "declared with 4,000,000,000,000 bytes": tensor(storage(numel=long(BIG))),
+    "storage '0' of -1 elements": tensor(storage(numel=long(-1))),
+    "of 4611686018427387904 elements": tensor(storage(numel=long(1 << 62))),
     "storage '7' is missing": tensor(storage("7")),
     "storage '../version' is missing": tensor(storage("../version")),
-    "storage 'é' of 4 entries": tensor(storage("é")),
+    "storage 'é' of 4 elements": tensor(storage("é")),
     "needs the code of torch.OddStorage": tensor(storage(kind="torch.OddStorage")),
     "does not fit its 16 bytes": tensor(shape=shaped(5)),
     "(1000000000000,), which does not fit": tensor(shape=shaped(BIG)),
@@ -122,16 +122,18 @@ LIES = {
     "of shape (3,), which does not fit": tensor(shape=shaped(3), strides=shaped(1 << 61)),
     "tensor of an impossible shape": tensor(shape=shaped(-1)),
     "a tensor of an impossible shape": tensor(strides=shaped(-1)),
-    "claims a tensor of an impossible shape": tensor(shape=shaped(2, 2)),
-    "it claims a tensor of an impossible shape": tensor(offset=long(-1)),
-    "m.pt is not opened: it claims a tensor of an impossible shape": tensor(offset=long(2**80)),
-    "is not opened: it claims a tensor of an impossible": tensor(
+    "declares a tensor of an impossible shape": tensor(shape=shaped(2, 2)),
+    "it declares a tensor of an impossible shape": tensor(offset=long(-1)),
+    "m.pt cannot be opened: it declares a tensor of an impossible shape": tensor(
+        offset=long(2**80)
+    ),
+    "cannot be opened: it declares a tensor of an impossible": tensor(
         shape=shaped(0, 2**40, 2**40), strides=shaped(1, 1, 1)
     ),
-    "opened: it claims a tensor of an impossible shape": tensor(
+    "opened: it declares a tensor of an impossible shape": tensor(
         shape=shaped(*[1] * 65), strides=shaped(*[1] * 65)
     ),
-    "not opened: it claims a tensor of an impossible": tensor(
+    "opened: it declares a tensor of an impossible": tensor(
         shape=shaped(2**30, 2**30), strides=shaped(0, 0)
     ),
     "in a way torch does not write": tensor(long(1)),
@@ -149,7 +151,7 @@ LIES = {
     "of shape (17,)": tensor(shape=shaped(17), rest=name("torch.float8_e5m2"), version="_v3"),
     "which does not fit its 16": tensor(shape=shaped(16), rest=name("torch.uint8")),
     "unknown dtype torch.int4": tensor(rest=name("torch.int4"), version="_v3"),
-    "it claims the storage '0' with two types": b"("
+    "it declares the storage '0' with two types": b"("
     + tensor(storage(numel=b"K\x02", kind="torch.DoubleStorage"), shape=shaped(2))
     + tensor(storage(numel=b"K\x10", kind="torch.ByteStorage"), shape=shaped(16))
     + b"t",
@@ -159,12 +161,12 @@ LIES = {
     "it makes a UntypedStorage without": call("torch.storage.UntypedStorage", long(BIG)),
     "it makes a Tensor without contents": call("torch.Tensor", long(BIG)),
     "it makes a float32 without contents": call("torch.float32"),
-    "repeats the entries of a quantized tensor": quantized(shaped(2**33), shaped(0)),
+    "repeats the elements of a quantized tensor": quantized(shaped(2**33), shaped(0)),
     "sparse tensor in a way torch does not write": sparse(shaped(3), b"K\x00"),
-    "is not opened: it claims a tensor of": sparse(shaped(2**40, 2**40)),
-    "m.pt is not opened: it claims a tensor of": meta(shaped(2**40, 2**40), shaped(1, 1)),
-    "m.pt is not opened: it claims a tensor": meta(shaped(-1), shaped(1)),
-    "m.pt is not opened: it claims a": meta(b"]", shaped(1)),
+    "cannot be opened: it declares a tensor of": sparse(shaped(2**40, 2**40)),
+    "m.pt cannot be opened: it declares a tensor of": meta(shaped(2**40, 2**40), shaped(1, 1)),
+    "m.pt cannot be opened: it declares a tensor": meta(shaped(-1), shaped(1)),
+    "m.pt cannot be opened: it declares a": meta(b"]", shaped(1)),
     "a tensor in a way torch does not": device_tensor(b"N"),
     "it changes a tensor after building it": tensor() + b"}b",
     "its pickle is damaged": b"]}b",
@@ -181,8 +183,8 @@ LIES = {
         b"}",
         dictionary(data=b"K\x03"),
     ),
-    "it attaches something to a tensor": tensor(hooks=b"K\x03"),
-    "m.pt is not opened: it attaches something": tensor(hooks=dictionary(hook=b"K\x03")),
+    "it attaches other data to a tensor": tensor(hooks=b"K\x03"),
+    "m.pt cannot be opened: it attaches other data": tensor(hooks=dictionary(hook=b"K\x03")),
     "a parameter in a way torch does not write": call("torch._utils._rebuild_parameter", b"K\x03"),
 }
 ODD: dict[str, Bad | Harmless] = {
@@ -279,7 +281,7 @@ LYING: dict[str, Bad | Harmless] = {
         "describes a storage in a way", legacy(dictionary(a=tensor(view("v", 3, 2))))
     ),
     "a-legacy-storage-claimed-twice": Bad(
-        "its tensors claim 4,000,000,008 bytes",
+        "its tensors need 4,000,000,008 bytes",
         legacy(dictionary(a=tensor(storage(numel=long(10**9))), b=tensor())),
     ),
     "a-legacy-storage-that-is-not-listed": Bad(
@@ -289,7 +291,7 @@ LYING: dict[str, Bad | Harmless] = {
         "storages are missing", legacy(dictionary(a=tensor()), keys=(0,))
     ),
     "legacy-of-a-newer-dtype": Bad(
-        "newer than its form", saved({"a": torch.ones(2).to(torch.float8_e5m2)}, **LEGACY)
+        "newer than its file format", saved({"a": torch.ones(2).to(torch.float8_e5m2)}, **LEGACY)
     ),
     "legacy-of-more-than-follows": Bad(
         "partial download", legacy(dictionary(a=tensor()), data=bytes(23))
@@ -297,10 +299,10 @@ LYING: dict[str, Bad | Harmless] = {
 }
 BOMBS: dict[str, Bad | Harmless] = {
     "text-without-end": Bad(
-        "claims a string of", archive(b"\x8d" + (2**40).to_bytes(8, "little")), True
+        "declares a string of", archive(b"\x8d" + (2**40).to_bytes(8, "little")), True
     ),
     "bytes-without-end": Bad(
-        "claims a string of", archive(b"\x8e" + (2**62).to_bytes(8, "little")), True
+        "declares a string of", archive(b"\x8e" + (2**62).to_bytes(8, "little")), True
     ),
     "memo-far-away": Bad("no state dict", archive(b"}r\xff\xff\xff\xff"), True),
     "tuples-deep": Bad(
@@ -314,12 +316,12 @@ BOMBS: dict[str, Bad | Harmless] = {
     ),
     "codec-that-grows": Bad("without filling it", archive_of_value(codec_bomb(40)), True),
     "keys-of-one-hash": Bad(
-        "too many odd keys",
+        "too many unusual keys",
         archive(b"}(" + b"".join(long((2**61 - 1) * i) + b"N" for i in range(50_000)) + b"u"),
         True,
     ),
     "set-of-one-hash": Bad(
-        "too many odd keys",
+        "too many unusual keys",
         archive(
             call(
                 "builtins.set",
@@ -329,12 +331,12 @@ BOMBS: dict[str, Bad | Harmless] = {
         True,
     ),
     "copies-of-a-repeated-view": Bad(
-        "cannot be read piece by piece",
+        "cannot be read in chunks",
         archive_of_value(device_tensor(tensor(shape=shaped(2**45), strides=shaped(0)))),
         True,
     ),
     "storage-of-a-terabyte": Bad(
-        "claims 1,", archive_of_value(tensor(storage(numel=long(2**38)))), True
+        "declared with 1,", archive_of_value(tensor(storage(numel=long(2**38)))), True
     ),
     "legacy-storage-of-a-terabyte": Bad(
         "partial download", legacy(dictionary(a=tensor(storage(numel=long(2**38))))), True

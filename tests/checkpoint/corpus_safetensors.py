@@ -80,8 +80,12 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
     "deep-lists": Bad("not JSON", file_of(b'{"a":' + b"[" * 100_000)),
     "deep-dicts": Bad("not JSON", file_of(b'{"a":' * 100_000)),
     "deep-metadata": Bad("not JSON", file_of(b'{"__metadata__":' + b'{"a":' * 100_000)),
-    "many-lists": Bad("nests too much", file_of(b'{"a":[' + b"[]," * 10**7 + b"[]]}"), bomb=True),
-    "many-objects": Bad("nests too much", file_of(b'{"a":[' + b"{}," * 10**7 + b"{}]}"), bomb=True),
+    "many-lists": Bad(
+        "nested too deeply", file_of(b'{"a":[' + b"[]," * 10**7 + b"[]]}"), bomb=True
+    ),
+    "many-objects": Bad(
+        "nested too deeply", file_of(b'{"a":[' + b"{}," * 10**7 + b"{}]}"), bomb=True
+    ),
     "key-twice": Bad(
         "'a' appears more than once", file_of(b'{"a":%b,"a":%b}' % ((VALID_HEADER[6:-1],) * 2))
     ),
@@ -98,13 +102,15 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
         f"shape-{kind}": Bad("the impossible shape", file_with_fields(shape=shape))
         for kind, shape in IMPOSSIBLE.items()
     },
-    "shape-minus-zero": Bad("-0 is no size", file_with_shape(b"[-0]")),
-    "shape-nan": Bad("NaN is no size", file_with_shape(b"[NaN]")),
-    "shape-infinity": Bad("Infinity is no size", file_with_shape(b"[2]", b"[0,Infinity]")),
-    "shape-minus-infinity": Bad("-Infinity is no size", file_with_shape(b"[2]", b"[-Infinity,2]")),
-    "shape-a-float": Bad("2.0 is no size", file_with_shape(b"[2.0]")),
-    "shape-a-float-of-another-form": Bad("2E0 is no size", file_with_shape(b"[2E0]")),
-    "shape-1e400": Bad("1e400 is no size", file_with_shape(b"[1e400]")),
+    "shape-minus-zero": Bad("-0 is not a size", file_with_shape(b"[-0]")),
+    "shape-nan": Bad("NaN is not a size", file_with_shape(b"[NaN]")),
+    "shape-infinity": Bad("Infinity is not a size", file_with_shape(b"[2]", b"[0,Infinity]")),
+    "shape-minus-infinity": Bad(
+        "-Infinity is not a size", file_with_shape(b"[2]", b"[-Infinity,2]")
+    ),
+    "shape-a-float": Bad("2.0 is not a size", file_with_shape(b"[2.0]")),
+    "shape-a-float-of-another-form": Bad("2E0 is not a size", file_with_shape(b"[2E0]")),
+    "shape-1e400": Bad("1e400 is not a size", file_with_shape(b"[1e400]")),
     "shape-true-after-one": Bad(
         "the impossible shape [True, 2]",
         file_of(

@@ -185,10 +185,10 @@ def never_fingerprinted(opened, monkeypatch):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("nowhere/out.safetensors", "there is no folder"),
-        ("model.safetensors", "exists already"),
+        ("nowhere/out.safetensors", "does not exist"),
+        ("model.safetensors", "already exists"),
         ("folder.pt", "is a folder"),
-        ("out.onnx", "does not say which format"),
+        ("out.onnx", "has no suffix of a known format"),
     ],
 )
 def test_an_invalid_target_is_refused_before_the_input_is_read(
@@ -204,7 +204,7 @@ def test_a_target_without_free_space_is_refused_before_the_input_is_read(
 ):
     usage = type("Usage", (), {"free": 3})
     monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(CheckpointError, match="has 3 left"):
+    with pytest.raises(CheckpointError, match="has 3 free"):
         export(resolve(Recipe(steps=[STEP]), never_fingerprinted), tmp_path / "out.pt")
 
 

@@ -132,7 +132,7 @@ def test_an_invalid_config_gives_only_a_remark(tmp_path, text):
     (tmp_path / "config.json").write_bytes(text.encode("latin-1"))
     with open_checkpoint(tmp_path) as opened:
         assert opened.description == ""
-        assert opened.warnings == ("config.json beside it cannot be understood, and is left out.",)
+        assert opened.warnings == ("config.json in the same folder is invalid and is ignored.",)
 
 
 def test_a_huge_config_is_not_read(tmp_path, monkeypatch):

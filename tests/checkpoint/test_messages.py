@@ -76,8 +76,8 @@ def test_the_error_of_a_full_disk_is_translated(tmp_path, monkeypatch):
     with pytest.raises(CheckpointError) as refused:
         check_target(tmp_path / "m.safetensors", [big], template=None)
     expected = foreign(
-        "{name} needs {needed:,} bytes, and {folder} has {free:,} left. "
-        "Make room, or save it elsewhere."
+        "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, or save "
+        "to another folder."
     )
     assert str(refused.value) == expected.format(
         name="m.safetensors", needed=4000, folder=tmp_path, free=1234
@@ -157,7 +157,7 @@ def test_remarks_on_shards_are_translated(tmp_path):
         assert len(opened.warnings) == 3
         assert all(map(is_foreign, opened.warnings))
     with open_checkpoint(tmp_path / "model-1.safetensors") as opened:
-        expected = foreign("It is the only shard; open {index} to see the whole.")
+        expected = foreign("It is the only shard; open {index} for the whole checkpoint.")
         assert opened.warnings == (expected.format(index=index.name),)
 
 

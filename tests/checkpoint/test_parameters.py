@@ -60,9 +60,9 @@ def test_tied_pairs_are_one_parameter_only_if_their_masks_are_tied():
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["module.a", "module.b"], "'module.', as DataParallel"),
-        (["_orig_mod.a"], "'_orig_mod.', as torch.compile"),
-        (["a._orig_mod.b", "c"], "'_orig_mod.', as torch.compile"),
+        (["module.a", "module.b"], "'module.', which DataParallel"),
+        (["_orig_mod.a"], "'_orig_mod.', which torch.compile"),
+        (["a._orig_mod.b", "c"], "'_orig_mod.', which torch.compile"),
     ],
 )
 def test_prefixes_from_training_are_kept_with_a_remark(names, words):

@@ -39,8 +39,8 @@ PRUNED = {
     "weight_norm, new": {f"{PARAMETRIZATION}.original1": "direction of the weight-normalized"},
     "spectral_norm": {"weight_orig": "spectrally normalized"},
     "spectral_norm, new": {f"{PARAMETRIZATION}.original": "spectrally normalized"},
-    "orthogonal": {f"{PARAMETRIZATION}.original": "need not be a zero there"},
-    "parametrize": {f"{PARAMETRIZATION}.original": "need not be a zero there"},
+    "orthogonal": {f"{PARAMETRIZATION}.original": "not necessarily zeros"},
+    "parametrize": {f"{PARAMETRIZATION}.original": "not necessarily zeros"},
 }
 SPARED = {
     "weight_norm": {"weight_g"},

@@ -141,7 +141,7 @@ def test_pages_that_the_disk_cannot_read_are_reported(tmp_path, monkeypatch):
         assert float(values[-1]) == 0
         os.truncate(path, status.st_size)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        with pytest.raises(CheckpointError, match="the disk did not give all of its bytes"):
+        with pytest.raises(CheckpointError, match="the disk did not return all of its bytes"):
             checkpoint.check()
 
 

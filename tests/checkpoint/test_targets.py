@@ -52,9 +52,9 @@ def test_a_link_stays_and_the_file_that_it_points_to_is_replaced(tmp_path, relat
 def test_a_broken_link_is_refused(tmp_path, overwrite, leads_to):
     link = tmp_path / "link.pt"
     link.symlink_to(leads_to)
-    with pytest.raises(CheckpointError, match=r"link\.pt is a link to something that does not"):
+    with pytest.raises(CheckpointError, match=r"link\.pt is a link to a file that does not"):
         replace(link, overwrite=overwrite)
-    with pytest.raises(CheckpointError, match=r"link\.pt is a link to something that does not"):
+    with pytest.raises(CheckpointError, match=r"link\.pt is a link to a file that does not"):
         replace_folder(link, overwrite=overwrite)
     assert names(tmp_path) == {"link.pt"}
 
@@ -76,7 +76,7 @@ def test_a_target_that_is_not_a_regular_file_is_refused(tmp_path, monkeypatch, o
         os.mkfifo("pipe")
         target.symlink_to("pipe")
     before = names(tmp_path)
-    with pytest.raises(CheckpointError, match=r"odd\.pt is no regular file"):
+    with pytest.raises(CheckpointError, match=r"odd\.pt is not a regular file"):
         replace(target, overwrite=overwrite)
     assert names(tmp_path) == before
 
@@ -158,7 +158,7 @@ def test_a_file_that_appears_during_writing_is_not_replaced(tmp_path, monkeypatc
         return real
 
     monkeypatch.setattr(atomic, "_resolved_target", check_before_it_appears)
-    with pytest.raises(CheckpointError, match=r"m\.pt exists already"):
+    with pytest.raises(CheckpointError, match=r"m\.pt already exists"):
         replace(target, overwrite=False)
     assert target.read_bytes() == b"of another program"
     assert names(tmp_path) == {"m.pt"}
@@ -198,7 +198,7 @@ def test_the_working_folder_is_not_replaced(tmp_path, monkeypatch, where, full):
     if full:
         (here / "config.json").write_text("{}")
     monkeypatch.chdir(here)
-    with pytest.raises(CheckpointError, match="the folder that this program runs in"):
+    with pytest.raises(CheckpointError, match="the working folder of this program"):
         replace_folder(Path(where))
     assert Path.cwd() == here
     replace_folder(Path("new"))

@@ -47,8 +47,8 @@ def press(text: str) -> None:
 
 def restore(window: MainWindow) -> Iterator[Ready]:
     bench = window.workbench
-    yield lambda: box_with("ended without being closed")
-    press("Bring back")
+    yield lambda: box_with("was not closed normally")
+    press("Restore")
     yield lambda: bench.session is not None and bench.session.steps
     [step] = bench.session.steps
     checkpoint, [targets] = bench.session.checkpoint, step.targets

@@ -76,8 +76,8 @@ def work(window: MainWindow, tree_filter: str, rest: str, folder: str) -> Iterat
 
 def restore_and_save(window: MainWindow, folder: str) -> Iterator[Ready]:
     bench = window.workbench
-    yield lambda: box_with("ended without being closed")
-    press("Bring back")
+    yield lambda: box_with("was not closed normally")
+    press("Restore")
     yield lambda: bench.session is not None and len(bench.session.steps) == 3
     window.stack.list.setCurrentIndex(window.stack.list.model().index(2, 0))
     window.menu_actions["remove"].trigger()

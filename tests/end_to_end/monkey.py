@@ -117,7 +117,7 @@ class Monkey:
             popup.close()
         for dialog in self.window.findChildren(QDialog):
             if isinstance(dialog, QMessageBox) and dialog.isVisible():
-                assert "a fault in this program" not in dialog.text(), dialog.text()
+                assert "an internal error" not in dialog.text(), dialog.text()
                 self.refused.append(dialog.text())
             if dialog.isVisible():
                 dialog.close()

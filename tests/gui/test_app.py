@@ -149,7 +149,7 @@ def test_a_fault_is_logged_and_shown_once_without_a_traceback(run, tmp_path):
             QTimer.singleShot(500, say)
         def say():
             boxes = [w for w in QApplication.topLevelWidgets() if isinstance(w, QMessageBox)]
-            print(len(boxes), "because of a fault in this program" in boxes[0].text())
+            print(len(boxes), "because of an internal error" in boxes[0].text())
             QApplication.exit(0)
         MainWindow.showEvent = look
         sys.exit(app.run(None, None))

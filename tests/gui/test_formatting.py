@@ -31,12 +31,12 @@ def test_large_numbers_have_a_unit_prefix(number, text):
     ("method", "parameters", "text"),
     [
         ("l1_unstructured", {"scope": "global"}, "L1 unstructured, global, 50 %"),
-        ("l1_unstructured", {"amount": 1}, "L1 unstructured, local, 1 entry"),
-        ("l1_unstructured", {"amount": 1200}, "L1 unstructured, local, 1,200 entries"),
+        ("l1_unstructured", {"amount": 1}, "L1 unstructured, local, 1 weight"),
+        ("l1_unstructured", {"amount": 1200}, "L1 unstructured, local, 1,200 weights"),
         (
             "ln_structured",
             {"amount": 8, "n": "inf", "dim": 1, "amount_of": "reach"},
-            "Ln structured, local, dim 1, 8 channels, reached in all, n inf",
+            "Ln structured, local, dim 1, 8 channels, in total, n inf",
         ),
         (
             "l1_unstructured",

@@ -60,7 +60,7 @@ def test_the_example_is_loaded_previewed_and_added(
     draft = demo_window.draft
     assert demo_window.status._note.text() == "Loaded Nearest mean from nearest_mean.py"
     assert draft.method.currentText() == "Nearest mean"
-    assert draft._summary.text().startswith("Prune the entries nearest to the mean")
+    assert draft._summary.text().startswith("Prune the weights nearest to the mean")
     assert list(draft.form._fields) == ["amount", "scope", "seed"]
     assert workbench.draft.current is None  # loading alone drafts nothing
     draft.targets.line.setText(TARGET)
@@ -89,7 +89,7 @@ def test_a_broken_file_is_shown_as_an_error(window, load, plugin_file):
     path, before = plugin_file("1 / 0"), listed(window)
     load(window, path, wait="failed")
     assert window._errors._box.text() == (
-        f"{path} raised ZeroDivisionError: division by zero. Mend it, and load it again."
+        f"{path} raised ZeroDivisionError: division by zero. Correct it, and load it again."
     )
     window._errors._box.accept()
     assert listed(window) == before
@@ -161,7 +161,7 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
 
     def is_stopped():
         demo_window.status.cancel()  # repeated, because a newer job may have replaced the shown one
-        return demo_window.draft._outcome.text() == "Stopped. Press F5 to work it out again."
+        return demo_window.draft._outcome.text() == "Stopped. Press F5 to recompute."
 
     qtbot.waitUntil(is_stopped, timeout=20_000)
     method = demo_window.draft.method

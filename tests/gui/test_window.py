@@ -388,9 +388,7 @@ def test_a_dropped_recipe_without_a_checkpoint_is_an_error(window):
 def test_the_message_of_a_fault_names_the_log_file(window, workbench):
     workbench.failed.emit("Resolving", ZeroDivisionError("division by zero"))
     text = window._errors._box.text()
-    assert (
-        text == "Resolving failed because of a fault in this program. See the log at prune-gui.log."
-    )
+    assert text == "Resolving failed because of an internal error. See the log at prune-gui.log."
     window._errors._box.accept()
 
 

@@ -233,5 +233,5 @@ def test_a_nuclear_norm_whose_copy_exceeds_the_memory_is_rejected(free_memory):
     scores, mask = TensorScores.of(torch.ones(2, 3, 4)), np.ones(24, np.bool_)
     free_memory(95)
     assert score_norms(scores, None, "nuc", 0).shape == (2,)  # without a copy
-    with pytest.raises(ValueError, match=r"takes 96 bytes of memory at once, and 95 bytes are"):
+    with pytest.raises(ValueError, match=r"requires 96 bytes of memory, and only 95 bytes are"):
         score_norms(scores, lambda start, stop: mask[start:stop], "nuc", 0)

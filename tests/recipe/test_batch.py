@@ -115,7 +115,7 @@ def test_a_folder_yields_its_checkpoints_or_those_of_its_subfolders(tmp_path):
     assert checkpoints_in(tmp_path / "runs") == several
     (tmp_path / "empty").mkdir()
     assert checkpoints_in(tmp_path) == several[:1]
-    with pytest.raises(CheckpointError, match="no checkpoint in"):
+    with pytest.raises(CheckpointError, match="contain no checkpoint"):
         checkpoints_in(tmp_path / "empty")
     with pytest.raises(CheckpointError, match="cannot be read"):
         checkpoints_in(tmp_path / "nowhere")

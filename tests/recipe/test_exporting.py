@@ -151,7 +151,7 @@ def test_a_torch_file_keeps_its_neighbours_its_ties_and_its_parameters(tmp_path)
 def test_an_existing_file_is_replaced_only_with_overwrite_and_atomically(model, tmp_path):
     out = tmp_path / "out.safetensors"
     out.write_text("old")
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(CheckpointError, match="already exists"):
         written(model, out)
     stop = threading.Event()
     with pytest.raises(Cancelled):

@@ -172,7 +172,7 @@ def test_only_the_reparametrized_form_has_a_loader(resolution, tmp_path):
 
 def test_an_existing_loader_is_replaced_only_with_overwrite(resolution, tmp_path):
     (tmp_path / "load_out_safetensors.py").write_text("mine")
-    with pytest.raises(CheckpointError, match=r"load_out_safetensors\.py exists already"):
+    with pytest.raises(CheckpointError, match=r"load_out_safetensors\.py already exists"):
         export(resolution, tmp_path / "out.safetensors", "reparametrized")
     assert left(tmp_path) == {"load_out_safetensors.py": "mine"}
     export(resolution, tmp_path / "out.safetensors", "reparametrized", overwrite=True)
@@ -225,7 +225,7 @@ def test_cancelling_at_any_time_leaves_no_checkpoint_and_no_loader(
 
 def test_a_failure_leaves_no_checkpoint_and_no_loader(resolution, tmp_path, monkeypatch):
     (tmp_path / "out.safetensors").write_text("old")
-    with pytest.raises(CheckpointError, match=r"out\.safetensors exists already"):
+    with pytest.raises(CheckpointError, match=r"out\.safetensors already exists"):
         export(resolution, tmp_path / "out.safetensors", "reparametrized")
     assert left(tmp_path) == {"out.safetensors": "old"}
     stop = threading.Event()

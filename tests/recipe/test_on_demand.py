@@ -103,7 +103,7 @@ def test_an_explanation_counts_only_elements_remaining_from_earlier_steps(resolu
     assert element_ranks[1].ranked == 120
     after_first = int((resolution.pruned_by("fc.weight")[kept[0]] != 1).sum())
     assert element_ranks[3].ranked == after_first
-    assert element_ranks[3].unit == f"entry of row {kept[0]}"
+    assert element_ranks[3].unit == f"weight of row {kept[0]}"
 
 
 def test_the_explanation_of_a_zero_in_the_file_states_that(tmp_path):
@@ -173,8 +173,8 @@ def test_a_parameter_without_remaining_elements_has_a_warning(checkpoint):
         {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.9},
     ]
     notes = [outcome.notes for outcome in resolve(Recipe(steps=steps), checkpoint).outcomes]
-    assert notes[0] == {"fc.bias": "nothing is left of it"}
-    assert notes[1] == {"fc.weight": "only 1 of 120 entries is left"}
+    assert notes[0] == {"fc.bias": "none of its weights remain"}
+    assert notes[1] == {"fc.weight": "only 1 of 120 weights remains"}
     assert notes[2] == {}
 
 
@@ -227,7 +227,7 @@ def test_scores_of_another_shape_name_both_accepted_shapes(checkpoint, tmp_path)
     save_file({"fc.weight": torch.ones(5)}, tmp_path / "scores.safetensors")
     path = Path(tmp_path / "scores.safetensors")
     step = {"method": "l1_unstructured", "targets": ["fc.weight"], "importance": str(path)}
-    with pytest.raises(RecipeError, match=r"\[5, 24\].* one per input column, \[24\]"):
+    with pytest.raises(RecipeError, match=r"\[5, 24\].* one score per input column, \[24\]"):
         resolve(Recipe(steps=[step]), checkpoint)
 
 

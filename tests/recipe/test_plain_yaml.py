@@ -154,5 +154,5 @@ def test_a_recipe_that_could_not_be_read_is_not_written():
         dump_yaml(["a"] * MAX_NODES)
     with pytest.raises(RecipeError, match="too long"):
         dump_yaml("a" * (MAX_BYTES + 1))
-    with pytest.raises(RecipeError, match="no Unicode"):
+    with pytest.raises(RecipeError, match="not Unicode"):
         dump_yaml("\ud800")

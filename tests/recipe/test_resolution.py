@@ -238,7 +238,7 @@ def test_the_zeros_of_another_checkpoint_are_a_mask(resolved, tmp_path, form):
     for name in SHAPES:
         assert other.mask(name).equal(first.mask(name))
     if form == "finalized":
-        with pytest.raises(StepError, match=r"other than 0 and 1.*take zeros"):
+        with pytest.raises(StepError, match=r"other than 0 and 1.*set take to zeros"):
             resolved(tmp_path, weights(1), take)
 
 

@@ -16,7 +16,7 @@ from prune_gui.recipe.script import python_script
 
 L1 = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}
 LN = {"method": "ln_structured", "targets": ["*.weight", "!c*"], "amount": 2, "n": 1, "dim": 1}
-OURS = "cannot say this"
+OURS = "Not available in torch.nn.utils.prune"
 
 
 def tensors() -> dict[str, torch.Tensor]:

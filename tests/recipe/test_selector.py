@@ -95,15 +95,15 @@ def test_conditions_select_by_properties_of_a_parameter(patterns, names):
 
 @pytest.mark.parametrize("text", ["sparsity>", "dims>two", "type>Linear", "shape:", "size<-1"])
 def test_an_invalid_condition_is_refused_by_name(text):
-    with pytest.raises(RecipeError, match="no condition"):
+    with pytest.raises(RecipeError, match="is not a condition"):
         select([text], TYPED)
-    with pytest.raises(RecipeError, match=r"step 1.*no condition"):
+    with pytest.raises(RecipeError, match=r"step 1.*is not a condition"):
         Recipe.from_yaml(f"version: 1\nsteps:\n- {{method: identity, targets: ['{text}']}}")
 
 
 @pytest.mark.parametrize("number", ["_1", "1_", "1__0", "_", "1e", "e5", ".", "1e999", "1e308b"])
 def test_an_invalid_number_is_no_condition(number):
-    with pytest.raises(RecipeError, match="is no condition"):
+    with pytest.raises(RecipeError, match="is not a condition"):
         select([f"size>{number}"], TENSORS)
 
 

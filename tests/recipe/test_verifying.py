@@ -121,7 +121,7 @@ def test_values_changed_by_another_program_are_detected(state, tmp_path):
     rewritten(path, lambda tensors: tensors["fc.weight"].fill_(1.0))
     assert problems(path) == [
         ("fc.weight", "its values are not those that were saved"),
-        ("fc.weight", "32 of its entries were pruned, and 0 are zero"),
+        ("fc.weight", "32 of its elements were pruned, and 0 are zero"),
     ]
 
 
@@ -135,7 +135,7 @@ def test_verifying_ignores_order_but_not_names(state, tmp_path):
     assert problems(path) == []
     assert sorted(problems(rewritten(path, rename))) == [
         ("fc.bias", "it was saved in this file, and is missing"),
-        ("other", "it was not in the file when that was saved"),
+        ("other", "it was not in the file when the file was saved"),
     ]
 
 
@@ -146,7 +146,7 @@ def test_masks_have_exactly_as_many_zeros_as_were_pruned(state, tmp_path, form):
     rewritten(path, lambda tensors: tensors[name].zero_())
     assert problems(path) == [
         (name, "its values are not those that were saved"),
-        (name, "32 of its entries were pruned, and 64 are zero"),
+        (name, "32 of its elements were pruned, and 64 are zero"),
     ]
 
 
@@ -157,7 +157,7 @@ def test_without_checksums_zeros_and_finite_values_are_still_checked(state, tmp_
     save_file(load_file(path) | {"half.weight": state["half.weight"]}, path, metadata)
     found = verify(path)
     assert [tuple(problem) for problem in found.problems] == [
-        ("half.weight", "20 of its entries were pruned, and 0 are zero")
+        ("half.weight", "20 of its elements were pruned, and 0 are zero")
     ]
     assert found.compared == 0
 
@@ -202,7 +202,7 @@ def test_a_file_of_another_program_has_a_note_about_missing_checksums(tmp_path):
 def test_malformed_checksums_are_a_problem(tmp_path, record):
     save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors", {CHECKSUMS_KEY: record})
     assert problems(tmp_path / "m.safetensors") == [
-        ("m.safetensors", "the checksums recorded in it cannot be understood")
+        ("m.safetensors", "the checksums recorded in it are invalid")
     ]
 
 

@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     presets = Presets(tmp_path / "file" / "presets")
     assert not list(presets)
-    with pytest.raises(PruneGuiError, match="cannot be made"):
+    with pytest.raises(PruneGuiError, match="cannot be created"):
         presets.save("a", Recipe())
 
 

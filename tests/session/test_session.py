@@ -48,7 +48,7 @@ def test_every_edit_is_one_labelled_undo_entry(session):
         "Remove step 1",
         "Edit step 2",
         "Switch off step 1",
-        "Move step 2 to 1",
+        "Move step 2 to position 1",
         "Add L1 unstructured",
         "Add L1 unstructured",
     ]
@@ -80,15 +80,15 @@ def test_undo_labels_are_translated(session):
         added,
         foreign("Duplicate step {}").format(1),
         foreign("Edit step {}").format(2),
-        foreign("Move step {} to {}").format(2, 1),
+        foreign("Move step {} to position {}").format(2, 1),
         foreign("Switch off step {}").format(1),
         foreign("Switch on step {}").format(1),
         foreign("Remove step {}").format(1),
         foreign("Protect {}").format("w"),
-        foreign("Protect {} no longer").format("w"),
+        foreign("Unprotect {}").format("w"),
         added,
         foreign("Return to {}").format("{number}"),
-        foreign("Bring back unsaved steps"),
+        foreign("Restore unsaved steps"),
         foreign("Open recipe"),
     ]
 
@@ -102,7 +102,7 @@ def test_the_undo_label_of_protecting_several_has_their_number(tmp_path):
         assert session.history.undo_label == "Protect 2 parameters"
         session.protect({"a", "b"}, on=False)
         assert session.protected == frozenset()
-        assert session.history.undo_label == "Protect 2 parameters no longer"
+        assert session.history.undo_label == "Unprotect 2 parameters"
 
 
 def test_a_recipe_is_unsaved_if_it_differs_from_the_last_save(session, tmp_path):

@@ -243,7 +243,7 @@ def test_waiting_for_the_lock_has_a_timeout(file, caplog, monkeypatch):
     monkeypatch.setattr(state_file, "LOCK_TIMEOUT_S", 0.05)
     with state_file._locked(file.path.parent):
         assert add(file) is None
-    assert "another program keeps it locked" in caplog.text
+    assert "it is locked by another program" in caplog.text
     assert file.load() == Kept(number=1, texts=OLD)
     assert add(file) is not None
 

@@ -85,10 +85,10 @@ def test_titles_of_all_jobs_are_translated(session, tmp_path):
 @pytest.mark.usefixtures("foreign_language")
 def test_reasons_for_a_missing_preview_are_translated(session):
     resolved = resolve_job(session, Draft(step(0.5), replaces=4)).work(Monitor())
-    assert resolved.draft_error == foreign("The step is gone.")
+    assert resolved.draft_error == foreign("The step no longer exists.")
     session.add(step(0.5, "nowhere"))
     resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
-    assert resolved.draft_error == foreign("Step {} has to be mended first.").format(1)
+    assert resolved.draft_error == foreign("Correct step {} first.").format(1)
 
 
 def test_the_preview_has_the_draft_after_the_steps_of_the_recipe(session):

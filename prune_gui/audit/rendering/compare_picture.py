@@ -120,7 +120,7 @@ def legend(overlap: Overlap, colours: Colours) -> str:
     shades = Shades.of(colours)
     parts = (
         (shades.both, tr("pruned in both"), overlap.both),
-        (shades.left, tr("only left, so revived"), overlap.left),
+        (shades.left, tr("only left (revived)"), overlap.left),
         (shades.right, tr("only right"), overlap.right),
         (shades.kept, tr("kept in both"), overlap.kept),
     )
@@ -148,9 +148,9 @@ def total_text(overlap: Overlap, excluded: Counter[Obstacle]) -> str:
 
 def _overlap_text(overlap: Overlap) -> str:
     if not overlap.total:
-        return tr("No parameter of the stack is there to compare with")
+        return tr("No parameter of the stack can be compared")
     if not overlap.left + overlap.right:
-        return tr("In total: both prune the same {count:,} entries", count=overlap.both)
+        return tr("In total: both prune the same {count:,} weights", count=overlap.both)
     return tr(
         "In total: {both:,} in both, {left:,} only left, {right:,} only right, IoU {iou:.3f}",
         both=overlap.both,

@@ -51,8 +51,8 @@ class QuantityStyle:
         """Describe what a cell of several elements shows."""
         what = tr(self.title)
         if self.averaged:
-            return tr("{quantity}: a cell shows the mean of its entries", quantity=what)
-        return tr("{quantity}: a cell shows its entry farthest from zero", quantity=what)
+            return tr("{quantity}: a cell shows the mean of its values", quantity=what)
+        return tr("{quantity}: a cell shows its value farthest from zero", quantity=what)
 
 
 QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {

@@ -306,8 +306,8 @@ def _stacked(
 
 
 CUT_REMARKS: Final = {
-    "channel": deferred("The draft cuts no single entries but channels: see Norms"),
-    "block": deferred("The draft cuts no single entries but blocks"),
+    "channel": deferred("The draft prunes channels, not single weights: see Norms"),
+    "block": deferred("The draft prunes blocks, not single weights"),
     "row": deferred("The draft cuts each row by itself: set its amount in the form"),
     "group": deferred("The draft cuts each group by itself"),
 }
@@ -330,6 +330,8 @@ def remark(picture: DistributionData) -> str:
         subject
     ):
         if method.score_kind == "random":
-            return tr("The draft ranks by random draws: choose them above to see and drag its cut")
+            return tr(
+                "The draft ranks by random numbers: choose them above to see and drag its cut"
+            )
         return tr("The draft ranks by other scores: choose them above to see and drag its cut")
     return ""

@@ -26,8 +26,8 @@ def describe_bin(picture: DistributionData, position: int) -> str:
     if shared:
         parts.append(tr("{count:,} of this parameter", count=sum(own_counts)))
     heading = trn(
-        "{low:.4g} to {high:.4g}: {count:,} entry",
-        "{low:.4g} to {high:.4g}: {count:,} entries",
+        "{low:.4g} to {high:.4g}: {count:,} weight",
+        "{low:.4g} to {high:.4g}: {count:,} weights",
         sum(own_counts) + sum(others),
         low=picture.edges[position],
         high=picture.edges[position + 1],
@@ -39,8 +39,8 @@ def describe_cut(curve: Curve, value: float) -> str:
     """Describe a cut: "a cut at 0.012 prunes 40.1 % of 1,204 entries, keeps ..."."""
     pruned, energy = curve.at(value)
     return tr(
-        "a cut at {value:.4g} prunes {pruned:.2f} % of {count:,} entries and "
-        "keeps {energy:.2f} % of their energy",
+        "a cut at {value:.4g} prunes {pruned:.2f} % of {count:,} weights and keeps {energy:.2f} % "
+        "of their energy",
         value=value,
         pruned=100 * pruned,
         count=curve.remaining,
@@ -50,7 +50,7 @@ def describe_cut(curve: Curve, value: float) -> str:
 
 def curve_legend(curve: Curve, colours: Colours) -> str:
     """Return the legend of a curve as rich text."""
-    pruned = tr("amount: share pruned, of the {count:,} entries still there", count=curve.remaining)
+    pruned = tr("amount: share pruned of the {count:,} remaining weights", count=curve.remaining)
     kept = tr("energy kept: share of the sum of their squared weights")
     parts = ((colours.draft, pruned), (colours.steps[1], kept))
     return SEPARATOR.join(

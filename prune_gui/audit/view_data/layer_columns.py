@@ -126,8 +126,8 @@ def _nearly_empty(rows: Rows, row: int, kept: int) -> str:
     if rows.size[row] > 1:
         return trn("{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty)
     if not kept:
-        return tr("nothing is left")
-    return tr("only {left:,} of {total:,} left", left=kept, total=int(rows.total[row]))
+        return tr("no weights remain")
+    return tr("only {left:,} of {total:,} remain", left=kept, total=int(rows.total[row]))
 
 
 def _content_warnings(rows: Rows, row: int) -> list[str]:
@@ -167,7 +167,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Sparsity"),
-        tip=deferred("Share of the entries that is pruned"),
+        tip=deferred("Share of weights that are pruned"),
         values=lambda rows: rows.share,
         text=lambda rows, row: sparsity(int(rows.pruned[row]), int(rows.total[row])),
         width_px=72,
@@ -176,7 +176,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Kept energy"),
-        tip=deferred("Sum of the squares of the weights that are kept, of that of all"),
+        tip=deferred("Sum of squares of the kept weights, relative to that of all weights"),
         values=lambda rows: rows.kept_share,
         text=energy,
         width_px=96,
@@ -186,18 +186,16 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Parameters"),
-        tip=deferred("Entries"),
+        tip=deferred("Total"),
         values=lambda rows: rows.total,
         text=_counts(lambda rows: rows.total),
         width_px=92,
-        file_title=deferred("entries"),
+        file_title=deferred("weights"),
         file_rank=3,
     ),
     Column(
         title=deferred("Warnings"),
-        tip=deferred(
-            "What a person should look at: nearly empty layers, dead channels, NaN, tied weights"
-        ),
+        tip=deferred("Problems: nearly empty layers, dead channels, NaN, tied weights"),
         values=_severity,
         text=_warning_text,
         is_number=False,
@@ -208,7 +206,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Shape"),
-        tip=deferred("Of a parameter; of a module, how many parameters it has"),
+        tip=deferred("Shape of a parameter, or number of parameters in a module"),
         values=lambda rows: rows.shapes,
         text=shape,
         is_number=False,
@@ -218,7 +216,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Pruned"),
-        tip=deferred("Pruned entries"),
+        tip=deferred("Pruned weights"),
         values=lambda rows: rows.pruned,
         text=_counts(lambda rows: rows.pruned),
         file_title=deferred("pruned"),
@@ -267,7 +265,7 @@ def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:
         file_title = deferred("pruned by step {number}", number=code)
     return Column(
         title=title,
-        tip=deferred("Entries that it pruned"),
+        tip=deferred("Weights pruned by it"),
         values=lambda rows: rows.counts[i],
         text=_counts(lambda rows: rows.counts[i]),
         file_title=file_title,

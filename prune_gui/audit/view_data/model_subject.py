@@ -56,8 +56,8 @@ class ModelSubject:
         """Return a summary: "78 parameters · 294,912 of 589,824 entries pruned (50.0 %)"."""
         pruned, total = self.resolution.total
         return trn(
-            "{count:,} parameter · {pruned:,} of {total:,} entries pruned ({share})",
-            "{count:,} parameters · {pruned:,} of {total:,} entries pruned ({share})",
+            "{count:,} parameter · {pruned:,} of {total:,} weights pruned ({share})",
+            "{count:,} parameters · {pruned:,} of {total:,} weights pruned ({share})",
             len(self.resolution.counts),
             pruned=pruned,
             total=total,

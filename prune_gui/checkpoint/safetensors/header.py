@@ -98,8 +98,8 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
     except _HeaderError as problem:
         raise CheckpointError(
             tr(
-                "{name} is not a valid safetensors file: {problem}. "
-                "Get the file again, or save it again with safetensors.",
+                "{name} is not a valid safetensors file: {problem}. Download the file again, or "
+                "save it again with safetensors.",
                 name=name,
                 problem=one_line(str(problem), MAX_MESSAGE_CHARS),
             )
@@ -137,8 +137,8 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
     if length > size - LENGTH_BYTES:
         raise _HeaderError(
             tr(
-                "its header claims {claimed:,} bytes, and the file has {size:,} "
-                "(a partial download?)",
+                "its header declares {claimed:,} bytes, and the file has {size:,} (a partial "
+                "download?)",
                 claimed=length,
                 size=size,
             )
@@ -155,7 +155,7 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
         text = file.read(length).decode("utf-8")
         # Parsed lists and objects take far more memory than text. Metadata may contain brackets.
         if text.count("[") + text.count("{") > 3 * text.count('"dtype"') + MAX_OTHER_BRACKETS:
-            raise _HeaderError(tr("its header nests too much for a header"))
+            raise _HeaderError(tr("its header is nested too deeply"))
         rules: dict[str, Any] = {
             # A hook in Python is slow on long headers.
             "parse_int": _parse_size if "-0" in text else None,
@@ -214,12 +214,12 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def _parse_size(digits: str) -> int:
     """Parse a whole number; refuse "-0", whose sign `int` drops."""
     if digits == "-0":
-        raise _HeaderError(tr("{number} is no size", number=digits))
+        raise _HeaderError(tr("{number} is not a size", number=digits))
     return int(digits)
 
 
 def _refuse_number(constant: str) -> NoReturn:
-    raise _HeaderError(tr("{number} is no size", number=constant))
+    raise _HeaderError(tr("{number} is not a size", number=constant))
 
 
 def _metadata(entry: object) -> dict[str, str]:

@@ -90,8 +90,8 @@ class ShardIndex:
         except FileNotFoundError:
             raise CheckpointError(
                 tr(
-                    "{index} lists {shard}, which is not in {folder}. Get that file, too, or open "
-                    "another shard alone.",
+                    "{index} lists {shard}, which is not in {folder}. Download that file, too, or "
+                    "open another shard alone.",
                     index=self.path.name,
                     shard=shard,
                     folder=self.path.parent,
@@ -100,8 +100,8 @@ class ShardIndex:
         if real.parent not in _allowed_folders(self.path.parent):
             raise CheckpointError(
                 tr(
-                    "{index} lists {shard}, which is a link to a file elsewhere, and is not "
-                    "followed. Put the file itself there.",
+                    "{index} lists {shard}, which is a link to a file in another folder. Such "
+                    "links are not followed. Replace the link with the file.",
                     index=self.path.name,
                     shard=shard,
                 )
@@ -109,7 +109,7 @@ class ShardIndex:
         if not stat.S_ISREG(real.stat().st_mode):
             raise CheckpointError(
                 tr(
-                    "{index} lists {shard}, which is not a file. Put the shard there.",
+                    "{index} lists {shard}, which is not a file. Replace it with the shard.",
                     index=self.path.name,
                     shard=shard,
                 )
@@ -129,8 +129,8 @@ def read_index(path: Path) -> ShardIndex:
     except _IndexError as problem:
         raise CheckpointError(
             tr(
-                "{name} is not a valid index of shards: {problem}. Get the file again, or open "
-                "one of the shards alone.",
+                "{name} is not a valid index of shards: {problem}. Download the file again, or "
+                "open one of the shards alone.",
                 name=path.name,
                 problem=str(problem),
             )
@@ -233,7 +233,7 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _checked_text(name: object) -> str:
     if not isinstance(name, str):
-        raise _IndexError(tr("{name} is no file name", name=short(name)))
+        raise _IndexError(tr("{name} is not a file name", name=short(name)))
     return name
 
 

@@ -114,8 +114,8 @@ class ShardedCheckpoint(Checkpoint):
         except OSError as error:
             raise CheckpointError(
                 tr(
-                    "{shard} cannot be read: {reason}. Get the file again, or open another shard "
-                    "alone.",
+                    "{shard} cannot be read: {reason}. Download the file again, or open another "
+                    "shard alone.",
                     shard=shard,
                     reason=error.strerror or error,
                 )
@@ -208,8 +208,8 @@ class _MergedShards:
             if key not in opened.raw:
                 raise CheckpointError(
                     tr(
-                        "{index} says that {key!r} is in {shard}, but it is not there. Get both "
-                        "files again.",
+                        "{index} lists {key!r} in {shard}, which does not contain it. Download "
+                        "both files again.",
                         index=self._index.path.name,
                         key=key[:200],
                         shard=shard,
@@ -220,7 +220,7 @@ class _MergedShards:
             if other != shard:
                 raise CheckpointError(
                     tr(
-                        "{index}: both {one} and {other} hold {key!r}. Get the files again.",
+                        "{index}: both {one} and {other} hold {key!r}. Download the files again.",
                         index=self._index.path.name,
                         one=other,
                         other=shard,
@@ -242,13 +242,13 @@ class _MergedShards:
         index = self._index
         if self._unlisted:
             yield tr(
-                "{index} does not list, and so leaves out: {tensors}.",
+                "Tensors that {index} does not list are ignored: {tensors}.",
                 index=index.path.name,
                 tensors=listed(self._unlisted, _key_in_shard),
             )
         if unlisted_files := _unlisted_files(index):
             yield tr(
-                "{index} does not list, and so leaves out the files {files}.",
+                "Files that {index} does not list are ignored: {files}.",
                 index=index.path.name,
                 files=listed(unlisted_files),
             )

@@ -293,8 +293,8 @@ def _kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
         if weights or path.is_symlink() or not path.is_file():
             raise CheckpointError(
                 tr(
-                    "{folder} holds more than shards and the files beside them: {name}. Choose "
-                    "another folder.",
+                    "{folder} contains files that do not belong to a sharded checkpoint: {name}. "
+                    "Choose another folder.",
                     folder=folder,
                     name=path.name,
                 )

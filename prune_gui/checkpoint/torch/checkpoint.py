@@ -123,8 +123,8 @@ def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:
     others = [other for other in states if other != root]
     if others:
         yield tr(
-            "This is the state dict {name}. Tensors beside it are kept as they are, not shown: in "
-            "{others}. Choose one of them by its name: --state, or File > State dict.",
+            "This is the state dict {name}. Other tensors are kept unchanged, but not shown: in "
+            "{others}. To open another state dict, use --state or File > State dict.",
             name=_quoted_name(root),
             others=listed(others, _quoted_name, MAX_LISTED),
         )
@@ -134,8 +134,8 @@ def _remarks(root: Root, states: Mapping[Root, State]) -> Iterator[str]:
     )
     if nameless:
         yield trn(
-            "{count:,} tensor whose key is not text is kept as it is, not shown.",
-            "{count:,} tensors whose keys are not text are kept as they are, not shown.",
+            "{count:,} tensor whose key is not text is kept unchanged, but not shown.",
+            "{count:,} tensors whose keys are not text are kept unchanged, but not shown.",
             nameless,
         )
 
@@ -153,8 +153,8 @@ def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, R
         if dtype not in ELEMENT_BITS:
             raise CheckpointError(
                 tr(
-                    "{file}: {key!r} has the dtype {dtype}, which is not supported. Save it in "
-                    "another one.",
+                    "{file}: {key!r} has the dtype {dtype}, which is not supported. Save it with "
+                    "another dtype.",
                     file=path.name,
                     key=key[:80],
                     dtype=dtype,
@@ -163,7 +163,7 @@ def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, R
         if not _is_text(key):
             raise CheckpointError(
                 tr(
-                    "{file}: the name {key!r} is not valid text. Save it under another one.",
+                    "{file}: the name {key!r} is not valid text. Save it under another name.",
                     file=path.name,
                     key=key[:80],
                 )

@@ -88,13 +88,13 @@ def checked_view(
         FalseClaimError: the shape is impossible, or the view extends beyond the storage.
     """
     if len(shape) != len(strides):
-        raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
+        raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
     numel = checked_numel((offset, *strides), shape)
     span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
     if (offset + span) * (dtype or storage.dtype).itemsize > nbytes_of(storage):
         raise FalseClaimError(
             deferred(
-                "it claims a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
+                "it declares a tensor of shape {shape}, which does not fit its {nbytes:,} bytes",
                 shape=shape,
                 nbytes=nbytes_of(storage),
             )
@@ -116,7 +116,7 @@ def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
         sizes = cast("tuple[int, ...]", shape)
         if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:
             return math.prod(sizes)
-    raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
+    raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
 
 
 def are_sizes(values: tuple[object, ...]) -> bool:
@@ -131,7 +131,7 @@ def check_hooks(hooks: object) -> None:
         FalseClaimError: it has some.
     """
     if hooks:
-        raise FalseClaimError(deferred("it attaches something to a tensor"))
+        raise FalseClaimError(deferred("it attaches other data to a tensor"))
 
 
 def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: TypedStorage) -> None:
@@ -145,6 +145,6 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
     if not isinstance(bits, dict) or not bits.items() <= {("conj", True), ("neg", True)}:
         raise FalseClaimError(deferred("it describes a tensor in a way torch does not write"))
     if numel * tensor.itemsize > nbytes_of(storage):  # reading the values would copy them
-        raise FalseClaimError(deferred("it repeats the entries of a conjugate or negative tensor"))
+        raise FalseClaimError(deferred("it repeats the elements of a conjugate or negative tensor"))
     set_metadata: Any = torch._utils.set_tensor_metadata
     set_metadata(tensor, bits)

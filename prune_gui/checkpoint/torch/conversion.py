@@ -69,8 +69,8 @@ def code_needed_error(path: Path, opened: Unpickled, *, plain: bool = False) -> 
     if weights is None:
         return CheckpointError(
             tr(
-                "{problem} It is no checkpoint, so there may be nothing to prune in it. "
-                "Open the file with the weights.",
+                "{problem} It is not a checkpoint, so it may contain nothing to prune. Open the "
+                "file with the weights.",
                 problem=problem,
             )
         )
@@ -78,13 +78,17 @@ def code_needed_error(path: Path, opened: Unpickled, *, plain: bool = False) -> 
     if plain or not is_complete or not all(map(is_harmless, opened.foreign)):
         return CheckpointError(
             tr(
-                "{problem} What that would do is not known. If you trust whoever made the file, "
-                "load it where it came from, and save only the state dict with torch.save.",
+                "{problem} The effect of that code is unknown. If you trust the author of the "
+                "file, load it in the environment it came from, and save only the state dict with "
+                "torch.save.",
                 problem=problem,
             )
         )
     return CheckpointError(
-        tr("{problem} If you trust it, run this where it came from:", problem=problem),
+        tr(
+            "{problem} If you trust the file, run this in the environment it came from:",
+            problem=problem,
+        ),
         conversion_lines(path, "torch", weights),
     )
 

@@ -41,7 +41,10 @@ def _open(source: Source, state: str | None, surroundings: Surroundings) -> File
     source.file.seek(0)
     if not _recognizes(source.file.read(HEAD_BYTES), source.file):
         raise CheckpointError(
-            tr("{name} is not a checkpoint that torch.save wrote. Get the file again.", name=name)
+            tr(
+                "{name} is not a checkpoint that torch.save wrote. Download the file again.",
+                name=name,
+            )
         )
     if source.path.suffix.lower() in SAFETENSORS.suffixes:  # torch would go by the suffix
         raise CheckpointError(

@@ -73,7 +73,7 @@ def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
         case (tuple() as sizes,) if are_sizes(sizes):
             machine.count_copied(sizes)
             return torch.Size(cast("tuple[int, ...]", sizes))
-    raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
+    raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))
 
 
 def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
@@ -82,7 +82,7 @@ def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
         case (str() as text, "latin1" | "latin-1"):
             machine.count_copied(text)
             return text.encode("latin-1")
-    raise FalseClaimError(deferred("it asks for memory without filling it"))
+    raise FalseClaimError(deferred("it allocates memory without filling it"))
 
 
 def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:

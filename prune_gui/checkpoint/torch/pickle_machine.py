@@ -159,7 +159,7 @@ class Machine(ABC):
             return
         self._unsafe_keys += 1
         if self._unsafe_keys > MAX_UNSAFE_KEYS:
-            raise FalseClaimError(deferred("its pickle has too many odd keys"))
+            raise FalseClaimError(deferred("its pickle has too many unusual keys"))
         pending = [(key, 1)] if isinstance(key, tuple) else []
         while pending:
             nested, depth = pending.pop()
@@ -335,7 +335,7 @@ class _BoundedReader:
     def read(self, length: int) -> bytes:
         if length > MAX_STRING_BYTES:
             raise FalseClaimError(
-                deferred("its pickle claims a string of {length:,} bytes", length=length)
+                deferred("its pickle declares a string of {length:,} bytes", length=length)
             )
         return self._file.read(length)
 

@@ -69,8 +69,8 @@ def read_torch_file(source: Source) -> TorchFile:
     except FalseClaimError as problem:
         raise CheckpointError(
             tr(
-                "{name} is not opened: {problem}. Get the file again, or save it again with "
-                "torch.save.",
+                "{name} cannot be opened: {problem}. Download the file again, or save it again "
+                "with torch.save.",
                 name=name,
                 problem=one_line(tr(problem.claim), 300),
             )
@@ -78,8 +78,8 @@ def read_torch_file(source: Source) -> TorchFile:
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
         raise CheckpointError(
             tr(
-                "{name} is a damaged zip archive ({reason}; a partial download?). Get the file "
-                "again.",
+                "{name} is a damaged zip archive ({reason}; a partial download?). Download the "
+                "file again.",
                 name=name,
                 reason=one_line(str(error), 200),
             )
@@ -107,7 +107,7 @@ def _read_zip(source: Source) -> TorchFile:
             )
         )
     if VERSION_RECORD not in layout.records:
-        raise FalseClaimError(deferred("its archive does not say of which version it is"))
+        raise FalseClaimError(deferred("its archive has no format version"))
     if layout.records[PICKLE_RECORD].nbytes > MAX_PICKLE_BYTES:
         raise FalseClaimError(deferred("its pickle is too large"))
     storages = ZipStorages(source, layout, swapped=_byte_order(layout) != sys.byteorder)
@@ -125,7 +125,7 @@ def _byte_order(layout: TorchLayout) -> str:
         return "little"
     order = layout.read(BYTE_ORDER).decode("latin-1") if record.nbytes < len("little") + 1 else ""
     if order not in ("little", "big"):
-        raise FalseClaimError(deferred("its order of bytes is unknown"))
+        raise FalseClaimError(deferred("its byte order is unknown"))
     return order
 
 
@@ -155,7 +155,7 @@ def _own_record(
                     return tuple(root), metadata, ()
     except (ValueError, RecursionError):
         pass
-    remark = tr("Its record {name} cannot be understood, and is left out.", name=METADATA_RECORD)
+    remark = tr("Its record {name} is invalid and is ignored.", name=METADATA_RECORD)
     return None, {}, (remark,)
 
 
@@ -172,7 +172,7 @@ def _read_legacy(source: Source) -> TorchFile:
         _check_code(source, replace(each, foreign=names))
     _, protocol, _, opened, keys = pickles
     if protocol.value != LEGACY_PROTOCOL:
-        raise FalseClaimError(deferred("it is of a version that nobody reads"))
+        raise FalseClaimError(deferred("its format version is not supported"))
     storages.order = keys.value if isinstance(keys.value, list) else []
     _finish(opened, storages)
     return TorchFile(opened.value, storages.nbytes)

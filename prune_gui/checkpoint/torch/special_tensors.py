@@ -80,4 +80,4 @@ def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tenso
                 device="meta",
                 requires_grad=gradient,
             )
-    raise FalseClaimError(deferred("it claims a tensor of an impossible shape"))
+    raise FalseClaimError(deferred("it declares a tensor of an impossible shape"))

@@ -70,7 +70,7 @@ class FileStorages(Storages):
     def _memory_error(self, shortfall: str) -> CheckpointError:
         return CheckpointError(
             tr(
-                "{name} cannot be read piece by piece, and loading it takes {lack}. Save it again "
+                "{name} cannot be read in chunks, and loading it requires {lack}. Save it again "
                 "with torch.save of a recent torch, or close other programs.",
                 name=self._source.path.name,
                 lack=shortfall,
@@ -105,7 +105,7 @@ class ZipStorages(FileStorages):
         if nbytes != record.nbytes:  # torch compares them too
             raise FalseClaimError(
                 deferred(
-                    "its storage {key!r} claims {claimed:,} bytes and has {size:,}",
+                    "its storage {key!r} is declared with {claimed:,} bytes and has {size:,}",
                     key=key,
                     claimed=nbytes,
                     size=record.nbytes,
@@ -158,7 +158,7 @@ class LegacyStorages(FileStorages):
         """Return memory for a storage; see `Storages.storage`."""
         if dtype is None:
             raise FalseClaimError(
-                deferred("its dtypes are newer than its form, and torch cannot read them")
+                deferred("its dtypes are newer than its file format, and torch cannot read them")
             )
         self.nbytes += nbytes
         self._check_claim(len(self._storages) + 1, self._source.size)
@@ -177,7 +177,7 @@ class LegacyStorages(FileStorages):
             count = int.from_bytes(self._source.file.read(LEGACY_COUNT_BYTES), "little")
             if count * itemsize != values.nbytes():
                 raise FalseClaimError(
-                    deferred("its storage {key!r} has another size than it claims", key=key)
+                    deferred("its storage {key!r} does not have its declared size", key=key)
                 )
             octets = torch.empty(0, dtype=torch.uint8).set_(values).numpy()
             for start in range(0, len(octets), CHUNK_BYTES):
@@ -192,8 +192,8 @@ class LegacyStorages(FileStorages):
         if claimed > size:
             raise FalseClaimError(
                 deferred(
-                    "its tensors claim {claimed:,} bytes, and {size:,} follow its pickle "
-                    "(a partial download?)",
+                    "its tensors need {claimed:,} bytes, and {size:,} follow its pickle (a partial "
+                    "download?)",
                     claimed=claimed,
                     size=size,
                 )

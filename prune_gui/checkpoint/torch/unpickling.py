@@ -216,7 +216,7 @@ class _TorchMachine(Machine):
                 return value
             case _:
                 raise FalseClaimError(
-                    deferred("it holds something other than storages beside its pickle")
+                    deferred("it holds something other than storages in addition to its pickle")
                 )
         key, dtype = str(key), STORAGE_DTYPES.get(kind.__name__)
         if dtype is None:
@@ -226,7 +226,7 @@ class _TorchMachine(Machine):
         if not (are_sizes((numel,)) and key.isascii()):
             raise FalseClaimError(
                 deferred(
-                    "it holds a storage {key!r} of {entries} entries", key=key[:40], entries=numel
+                    "it holds a storage {key!r} of {entries} elements", key=key[:40], entries=numel
                 )
             )
         storage = self._storage(key, numel * dtype.itemsize, dtype, kind)
@@ -246,9 +246,13 @@ class _TorchMachine(Machine):
             self._storages_by_key[key] = typed_storage(values, dtype), kind
         storage, known_kind = self._storages_by_key[key]
         if known_kind is not kind:
-            raise FalseClaimError(deferred("it claims the storage {key!r} with two types", key=key))
+            raise FalseClaimError(
+                deferred("it declares the storage {key!r} with two types", key=key)
+            )
         if nbytes_of(storage) != nbytes:
-            raise FalseClaimError(deferred("it claims the storage {key!r} with two sizes", key=key))
+            raise FalseClaimError(
+                deferred("it declares the storage {key!r} with two sizes", key=key)
+            )
         return storage
 
     def _storage_view(self, key: str, storage: TypedStorage, start: int, size: int) -> TypedStorage:
@@ -339,7 +343,7 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(UNKNOWN_TENSOR)
         numel = checked_view(storage, offset, shape, strides)
         if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
-            raise FalseClaimError(deferred("it repeats the entries of a quantized tensor"))
+            raise FalseClaimError(deferred("it repeats the elements of a quantized tensor"))
         match arguments[4:]:
             case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)

@@ -94,7 +94,7 @@ class TorchLayout:
         if len({entry.orig_filename.lower().partition("/")[2] for entry in entries}) < len(entries):
             raise FalseClaimError(deferred("its archive has two records of the same name"))
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
-            raise FalseClaimError(deferred("its records do not lie in one folder"))
+            raise FalseClaimError(deferred("its records are not in one folder"))
         _check_entries(entries_by_name, size)
         starts = _starts(entries, file, size)
         self.records = {
@@ -173,7 +173,7 @@ def _check_end(file: BinaryIO, size: int) -> None:
     entries_on_disk, entries, nbytes, offset = numbers
     if any(disks) or entries_on_disk != entries or offset + nbytes != end_offset:
         raise FalseClaimError(
-            deferred("its archive has a directory that does not end where it says")
+            deferred("the directory of its archive does not end where it is declared to")
         )
 
 
@@ -214,7 +214,7 @@ def _check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
             stored and entry.compress_size != entry.file_size
         ):
             raise FalseClaimError(
-                deferred("its record {name!r} claims more than the file holds", name=name)
+                deferred("its record {name!r} is declared larger than the file", name=name)
             )
     unpacked = sum(entry.file_size for entry in entries.values())
     if unpacked > MAX_GROWTH * size:
@@ -245,7 +245,7 @@ def _starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> di
         if _number(header, 8, 2) != entry.compress_type or _number(header, 6, 2) & ENCRYPTED_FLAG:
             raise FalseClaimError(
                 deferred(
-                    "its record {name!r} is described in two ways",
+                    "its record {name!r} has two descriptions that differ",
                     name=entry.orig_filename.partition("/")[2],
                 )
             )

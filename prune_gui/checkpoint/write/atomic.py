@@ -241,7 +241,7 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
     if not folder.is_dir():
         raise CheckpointError(
             tr(
-                "{path} cannot be written: there is no folder {folder}.",
+                "{path} cannot be written: the folder {folder} does not exist.",
                 path=target,
                 folder=folder,
             )
@@ -250,8 +250,8 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
     if free < nbytes:
         raise CheckpointError(
             tr(
-                "{name} needs {needed:,} bytes, and {folder} has {free:,} left. "
-                "Make room, or save it elsewhere.",
+                "{name} needs {needed:,} bytes, and {folder} has {free:,} free. Free disk space, "
+                "or save to another folder.",
                 name=target.name,
                 needed=nbytes,
                 folder=folder,
@@ -273,13 +273,12 @@ def _resolved_target(target: Path, *, overwrite: bool) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return target
     if stat.S_ISDIR(mode):
-        raise CheckpointError(
-            tr("{path} is a folder. Give the name of a file to write.", path=target)
-        )
+        raise CheckpointError(tr("{path} is a folder. Specify a file name.", path=target))
     if not stat.S_ISREG(mode):
         raise CheckpointError(
             tr(
-                "{path} is no regular file but a pipe, a socket or a device. Choose another name.",
+                "{path} is not a regular file but a pipe, a socket or a device. Choose another "
+                "name.",
                 path=target,
             )
         )
@@ -297,7 +296,7 @@ def check_link(target: Path) -> None:
     if target.is_symlink() and not target.exists():
         raise CheckpointError(
             tr(
-                "{path} is a link to something that does not exist. Remove the link, or choose "
+                "{path} is a link to a file that does not exist. Remove the link, or choose "
                 "another name.",
                 path=target,
             )
@@ -306,7 +305,7 @@ def check_link(target: Path) -> None:
 
 def _exists(target: Path) -> CheckpointError:
     return CheckpointError(
-        tr("{path} exists already. Choose another name, or allow overwriting it.", path=target)
+        tr("{path} already exists. Choose another name, or allow overwriting it.", path=target)
     )
 
 
@@ -328,9 +327,9 @@ def flush_folder(folder: Path) -> None:
 def _explain(error: OSError, target: Path) -> str:
     if error.errno == errno.ENOSPC:
         return tr(
-            "{path} was not written: the disk is full. Make room, or save it elsewhere.",
+            "{path} was not written: the disk is full. Free disk space, or save to another folder.",
             path=target,
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return tr("{path} was not written: no permission. Save it elsewhere.", path=target)
+        return tr("{path} was not written: no permission. Save to another folder.", path=target)
     return tr("{path} was not written: {reason}.", path=target, reason=error.strerror or error)

@@ -78,23 +78,19 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
     if not target.exists():
         return False
     if not target.is_dir():
-        raise CheckpointError(
-            tr("{path} is a file. Give the name of a folder for the shards.", path=target)
-        )
+        raise CheckpointError(tr("{path} is a file. Specify a folder for the shards.", path=target))
     if target in _working_folders():
         raise CheckpointError(
             tr(
-                "{path} is the folder that this program runs in, or contains it, and cannot be "
-                "replaced as a whole. Give the name of a folder in it, or run the program "
-                "elsewhere.",
+                "{path} is or contains the working folder of this program, and cannot be replaced. "
+                "Specify a folder in it, or run the program in another folder.",
                 path=target,
             )
         )
     if os.path.ismount(target):
         raise CheckpointError(
             tr(
-                "{path} is where a disk is mounted, and cannot be replaced as a whole. Give the "
-                "name of a folder in it.",
+                "{path} is a mount point, and cannot be replaced. Specify a folder in it.",
                 path=target,
             )
         )
@@ -129,8 +125,8 @@ def _check_exchange(staging: Path, target: Path) -> None:
     except OSError as error:
         raise CheckpointError(
             tr(
-                "{path} is not empty, and folders cannot be exchanged here, so that a crash could "
-                "leave neither the old checkpoint nor the new one. Choose another folder.",
+                "{path} is not empty, and folders cannot be exchanged atomically here: a crash "
+                "could destroy both the old and the new checkpoint. Choose another folder.",
                 path=target,
             )
         ) from error

@@ -99,7 +99,7 @@ def remove_abandoned(folder: Path) -> None:
         with suppress(OSError), _check_abandoned(path) as abandoned:
             if abandoned:
                 remove(path)
-                log.info("Removed %s, which a run that was killed had left", path)
+                log.info("Removed %s, left by a killed process", path)
 
 
 def remove(path: Path) -> None:

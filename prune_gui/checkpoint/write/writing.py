@@ -22,8 +22,8 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 
 KEEP_THE_FILES: Final = deferred(
-    "{key!r} ({special}) cannot be stored in {name}: only dense tensors can go from one torch file "
-    "to another. Save in files like those of the input."
+    "{key!r} ({special}) cannot be stored in {name}: only dense tensors can be moved to another "
+    "torch file. Save with the same division into files as the input."
 )
 """A message that refuses a special tensor; see also `FileFormat.special_refusal`."""
 
@@ -130,8 +130,8 @@ def write_file(
     if not is_equal:
         raise CheckpointError(
             tr(
-                "{path} was not written: read back, the new file differs from what was meant. "
-                "The disk or the memory may be faulty.",
+                "{path} was not written: the new file differs from the data when read back. The "
+                "disk or the memory may be faulty.",
                 path=out,
             )
         )

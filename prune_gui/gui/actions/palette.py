@@ -32,12 +32,12 @@ TOP_OFFSET_PX: Final = 80
 """Distance between the top of the window and the palette."""
 IN_PICTURES: Final = (
     (deferred("Fit the picture"), "F"),
-    (deferred("One entry per pixel"), "1"),
+    (deferred("One weight per pixel"), "1"),
     (deferred("Zoom in, zoom out"), "+  -"),
     (deferred("Move the picture"), deferred("Arrows")),
-    (deferred("Pin the entry in the middle, or let go of it"), deferred("Space")),
-    (deferred("Pin the entry beside it"), deferred("Shift and arrows")),
-    (deferred("Before, without the stack and the draft"), deferred("Hold B")),
+    (deferred("Pin the weight in the centre, or unpin it"), deferred("Space")),
+    (deferred("Pin the adjacent weight"), deferred("Shift and arrows")),
+    (deferred("Show the original, without the stack and the draft"), deferred("Hold B")),
 )
 """Keys of the views, which are not actions of the window."""
 
@@ -58,7 +58,7 @@ class Palette(QFrame):
         self.setAccessibleName(tr("Command palette"))
         self.setFrameShape(QFrame.Shape.StyledPanel)
         self._line = QLineEdit()
-        self._line.setPlaceholderText(tr("Type what you want to do"))
+        self._line.setPlaceholderText(tr("Type the name of a command"))
         self._line.setAccessibleName(tr("Filter commands by name"))
         self._line.installEventFilter(self)
         self.setFocusProxy(self._line)

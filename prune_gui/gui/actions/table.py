@@ -48,7 +48,7 @@ TABLE: Final = (
     ActionSpec(
         "open_recipe",
         deferred("Open &recipe…"),
-        deferred("Take the steps of a recipe file"),
+        deferred("Load the steps of a recipe file"),
         lambda w: w.commands.open_recipe(),
         "Ctrl+Shift+O",
         when=is_open,
@@ -56,22 +56,22 @@ TABLE: Final = (
     ActionSpec(
         "use_elsewhere",
         deferred("&Use this recipe on another checkpoint…"),
-        deferred("Open another checkpoint with the steps there are, and see which of them fit"),
+        deferred("Open another checkpoint with the current steps, and check which of them match"),
         lambda w: w.commands.use_elsewhere(),
         when=is_open,
     ),
     ActionSpec(
         "reload",
         deferred("Re&load checkpoint"),
-        deferred("Read the checkpoint anew, and keep the steps and their history"),
+        deferred("Read the checkpoint again, and keep the steps and their history"),
         lambda w: w.workbench.files.reload(),
         "Ctrl+R",
         when=is_open,
     ),
     ActionSpec(
         "own_recipe",
-        deferred("&Take the file's recipe"),
-        deferred("Take the steps that this checkpoint was pruned with, by this program"),
+        deferred("Load &the embedded recipe"),
+        deferred("Load the steps with which this program pruned the checkpoint"),
         lambda w: w.workbench.edit(lambda session: session.use_own_recipe()),
         when=is_made_here,
     ),
@@ -103,7 +103,7 @@ TABLE: Final = (
     ActionSpec(
         "new_window",
         deferred("N&ew window"),
-        deferred("Open another window, with a checkpoint and a stack of its own"),
+        deferred("Open another window, with its own checkpoint and stack"),
         lambda w: w.another_wanted.emit(None),
         "Ctrl+Shift+N",
     ),
@@ -134,7 +134,7 @@ TABLE: Final = (
     ActionSpec(
         "redo",
         redo_text,
-        deferred("Do again what was undone"),
+        deferred("Redo the last change that was undone"),
         lambda w: w.workbench.edit(lambda session: session.redo()),
         Key.Redo,
         "redo",
@@ -144,14 +144,14 @@ TABLE: Final = (
     ActionSpec(
         "copy_recipe",
         deferred("Copy stack as rec&ipe"),
-        deferred("Copy the steps as a recipe file has them"),
+        deferred("Copy the steps in the format of a recipe file"),
         lambda w: w.commands.copy_recipe(),
         when=is_open,
     ),
     ActionSpec(
         "copy_command",
         deferred("Copy stack as co&mmand line"),
-        deferred("Copy a line for a shell that prunes this checkpoint in the same way"),
+        deferred("Copy a shell command that prunes this checkpoint in the same way"),
         lambda w: w.commands.copy_command(),
         when=is_open,
     ),
@@ -159,7 +159,8 @@ TABLE: Final = (
         "copy_script",
         deferred("Copy stack as &Python script"),
         deferred(
-            "Copy a program of torch.nn.utils.prune, as far as that goes, with the same masks"
+            "Copy a Python script that makes the same masks, with torch.nn.utils.prune where "
+            "possible"
         ),
         lambda w: w.commands.copy_script(),
         when=is_open,
@@ -177,7 +178,7 @@ TABLE: Final = (
     ActionSpec(
         "move_up",
         deferred("Move step &up"),
-        deferred("Carry the step out earlier"),
+        deferred("Apply the step earlier"),
         lambda w: w.stack.move_step(-1),
         "Alt+Up",
         "up",
@@ -187,7 +188,7 @@ TABLE: Final = (
     ActionSpec(
         "move_down",
         deferred("Move step &down"),
-        deferred("Carry the step out later"),
+        deferred("Apply the step later"),
         lambda w: w.stack.move_step(+1),
         "Alt+Down",
         "down",
@@ -197,7 +198,7 @@ TABLE: Final = (
     ActionSpec(
         "duplicate",
         deferred("Dup&licate step"),
-        deferred("Put a copy of the step behind it"),
+        deferred("Insert a copy of the step after it"),
         lambda w: w.stack.duplicate(),
         "Ctrl+D",
         "duplicate",
@@ -217,7 +218,7 @@ TABLE: Final = (
     ActionSpec(
         "switch_step",
         deferred("Switc&h step on or off"),
-        deferred("Leave the step out, or carry it out again; it keeps its place"),
+        deferred("Switch the step off, or on again; its position does not change"),
         lambda w: w.stack.switch(),
         "Space",
         when=has_step,
@@ -226,7 +227,7 @@ TABLE: Final = (
     ActionSpec(
         "clear_stack",
         deferred("Remo&ve all steps"),
-        deferred("Begin again with an empty stack; undo brings the steps back"),
+        deferred("Start again with an empty stack; undo restores the steps"),
         lambda w: w.workbench.edit(lambda session: session.clear()),
         when=has_step,
     ),
@@ -252,7 +253,7 @@ TABLE: Final = (
     ActionSpec(
         "protect",
         deferred("Pr&otect selected parameters"),
-        deferred("Let no step touch what is selected on the left; once more: let them again"),
+        deferred("Protect the selected parameters from all steps, or stop protecting them"),
         lambda w: w.tree.toggle_protection(),
         "Ctrl+L",
         "lock",
@@ -261,7 +262,7 @@ TABLE: Final = (
     ActionSpec(
         "save_preset",
         deferred("Save stac&k as a preset…"),
-        deferred("Keep the steps under a name, to add them to any stack"),
+        deferred("Save the steps under a name, to add them to any stack"),
         lambda w: w.save_preset(),
         when=lambda w: w.stack.last >= 0,
     ),
@@ -281,7 +282,7 @@ TABLE: Final = (
     ActionSpec(
         "batch",
         deferred("&Batch…"),
-        deferred("Carry out the stack on several checkpoints, one after the other"),
+        deferred("Apply the stack to several checkpoints, one after the other"),
         lambda w: w.show_batch(),
         when=is_open,
     ),
@@ -293,8 +294,8 @@ TABLE: Final = (
     ),
     ActionSpec(
         "resolve",
-        deferred("&Work out again"),
-        deferred("Carry out the stack again, after it was cancelled"),
+        deferred("&Recompute"),
+        deferred("Recompute the stack after it was cancelled"),
         lambda w: w.workbench.resolve(),
         "F5",
         when=is_open,
@@ -302,7 +303,7 @@ TABLE: Final = (
     ActionSpec(
         "cancel",
         deferred("&Cancel"),
-        deferred("Stop what is running and leave things as they were"),
+        deferred("Cancel the running job and change nothing"),
         lambda w: w.status.cancel(),
         "Esc",
         "cancel",
@@ -319,7 +320,7 @@ TABLE: Final = (
     ActionSpec(
         "copy_picture",
         deferred("&Copy picture"),
-        deferred("Copy the picture in front, with its title and legend"),
+        deferred("Copy the current picture, with its title and legend"),
         lambda w: w.exporter.copy_picture(w.views.front),
         "Ctrl+Shift+C",
         when=has_picture,
@@ -327,28 +328,28 @@ TABLE: Final = (
     ActionSpec(
         "save_picture",
         deferred("Save &picture as…"),
-        deferred("Save the picture in front as PNG or SVG"),
+        deferred("Save the current picture as PNG or SVG"),
         lambda w: w.exporter.save_picture(w.views.front),
         when=has_picture,
     ),
     ActionSpec(
         "white_pictures",
         deferred("&White background"),
-        deferred("Copy and save pictures in light colours, in the dark too"),
+        deferred("Copy and save pictures in light colours, also in dark mode"),
         lambda w: w.commands.use_white_pictures(not w.commands.settings.white_pictures),
         checked=lambda w: w.commands.settings.white_pictures,
     ),
     ActionSpec(
         "copy_table",
         deferred("Copy &table"),
-        deferred("Copy the numbers of the picture in front, for a spreadsheet"),
+        deferred("Copy the values of the current picture, for a spreadsheet"),
         lambda w: w.exporter.copy_table(w.views.front),
         when=has_table,
     ),
     ActionSpec(
         "save_table",
         deferred("Sa&ve table as…"),
-        deferred("Save the numbers of the picture in front as CSV"),
+        deferred("Save the values of the current picture as CSV"),
         lambda w: w.exporter.save_table(w.views.front),
         when=has_table,
     ),
@@ -369,14 +370,14 @@ TABLE: Final = (
     ActionSpec(
         "settings",
         deferred("&Settings…"),
-        deferred("Threads, memory, appearance and what else can be as you like it"),
+        deferred("Threads, memory, appearance and other preferences"),
         lambda w: w.show_settings(),
         "Ctrl+,",
     ),
     ActionSpec(
         "next_parameter",
         deferred("&Next parameter"),
-        deferred("Look at the next parameter of the file"),
+        deferred("Show the next parameter of the file"),
         lambda w: w.workbench.choose_beside(+1),
         "Ctrl+PgDown",
         when=is_open,
@@ -384,7 +385,7 @@ TABLE: Final = (
     ActionSpec(
         "previous_parameter",
         deferred("Pr&evious parameter"),
-        deferred("Look at the parameter before"),
+        deferred("Show the previous parameter of the file"),
         lambda w: w.workbench.choose_beside(-1),
         "Ctrl+PgUp",
         when=is_open,
@@ -392,31 +393,31 @@ TABLE: Final = (
     ActionSpec(
         "next_pane",
         deferred("Next p&ane"),
-        deferred("Go on to the next part of the window, to where you were in it"),
+        deferred("Go to the next pane, and restore the focus in it"),
         lambda w: w.panes.go(+1),
         "F6",
     ),
     ActionSpec(
         "previous_pane",
         deferred("Previo&us pane"),
-        deferred("Go back to the part of the window before, to where you were in it"),
+        deferred("Go to the previous pane, and restore the focus in it"),
         lambda w: w.panes.go(-1),
         "Shift+F6",
     ),
-    _theme("system", deferred("As the &system"), deferred("The colours of the system")),
+    _theme("system", deferred("&System default"), deferred("The colours of the system")),
     _theme("light", deferred("&Light"), deferred("Light colours")),
     _theme("dark", deferred("&Dark"), deferred("Dark colours")),
     ActionSpec(
         "reset",
         deferred("&Reset layout"),
-        deferred("Put the docks back"),
+        deferred("Restore the default layout of the docks"),
         lambda w: w.reset_layout(),
         icon="fit",
     ),
     ActionSpec(
         "demo",
         deferred("Open the &demo"),
-        deferred("A small network that reads digits, and a recipe for it"),
+        deferred("A small network that recognizes digits, with a recipe"),
         lambda w: w.commands.open_demo(),
         icon="demo",
     ),
@@ -430,7 +431,7 @@ TABLE: Final = (
     ActionSpec(
         "shortcuts",
         deferred("&Keyboard shortcuts"),
-        deferred("All keys"),
+        deferred("All keyboard shortcuts"),
         lambda w: w.show_shortcuts(),
         "F1",
     ),
@@ -443,14 +444,14 @@ TABLE: Final = (
     ActionSpec(
         "last_crash",
         deferred("&Last crash…"),
-        deferred("Where this program was when it last died, for a report"),
+        deferred("Details of the last crash, for a report"),
         lambda w: w.show_last_crash(),
         when=lambda w: w.last_crash is not None,
     ),
     ActionSpec(
         "about",
         deferred("&About Prune GUI"),
-        deferred("What it is made of"),
+        deferred("Versions of the program and its libraries"),
         lambda w: w.commands.about(),
     ),
 )

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from prune_gui.session.changes import Changes
 
 EXPLANATION: Final = deferred(
-    "The stack is carried out on each checkpoint; one that fails stops no other."
+    "The stack is applied to each checkpoint; a failure does not stop the others."
 )
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
-NONE_YET: Final = deferred("Add the checkpoints that the stack is for.")
+NONE_YET: Final = deferred("Add checkpoints to apply the stack to.")
 NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
-NO_FOLDER: Final = deferred("Name a folder that exists, or write no files.")
+NO_FOLDER: Final = deferred("Choose an existing folder, or write no files.")
 TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
 
 
@@ -71,7 +71,7 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
         lambda row: None if row.total is None else row.pruned,
     ),
     record_column(
-        deferred("Of"),
+        deferred("Total"),
         lambda row: "" if row.total is None else format_number(row.total),
         lambda row: row.total,
     ),
@@ -120,12 +120,10 @@ class BatchDialog(QDialog):
         self._start_folder = folder
         self._sequence = JobSequence(workbench.bridge, self)
         self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
-        self.results = ResultTable(
-            self.model, tr("Checkpoints and what became of them"), RESULT_COLUMN
-        )
+        self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
         self._add_files = _button(tr("Add &files…"), self._ask_files)
         self._add_folder = _button(tr("Add f&older…"), self._ask_folder)
-        self._add_folder.setToolTip(tr("All checkpoints in a folder, or in the folders in it"))
+        self._add_folder.setToolTip(tr("All checkpoints in a folder, or in its subfolders"))
         self._remove = _button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
         self.folder = QLineEdit()
@@ -136,7 +134,7 @@ class BatchDialog(QDialog):
         for form, (name, explanation) in FORMS.items():
             self.form.addItem(without_mnemonics(tr(name)), form)
             self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
-        self.overwrite = QCheckBox(tr("Re&place files that exist"))
+        self.overwrite = QCheckBox(tr("Re&place existing files"))
         self._problem = Message()
         self._buttons = buttons = JobSequenceButtons(self)
         self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save

@@ -29,9 +29,9 @@ class LoaderBox(QGroupBox):
     """Shows the loader script of a reparametrized checkpoint, with an absolute path to copy."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Beside it, a few lines that load it into a model"), parent)
+        super().__init__(tr("Also saved: a script that loads it into a model"), parent)
         self._lines = QPlainTextEdit(readOnly=True)
-        self._lines.setAccessibleName(tr("Lines of Python that load the checkpoint"))
+        self._lines.setAccessibleName(tr("Python code that loads the checkpoint"))
         self._lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self._lines.setTabChangesFocus(True)
@@ -40,7 +40,7 @@ class LoaderBox(QGroupBox):
         self._file = QLabel()
         copy = QPushButton(tr("Cop&y"))
         copy.setAutoDefault(False)
-        copy.setAccessibleDescription(tr("Copies the lines to the clipboard"))
+        copy.setAccessibleDescription(tr("Copies the code to the clipboard"))
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._lines.toPlainText()))
         row = QHBoxLayout()
         row.addWidget(self._file, 1)
@@ -54,4 +54,4 @@ class LoaderBox(QGroupBox):
         from prune_gui.recipe.loader import loader_path, loader_text  # torch: slow to import
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
-        self._file.setText(tr("Written as {name}", name=one_line(loader_path(target).name)))
+        self._file.setText(tr("Saved as {name}", name=one_line(loader_path(target).name)))

@@ -136,7 +136,9 @@ class PresetDialog(QDialog):
         if self.list.count():
             self._note.setText(str(self._presets.folder))
         else:
-            self._note.setText(tr("None yet: Prune > Save stack as a preset keeps one."))
+            self._note.setText(
+                tr("No presets yet. To save one, use Prune > Save stack as a preset.")
+            )
         self._enable()
 
     def _enable(self) -> None:
@@ -223,7 +225,7 @@ def about(preset: Preset) -> str:
 
 
 def _agree_to_replace(parent: QWidget, name: str) -> bool:
-    text = tr("There is a preset {name} already. Replace it?", name=name)
+    text = tr("A preset {name} already exists. Replace it?", name=name)
     return agree(parent, tr("Replace the preset?"), text, tr("&Replace"))
 
 

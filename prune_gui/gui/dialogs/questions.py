@@ -27,7 +27,7 @@ METHODS: Final = deferred("Python files (*.py);;All files (*)")
 """File filters of dialogs, to be translated except for the patterns in brackets."""
 PICTURES: Final[dict[str, tuple[str, int]]] = {
     deferred("PNG (*.png)"): ("png", 1),
-    deferred("PNG, twice as fine (*.png)"): ("png", 2),
+    deferred("PNG, double resolution (*.png)"): ("png", 2),
     deferred("SVG (*.svg)"): ("svg", 1),
 }
 """File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
@@ -171,9 +171,9 @@ def ask_cancel_saving(parent: QWidget) -> bool:
     """Ask whether to stop writing a checkpoint."""
     box = QMessageBox(QMessageBox.Icon.Question, tr("Stop saving?"), "", parent=parent)
     box.setText(tr("A checkpoint is being saved. Stop it and close?"))
-    box.setInformativeText(tr("What was there before stays as it was."))
+    box.setInformativeText(tr("Existing files are not changed."))
     stop = box.addButton(tr("&Stop and close"), QMessageBox.ButtonRole.DestructiveRole)
-    box.setDefaultButton(box.addButton(tr("&Go on saving"), QMessageBox.ButtonRole.RejectRole))
+    box.setDefaultButton(box.addButton(tr("Continue savin&g"), QMessageBox.ButtonRole.RejectRole))
     box.exec()
     return box.clickedButton() is stop
 
@@ -234,7 +234,9 @@ def show_crash(parent: QWidget, crash: Crash) -> None:
     """Show a crash report, and copy it to the clipboard if the user clicks Copy."""
     box = QMessageBox(QMessageBox.Icon.Information, tr("Last crash"), "", parent=parent)
     box.setText(tr("Prune GUI crashed at {when:%H:%M} on {when:%d %B %Y}.", when=crash.when))
-    box.setInformativeText(tr("With a report of it, please send what Copy puts on the clipboard."))
+    box.setInformativeText(
+        tr("To report it, please include the text that Copy puts on the clipboard.")
+    )
     box.setDetailedText(crash.text)
     copy = box.addButton(tr("&Copy"), QMessageBox.ButtonRole.AcceptRole)
     box.setEscapeButton(box.addButton(QMessageBox.StandardButton.Close))

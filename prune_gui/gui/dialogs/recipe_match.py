@@ -62,8 +62,8 @@ def summary(matches: Sequence[StepMatch]) -> tuple[str, bool]:
     if unmatched:
         sentences.append(
             trn(
-                "Step {steps} finds no parameter, and cannot be carried out until you edit that.",
-                "Steps {steps} find no parameter, and cannot be carried out until you edit that.",
+                "Step {steps} matches no parameter. Edit its targets before applying it.",
+                "Steps {steps} match no parameter. Edit their targets before applying them.",
                 len(unmatched),
                 steps=_number_list(unmatched),
             )
@@ -71,13 +71,13 @@ def summary(matches: Sequence[StepMatch]) -> tuple[str, bool]:
     if partly:
         sentences.append(
             trn(
-                "Step {steps} finds no parameter for some of the patterns.",
-                "Steps {steps} find no parameter for some of the patterns.",
+                "Some patterns of step {steps} match no parameter.",
+                "Some patterns of steps {steps} match no parameter.",
                 len(partly),
                 steps=_number_list(partly),
             )
         )
-    text = " ".join(sentences) or tr("Every pattern of every step finds parameters.")
+    text = " ".join(sentences) or tr("Every pattern of every step matches parameters.")
     return text, bool(sentences)
 
 

@@ -82,7 +82,7 @@ class Recovery(QObject):
         try:
             recipe = unsaved.parsed()
         except RecipeError as error:
-            workbench.fail(deferred("Bringing back the recipe"), error)
+            workbench.fail(deferred("Restoring the recipe"), error)
             return False
 
         def opened(changes: Changes) -> None:
@@ -119,24 +119,24 @@ class Recovery(QObject):
 
 def _ask(parent: QWidget, unsaved: Unsaved) -> QMessageBox.StandardButton:
     button = QMessageBox.StandardButton
-    box = QMessageBox(QMessageBox.Icon.Question, tr("Bring back unsaved steps?"), "", parent=parent)
+    box = QMessageBox(QMessageBox.Icon.Question, tr("Restore unsaved steps?"), "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(
         tr(
-            "Prune GUI ended without being closed. The steps for {name} as they were at "
-            "{when:%H:%M} on {when:%d %B %Y} are kept.",
+            "Prune GUI was not closed normally. The steps for {name} from {when:%H:%M} on {when:%d "
+            "%B %Y} can be restored.",
             name=one_line(unsaved.checkpoint.name, MAX_NAME_CHARS),
             when=datetime.fromtimestamp(unsaved.written),
         )
     )
     box.setInformativeText(
         tr(
-            "{path}\n\nLater: they are offered at the next start.",
+            "{path}\n\nLater: ask again at the next start.",
             path=one_line(str(unsaved.checkpoint)),
         )
     )
     box.setStandardButtons(button.Open | button.Discard | button.Ignore)
-    box.button(button.Open).setText(tr("&Bring back"))
+    box.button(button.Open).setText(tr("&Restore"))
     box.button(button.Ignore).setText(tr("&Later"))
     box.setDefaultButton(button.Open)
     box.setEscapeButton(button.Ignore)

@@ -47,30 +47,28 @@ FORMS: Final[dict[Form, tuple[str, str]]] = {
     "finalized": (
         deferred("&Finalized"),
         deferred(
-            "Same names and types; pruned entries are exactly zero. "
-            "For whatever loads the original."
+            "Same names and types; pruned weights are exactly zero. For all programs that load the "
+            "original."
         ),
     ),
     "reparametrized": (
         deferred("&Reparametrized"),
-        deferred(
-            "X_orig and X_mask in place of each pruned X. For going on with torch.nn.utils.prune."
-        ),
+        deferred("X_orig and X_mask in place of each pruned X. For use with torch.nn.utils.prune."),
     ),
     "masks": (
         deferred("&Masks"),
         deferred(
-            "A boolean tensor for each pruned parameter. For pruning the same entries elsewhere."
+            "A boolean tensor for each pruned parameter. For pruning the same weights elsewhere."
         ),
     ),
 }
 """The forms of a pruned checkpoint: name and explanation, to be translated."""
 ZEROS_NOTE: Final = deferred(
-    "Zeros take as much room as other numbers: a pruned file is smaller only once compressed."
+    "Zeros take as much space as other numbers: a pruned file is smaller only after compression."
 )
 SHARD_SIZE: Final = "5 GB"
 """The default of Hugging Face."""
-UNKNOWN: Final = deferred("working out…")
+UNKNOWN: Final = deferred("computing…")
 
 
 def pruned_path(checkpoint: Path) -> Path:
@@ -118,7 +116,7 @@ class SaveDialog(QDialog):
         path_row = self._make_path_row()
         draft = Message()
         if workbench.draft.current is not None:
-            draft.say(tr("What the form previews is not saved: add or apply the step first."))
+            draft.say(tr("The previewed step is not saved: add or apply it first."))
         self._problem = Message()
         self._room = Message()
         self._loader = LoaderBox()
@@ -212,8 +210,8 @@ class SaveDialog(QDialog):
         self._shard_size.setMaximumWidth(100)
         session = self._workbench.session
         if session is not None and is_index(session.checkpoint.path):
-            self._split.setText(tr("S&plit anew, into shards of at most"))
-            self._split.setToolTip(tr("Otherwise into shards like those of the input"))
+            self._split.setText(tr("S&plit into new shards of at most"))
+            self._split.setToolTip(tr("Otherwise the same shards as the input"))
         shards = QHBoxLayout()
         shards.addWidget(self._split)
         shards.addWidget(self._shard_size)
@@ -252,7 +250,7 @@ class SaveDialog(QDialog):
 
         session = self._workbench.session
         if session is None or not self._path.text().strip():
-            return None, tr("Give the name of a file.")
+            return None, tr("Enter a file name.")
         try:
             return OutputPath.of(session.checkpoint, self.path, self.shard_size), ""
         except (ValueError, PruneGuiError) as error:
@@ -325,7 +323,7 @@ class SaveDialog(QDialog):
             too_small = size is not None and size.nbytes > free
             space = short_bytes(free)
             text = (
-                tr("No room: {size} free in {folder}", size=space, folder=folder)
+                tr("Not enough disk space: {size} free in {folder}", size=space, folder=folder)
                 if too_small
                 else tr("{size} free in {folder}", size=space, folder=folder)
             )
@@ -408,15 +406,15 @@ def _sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | N
     names = tr(" and ").join(one_line(path.name) for path in existing)
     box.setText(
         trn(
-            "{names} exists already. Replace?",
-            "{names} exist already. Replace?",
+            "{names} already exists. Replace it?",
+            "{names} already exist. Replace them?",
             len(existing),
             names=names,
         )
     )
     folder = one_line(str(existing[0].parent))
     if opened is not None and opened.exists() and any(path.samefile(opened) for path in existing):
-        warning = tr("This is the checkpoint that is open: its weights as they are will be lost.")
+        warning = tr("This file is the open checkpoint: its original weights will be lost.")
         folder = f"{folder}\n\n{warning}"
     box.setInformativeText(folder)
     replace = box.addButton(tr("&Replace"), QMessageBox.ButtonRole.AcceptRole)

@@ -25,7 +25,7 @@ from prune_gui.session import Settings
 from prune_gui.session.settings import MAX_PICTURE_MEMORY_MB, MAX_THREADS
 
 THEMES: Final = {
-    "system": deferred("As the system"),
+    "system": deferred("System default"),
     "light": deferred("Light"),
     "dark": deferred("Dark"),
 }
@@ -61,24 +61,26 @@ class SettingsDialog(QDialog):
             {form: without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
         )
         self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
-        self.keep_unsaved = QCheckBox(tr("&Keep unsaved steps on disk"))
+        self.keep_unsaved = QCheckBox(tr("Restore &unsaved steps after a crash"))
         self._rows = QFormLayout()
         self._rows.setVerticalSpacing(4)
-        self._add(tr("&Appearance"), self.theme, tr("Of the window and of the pictures in it."))
-        self._add(tr("&Language"), self.language, tr("From the next start of the program."))
-        self._add(tr("&Threads"), self.threads, tr("How many work on weights at once."))
+        self._add(tr("&Appearance"), self.theme, tr("Colours of the window and its pictures."))
+        self._add(tr("&Language"), self.language, tr("Takes effect at the next start."))
+        self._add(
+            tr("Worker &threads"), self.threads, tr("Number of threads that compute at once.")
+        )
         self._add(
             tr("Memory for &pictures"),
             self.picture_memory,
-            tr("Parts of pictures that are kept, to be shown again at once."),
+            tr("Size limit of the cache of drawn picture tiles."),
         )
         self._add(
             tr("&Form when saving"),
             self.form,
-            tr("Chosen at first in the dialog that saves a checkpoint."),
+            tr("The default in the dialog that saves a checkpoint."),
         )
-        self._add("", self.white_pictures, tr("With a light background, in the dark too."))
-        self._add("", self.keep_unsaved, tr("To bring them back if the program does not end well."))
+        self._add("", self.white_pictures, tr("With a light background, also in dark mode."))
+        self._add("", self.keep_unsaved, tr("Keeps unsaved steps on disk."))
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
         self.restore = buttons.button(standard.RestoreDefaults)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from prune_gui.session.sweep import SweepRow
 
 DEFAULT_AMOUNTS: Final = "10% to 90% by 10%"
-EXPLANATION: Final = deferred("Double-click a row to take its amount into the recipe.")
+EXPLANATION: Final = deferred("Double-click a row to use its amount in the recipe.")
 NO_STEP: Final = deferred("No step that is switched on has an amount. Add one first.")
 
 
@@ -68,7 +68,7 @@ COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
         lambda row: None if row.error else row.pruned,
     ),
     record_column(
-        deferred("Of"),
+        deferred("Total"),
         lambda row: "" if row.error else format_number(row.total),
         lambda row: None if row.error else row.total,
     ),
@@ -238,14 +238,12 @@ class SweepDialog(QDialog):
             or not has_amount(current[0].method)
             or with_amount(current[0], row.amount) != changed
         ):
-            self.note.say(
-                tr("Step {number} is another one by now. Run the sweep again.", number=index + 1)
-            )
+            self.note.say(tr("Step {number} has changed. Run the sweep again.", number=index + 1))
             return
         self._workbench.edit(lambda session: session.replace(index, changed))
         self.note.say(
             tr(
-                "Step {number} has the amount {amount} now; Undo takes that back.",
+                "The amount of step {number} is now {amount}; Undo reverts this.",
                 number=index + 1,
                 amount=_amount(row),
             ),

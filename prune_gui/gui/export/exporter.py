@@ -178,7 +178,11 @@ def write(path: Path, content: bytes) -> None:
         reason = file.errorString()
         file.cancelWriting()
         raise PruneGuiError(
-            tr("{path} was not written: {reason}. Save it elsewhere.", path=path, reason=reason)
+            tr(
+                "{path} was not written: {reason}. Save to another folder.",
+                path=path,
+                reason=reason,
+            )
         )
 
 

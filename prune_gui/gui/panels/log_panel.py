@@ -49,7 +49,7 @@ COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
         is_number=False,
     ),
     record_column(
-        deferred("What happened"),
+        deferred("Message"),
         lambda entry: entry.line,
         lambda entry: entry.whole,
         is_number=False,
@@ -161,7 +161,7 @@ class LogPanel(QWidget):
     def _make_buttons(self) -> QHBoxLayout:
         path = QLineEdit(str(self._log_file), readOnly=True)
         path.setAccessibleName(tr("Log file"))
-        path.setToolTip(tr("The file that has all of it, and what was logged before"))
+        path.setToolTip(tr("The complete log file, with earlier sessions"))
         path.setCursorPosition(0)
         self.level = QComboBox()
         self.level.setAccessibleName(tr("Records to show"))
@@ -178,7 +178,7 @@ class LogPanel(QWidget):
         )
         self.copy.clicked.connect(self._copy)
         self.clear = QPushButton(tr("Clear"))
-        self.clear.setToolTip(tr("Empty the list; the log file keeps all of it"))
+        self.clear.setToolTip(tr("Clear the list; the log file is not changed"))
         self.clear.clicked.connect(self.model.clear)
         row = QHBoxLayout()
         row.addWidget(path, 1)

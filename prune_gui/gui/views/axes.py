@@ -47,7 +47,7 @@ def dim_names(module_type: str, name: str, shape: tuple[int, ...]) -> tuple[str,
         return (tr("output channel"),)
     if len(shape) == 1 and module_type.endswith("Norm"):
         return (tr("feature"),) if module_type in ("LayerNorm", "RMSNorm") else (tr("channel"),)
-    return dims if len(shape) > 1 else (tr("entry"),) * len(shape)
+    return dims if len(shape) > 1 else (tr("element"),) * len(shape)
 
 
 def dim_labels(names: tuple[str, ...]) -> list[str]:
@@ -99,9 +99,11 @@ def layout_labels(
         if layout.across != layout.shape[1]:
             across = tr("{dim} within a row of {count}", dim=names[0], count=layout.across)
             return names[0], across
-        return tr("{dim}, a kernel each", dim=names[0]), tr("{dim}, a kernel each", dim=names[1])
+        return tr("{dim}, one kernel per cell", dim=names[0]), tr(
+            "{dim}, one kernel per cell", dim=names[1]
+        )
     if len(names) < 2:
-        what = names[0] if names else tr("entry")
+        what = names[0] if names else tr("element")
         return "" if layout.rows == 1 else tr("row of {count:,}", count=layout.columns), what
     return names[0], f" {SHAPE_SEPARATOR} ".join(names[1:])
 

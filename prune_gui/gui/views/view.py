@@ -237,7 +237,7 @@ class View(QWidget, Generic[SubjectT]):
 
     def _show_busy(self) -> None:
         if self.subject is not None:
-            self._show_message(tr("Looking at {name}…", name=one_line(self.subject.name)))
+            self._show_message(tr("Reading {name}…", name=one_line(self.subject.name)))
 
     @abstractmethod
     def _recolour(self) -> None:

@@ -122,9 +122,10 @@ def cap_note(max_sparsity: float, missing: int) -> str:
     """
     percent = 100 * max_sparsity
     if not missing:
-        return tr("held at {percent:.6g} % by max_sparsity", percent=percent)
+        return tr("limited to {percent:.6g} % by max_sparsity", percent=percent)
     return tr(
-        "held at {percent:.6g} % by max_sparsity; the step prunes {missing:,} fewer than asked",
+        "limited to {percent:.6g} % by max_sparsity; the step prunes {missing:,} fewer than "
+        "requested",
         percent=percent,
         missing=missing,
     )
@@ -148,9 +149,9 @@ def dimension(target: Target, dim: int, *, min_dims: int, flat: str) -> int:
     if not -dims <= dim < dims:
         raise RecipeError(
             trn(
-                "{name} has {count} dimension; dim {dim} is none of them. Use {first} to {last}, "
-                "or leave it out of the targets.",
-                "{name} has {count} dimensions; dim {dim} is none of them. Use {first} to {last}, "
+                "{name} has {count} dimension; dim {dim} does not exist. Use {first} to {last}, or "
+                "leave it out of the targets.",
+                "{name} has {count} dimensions; dim {dim} does not exist. Use {first} to {last}, "
                 "or leave it out of the targets.",
                 dims,
                 name=target.name,

@@ -69,9 +69,9 @@ def _blocks(method: Block, target: Target) -> Blocks:
     if method.tail == "refuse" and (rows % method.height or columns % method.width):
         raise RecipeError(
             tr(
-                "{name} is {rows} x {columns} with its later dimensions as one, and does not "
-                "divide into blocks of {height} x {width}. Set tail to keep to leave the rest "
-                "as it is, choose other sides, or leave it out of the targets.",
+                "{name} is {rows} x {columns} with its later dimensions flattened, and does not "
+                "divide into blocks of {height} x {width}. Set tail to keep to leave the remainder "
+                "unpruned, choose another block size, or leave it out of the targets.",
                 name=target.name,
                 rows=rows,
                 columns=columns,

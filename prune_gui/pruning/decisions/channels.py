@@ -17,8 +17,8 @@ from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.predicates import ChannelCut, PrunedUnits
 
 FLAT: Final = deferred(
-    "{name} has shape {shape}; pruning channels needs a dimension. Leave it out of the targets, or "
-    "use an unstructured method."
+    "{name} has shape {shape}; pruning channels needs at least one dimension. Leave it out of the "
+    "targets, or use an unstructured method."
 )
 
 
@@ -37,10 +37,10 @@ def _decide(method: Channels, target: Target) -> Decision:
     if last >= size:
         raise RecipeError(
             trn(
-                "{name} has {count:,} channel along dimension {dim}; channel {channel} is none "
-                "of them. Use 0 to {last}, or leave it out of the targets.",
-                "{name} has {count:,} channels along dimension {dim}; channel {channel} is "
-                "none of them. Use 0 to {last}, or leave it out of the targets.",
+                "{name} has {count:,} channel along dimension {dim}; channel {channel} does not "
+                "exist. Use 0 to {last}, or leave it out of the targets.",
+                "{name} has {count:,} channels along dimension {dim}; channel {channel} does not "
+                "exist. Use 0 to {last}, or leave it out of the targets.",
                 size,
                 name=target.name,
                 dim=dim,

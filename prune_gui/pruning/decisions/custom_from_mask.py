@@ -34,8 +34,8 @@ def _decide(method: CustomFromMask, target: Target, mask: Scores, monitor: Monit
         if method.take == "mask" and not bool(((chunk == 0) | (chunk == 1)).all()):
             raise RecipeError(
                 tr(
-                    "{path}: the mask of {name} holds values other than 0 and 1. If it is a "
-                    "checkpoint whose zeros are meant, take zeros.",
+                    "{path}: the mask of {name} holds values other than 0 and 1. To prune the "
+                    "zeros of a checkpoint, set take to zeros.",
                     path=method.mask,
                     name=target.name,
                 )

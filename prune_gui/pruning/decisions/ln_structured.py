@@ -65,8 +65,8 @@ def _scaled(
     if n == "nuc":
         raise RecipeError(
             tr(
-                "n='nuc' cannot rank the channels of several layers together: it has no scale "
-                "that they share. Use scope local, or n='fro'."
+                "n='nuc' cannot rank the channels of several layers together: they have no common "
+                "scale. Use scope local, or n='fro'."
             )
         )
     p = 2.0 if n == "fro" else float(n)

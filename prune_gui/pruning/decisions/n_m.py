@@ -18,16 +18,16 @@ from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.radix_select import Ranking
 
 FLAT: Final = deferred(
-    "{name} has shape {shape}; pruning groups needs a dimension. Leave it out of the targets, or "
-    "use an unstructured method."
+    "{name} has shape {shape}; pruning groups needs at least one dimension. Leave it out of the "
+    "targets, or use an unstructured method."
 )
 UNEVEN: Final = deferred(
-    "{name} has shape {shape}: {length:,} entries along dimension {dim} do not divide into groups "
-    "of {m}. Set tail to keep to leave the last {rest} as they are, or leave it out of the targets."
+    "{name} has shape {shape}: {length:,} elements along dimension {dim} do not divide into groups "
+    "of {m}. Set tail to keep to leave the last {rest} unpruned, or leave it out of the targets."
 )
 UNEVEN_AS_ONE: Final = deferred(
-    "{name} has shape {shape}: {length:,} entries along dimension {dim} and those after it do not "
-    "divide into groups of {m}. Set tail to keep to leave the last {rest} as they are, or leave it "
+    "{name} has shape {shape}: {length:,} elements along dimension {dim} and those after it do not "
+    "divide into groups of {m}. Set tail to keep to leave the last {rest} unpruned, or leave it "
     "out of the targets."
 )
 

@@ -39,9 +39,9 @@ def _decide(method: Threshold, target: Target, scores: Scores, monitor: Monitor)
         if not math.isfinite(deviation):
             raise RecipeError(
                 tr(
-                    "{name} has no standard deviation: that takes two finite entries or more, "
-                    "and none so large that its square overflows. Set relative_to to absolute, "
-                    "or leave it out of the targets.",
+                    "{name} has no standard deviation: at least two finite weights are required, "
+                    "and no square may overflow. Set relative_to to absolute, or leave it out of "
+                    "the targets.",
                     name=target.name,
                 )
             )

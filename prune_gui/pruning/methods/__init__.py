@@ -61,7 +61,7 @@ def register(methods: Sequence[type[Method]]) -> None:
         if method.name in added or other.source != method.source:
             raise PluginError(
                 tr(
-                    "{source}: the name {name} is taken already ({other}). Give the class another "
+                    "{source}: the name {name} is already in use ({other}). Give the class another "
                     "name, and load it again.",
                     source=method.source,
                     name=method.name,

@@ -150,7 +150,8 @@ class ScoredMethod(Method):
         Field(
             description=deferred(
                 "A file of scores by parameter name, ranked by absolute value in place of the "
-                "weights; one number per input column multiplies the weights instead (Wanda)."
+                "weights; one number per input column is multiplied with the weights instead "
+                "(Wanda)."
             ),
             json_schema_extra={"format": "path"},
         ),
@@ -160,8 +161,7 @@ class ScoredMethod(Method):
         FileName | None,
         Field(
             description=deferred(
-                "A checkpoint of the weights as they were; entries are ranked by how far they "
-                "moved since."
+                "An earlier checkpoint; weights are ranked by how much they changed since then."
             ),
             json_schema_extra={"format": "path"},
         ),
@@ -174,9 +174,7 @@ class ScoredMethod(Method):
     @model_validator(mode="after")
     def _check_score_source(self) -> Self:
         if self.importance is not None and self.moved_from is not None:
-            raise ValueError(
-                tr("importance and moved_from exclude each other; leave one of them out")
-            )
+            raise ValueError(tr("importance and moved_from cannot be combined; remove one of them"))
         return self
 
     @property

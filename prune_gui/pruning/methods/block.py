@@ -17,7 +17,7 @@ Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
 
 
 class Block(ScoredMethod):
-    """Prune the blocks of least p-norm of each target, or of all targets as one.
+    """Prune the blocks with the smallest p-norm of each target, or of all targets together.
 
     A target is seen as a matrix, dimension 0 against all the others: Gray et al., "GPU Kernels for
     Block-Sparse Weights", 2017. Entries that an earlier step pruned count as zeros; a block counts

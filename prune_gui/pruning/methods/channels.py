@@ -27,9 +27,11 @@ shown."""
 
 def _check_channels(channels: tuple[int, ...]) -> tuple[int, ...]:
     if not channels:
-        raise ValueError(tr("name at least one channel; the first is 0"))
+        raise ValueError(tr("list at least one channel; the first is 0"))
     if min(channels) < 0:
-        raise ValueError(tr("channels count from 0; {channel} is none", channel=min(channels)))
+        raise ValueError(
+            tr("channel indices start at 0; {channel} is invalid", channel=min(channels))
+        )
     [(most_frequent, frequency)] = Counter(channels).most_common(1)
     if frequency > 1:
         raise ValueError(tr("channel {channel} is named more than once", channel=most_frequent))
@@ -44,7 +46,7 @@ def _channels_text(_: object, channels: Sequence[int]) -> str:
 
 
 class Channels(Method):
-    """Prune exactly the channels listed, of every target, whatever they weigh."""
+    """Prune exactly the listed channels of every target, regardless of their norms."""
 
     name: ClassVar[str] = "channels"
     title: ClassVar[str] = deferred("Channels")
@@ -55,7 +57,9 @@ class Channels(Method):
         BeforeValidator(parse_ranges),
         Field(max_length=MAX_CHANNELS),
         AfterValidator(_check_channels),
-        Field(description=deferred("Which channels, from 0: a list, or a text like 3, 7, 12-15.")),
+        Field(
+            description=deferred("Channel indices, from 0: a list, or a text such as 3, 7, 12-15.")
+        ),
         FieldText(label=deferred("Channels"), position=2, show=_channels_text),
     ]
     dim: Dim = 0

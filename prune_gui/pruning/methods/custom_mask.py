@@ -15,7 +15,7 @@ from prune_gui.pruning.methods.unit import Unit
 
 
 class Identity(Method):
-    """Prune nothing, but make the parameter a pruned one: a mask of ones."""
+    """Prune nothing, but mark the parameter as pruned with a mask of ones."""
 
     name: ClassVar[str] = "identity"
     title: ClassVar[str] = deferred("Identity")
@@ -27,7 +27,7 @@ class Identity(Method):
 
 
 class CustomFromMask(Method):
-    """Prune where a mask from a file is 0, or where another checkpoint is.
+    """Prune where a mask from a file, or another checkpoint, is 0.
 
     The new mask is the old one times the one given.
     """
@@ -49,15 +49,15 @@ class CustomFromMask(Method):
         Literal["mask", "zeros"],
         Field(
             description=deferred(
-                "mask: the file holds nothing but 0 and 1; zeros: it is a checkpoint, and what is "
-                "zero there goes."
+                "mask: the file contains only 0 and 1; zeros: the file is a checkpoint whose zeros "
+                "are pruned."
             )
         ),
         FieldText(
-            label=deferred("Take"),
+            label=deferred("Read as"),
             choices={
                 "mask": deferred("mask: the file holds masks"),
-                "zeros": deferred("zeros: those of a checkpoint"),
+                "zeros": deferred("zeros: the zeros of a checkpoint"),
             },
             values={"zeros": deferred("its zeros")},
         ),

@@ -12,7 +12,7 @@ from prune_gui.pruning.methods.unstructured import OverallMethod
 
 
 class Erk(ScoredMethod, OverallMethod):
-    """Prune the entries of least absolute value of each target, more of them the larger it is.
+    """Prune the smallest weights of each target by absolute value; larger targets are pruned more.
 
     The density of a target is f * (sum of dimensions) / (product of dimensions), at most what is
     left of it, with one f for all, so that the step prunes exactly the amount asked of all targets

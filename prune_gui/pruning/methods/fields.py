@@ -47,21 +47,21 @@ SCOPE_TEXT: Final = FieldText(
     position=0,
     choices={
         "local": deferred("local: each parameter by itself"),
-        "global": deferred("global: all targets as one"),
+        "global": deferred("global: all targets together"),
         "row": deferred("row: each output row by itself"),
     },
     values={"local": deferred("local"), "global": deferred("global"), "row": deferred("row")},
 )
 Scope = Annotated[
     Literal["local", "global"],
-    Field(description=deferred("local: each parameter by itself; global: all targets as one.")),
+    Field(description=deferred("local: each parameter by itself; global: all targets together.")),
     SCOPE_TEXT,
 ]
 RowScope = Annotated[
     Literal["local", "global", "row"],
     Field(
         description=deferred(
-            "local: each parameter by itself; global: all targets as one; row: each output row "
+            "local: each parameter by itself; global: all targets together; row: each output row "
             "by itself."
         )
     ),
@@ -73,8 +73,8 @@ MaxSparsity = Annotated[
         ge=0.0,
         le=1.0,
         description=deferred(
-            "No target loses more than this share of its units, those of earlier steps included; "
-            "in a global step the others lose more for it."
+            "Maximum share of units pruned in any target, including earlier steps; in a global "
+            "step, the other targets are pruned more to compensate."
         ),
     ),
     FieldText(
@@ -92,11 +92,11 @@ Of = Annotated[
     FieldText(
         label=deferred("Share &of"),
         choices={
-            "remaining": deferred("what remains"),
-            "total": deferred("all there is"),
-            "reach": deferred("all, as a total to reach"),
+            "remaining": deferred("remaining units"),
+            "total": deferred("all units"),
+            "reach": deferred("all units, as a total to reach"),
         },
-        values={"total": deferred("of all"), "reach": deferred("reached in all")},
+        values={"total": deferred("of all"), "reach": deferred("in total")},
     ),
 ]
 Dim = Annotated[
@@ -112,7 +112,7 @@ Dim = Annotated[
 ]
 Seed = Annotated[
     StrictInt,
-    Field(description=deferred("The same seed prunes the same entries, on any machine.")),
+    Field(description=deferred("The same seed prunes the same weights, on any machine.")),
     FieldText(label=deferred("Seed"), show=lambda _, seed: tr("seed {value}", value=seed)),
 ]
 Norm = Annotated[
@@ -126,15 +126,14 @@ Tail = Annotated[
     Literal["refuse", "keep"],
     Field(
         description=deferred(
-            "What to do with a target that does not divide evenly: refuse it, or keep the rest "
-            "whole."
+            "For a target that does not divide evenly: refuse it, or keep the remainder unpruned."
         )
     ),
     FieldText(
         label=deferred("Tail"),
         choices={
-            "refuse": deferred("refuse: a rest is an error"),
-            "keep": deferred("keep: a rest stays whole"),
+            "refuse": deferred("refuse: a remainder is an error"),
+            "keep": deferred("keep: the remainder is not pruned"),
         },
         values={"keep": deferred("tail keep")},
     ),

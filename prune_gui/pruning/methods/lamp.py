@@ -11,7 +11,7 @@ from prune_gui.pruning.methods.unstructured import OverallMethod
 
 
 class Lamp(ScoredMethod, OverallMethod):
-    """Prune the entries of least LAMP score over all targets, so that each layer finds its share.
+    """Prune the weights with the lowest LAMP scores of all targets; each layer gets its own share.
 
     An entry scores w^2 / (sum of v^2 over the entries v with |v| >= |w| that its target still has):
     Lee et al., "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021. Zeros score 0, the

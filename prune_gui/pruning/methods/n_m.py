@@ -14,7 +14,7 @@ from prune_gui.pruning.methods.unit import Unit
 
 
 class NM(ScoredMethod):
-    """Keep the n entries of largest absolute value (or score) of each m consecutive ones.
+    """Keep the n weights with the largest absolute value (or score) of every m consecutive ones.
 
     Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021: 2:4 and 4:8 are what hardware
     runs. Entries that an earlier step pruned rank lowest and count among the m - n that go. Of
@@ -28,26 +28,28 @@ class NM(ScoredMethod):
 
     n: Annotated[
         StrictInt,
-        Field(ge=0, description=deferred("How many of each group stay.")),
+        Field(ge=0, description=deferred("Number of weights kept in each group.")),
         FieldText(label=deferred("&Keep"), show=lambda _method, _n: ""),  # shown with m
     ] = 2
     m: Annotated[
         StrictInt,
-        Field(ge=1, validate_default=True, description=deferred("How many entries make a group.")),
+        Field(ge=1, validate_default=True, description=deferred("Number of weights in a group.")),
         FieldText(label=deferred("Of each"), position=2, show=lambda method, m: f"{method.n}:{m}"),
     ] = 4
     dim: Annotated[
         Dim,
         Field(
-            description=deferred("The dimension along which groups lie; 1 is the input channels.")
+            description=deferred(
+                "The dimension along which groups are formed; 1 is the input channels."
+            )
         ),
     ] = 1
     flatten: Annotated[
         bool,
         Field(
             description=deferred(
-                "Take the dimension and all after it as one, as a convolution over flattened input "
-                "does; else groups lie along the dimension alone."
+                "Flatten the dimension and all after it, as a convolution over flattened input "
+                "does; otherwise, form groups along the dimension alone."
             )
         ),
         FieldText(label=deferred("Flatten"), values={"False": deferred("flatten False")}),
@@ -58,7 +60,9 @@ class NM(ScoredMethod):
     @classmethod
     def _check_group_size(cls, m: int, info: ValidationInfo) -> int:
         if m < info.data.get("n", 0):
-            raise ValueError(tr("a group is no smaller than what stays of it: m is at least n"))
+            raise ValueError(
+                tr("a group cannot be smaller than the number kept: m must be at least n")
+            )
         return m
 
     @property

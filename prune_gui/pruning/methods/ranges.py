@@ -27,7 +27,7 @@ def parse_ranges(given: object) -> object:
         ):
             raise ValueError(
                 tr(
-                    "{part!r} names no channels; write numbers and ranges: 3, 7, 12-15",
+                    "{part!r} is not a list of channels; write numbers and ranges: 3, 7, 12-15",
                     part=part,
                 )
             )

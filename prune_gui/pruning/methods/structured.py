@@ -29,7 +29,7 @@ class ChannelMethod(Method):
 
 
 class LnStructured(ScoredMethod, ChannelMethod):
-    """Prune the channels of least p-norm, taken over all other dimensions.
+    """Prune the channels with the smallest p-norm, computed over all other dimensions.
 
     Entries that an earlier step pruned count as zeros. Channels of equal norm go lowest index
     first; an infinite norm ranks above every finite one, and NaN above infinity. In a global step a
@@ -53,7 +53,7 @@ class LnStructured(ScoredMethod, ChannelMethod):
 
 
 class RandomStructured(ChannelMethod):
-    """Prune channels at random, each with the same chance."""
+    """Prune channels at random, with equal probability."""
 
     name: ClassVar[str] = "random_structured"
     title: ClassVar[str] = deferred("Random structured")

@@ -24,7 +24,7 @@ def _reject_bool(value: object) -> object:
 
 
 class Threshold(ScoredMethod):
-    """Prune the entries whose absolute value (or score, if scores are given) is below a threshold.
+    """Prune the weights whose absolute value (or score, if scores are given) is below a threshold.
 
     That is |score| < value, compared as real numbers whatever the type of the scores. Relative to
     std it is |score| < value * s, where s is the standard deviation of all finite scores x of the
@@ -43,7 +43,7 @@ class Threshold(ScoredMethod):
         Field(
             ge=0.0,
             allow_inf_nan=False,
-            description=deferred("What lies below, in absolute value, goes."),
+            description=deferred("Weights with a smaller absolute value are pruned."),
         ),
         FieldText(
             label=deferred("&Below"),
@@ -55,13 +55,14 @@ class Threshold(ScoredMethod):
         Literal["absolute", "std"],
         Field(
             description=deferred(
-                "absolute: the value as it is; std: so many standard deviations of the tensor."
+                "absolute: the value itself; std: a multiple of the standard deviation of the "
+                "tensor."
             )
         ),
         FieldText(
             label=deferred("Relative to"),
             choices={
-                "absolute": deferred("absolute: the number as it is"),
+                "absolute": deferred("absolute: the value itself"),
                 "std": deferred("std: standard deviations of the tensor"),
             },
             values={"std": deferred("in standard deviations")},

@@ -10,7 +10,7 @@ Unit = Literal["entry", "channel", "block"]
 """What a method prunes as a whole."""
 
 UNITS: Final[dict[Unit, str]] = {
-    "entry": deferred("entries"),
+    "entry": deferred("weights"),
     "channel": deferred("channels"),
     "block": deferred("blocks"),
 }
@@ -18,11 +18,11 @@ UNITS: Final[dict[Unit, str]] = {
 
 
 def count_in_words(unit: Unit, count: int) -> str:
-    """Return a number of units: "1,200 entries"."""
+    """Return a number of units: "1,200 weights"."""
     match unit:
         case "channel":
             return trn("{count:,} channel", "{count:,} channels", count)
         case "block":
             return trn("{count:,} block", "{count:,} blocks", count)
         case "entry":
-            return trn("{count:,} entry", "{count:,} entries", count)
+            return trn("{count:,} weight", "{count:,} weights", count)

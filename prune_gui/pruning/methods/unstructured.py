@@ -42,7 +42,7 @@ class OverallMethod(Method):
 
 
 class L1Unstructured(ScoredMethod, RankedMethod):
-    """Prune the entries of least absolute value (or of least absolute score, if scores are given).
+    """Prune the weights with the smallest absolute value (or absolute score, if scores are given).
 
     Of equal scores the lowest flat index goes first, an earlier target before a later one.
     Infinity ranks above every finite score, and NaN above infinity.
@@ -67,7 +67,7 @@ class L1Unstructured(ScoredMethod, RankedMethod):
 
 
 class RandomUnstructured(RankedMethod):
-    """Prune entries at random, each with the same chance."""
+    """Prune weights at random, with equal probability."""
 
     name: ClassVar[str] = "random_unstructured"
     title: ClassVar[str] = deferred("Random unstructured")

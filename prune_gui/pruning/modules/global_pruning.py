@@ -62,7 +62,7 @@ def global_unstructured(
     if method.PRUNING_TYPE != "unstructured":
         raise TypeError(
             f"{pruning_method} is of type {method.PRUNING_TYPE!r}; only unstructured methods can "
-            "rank the entries of several parameters together."
+            "rank the elements of several parameters together."
         )
     tied = _find_distinct(parameters)
     masks = _masks(method, tied, scores_by_key)

@@ -89,7 +89,9 @@ def score_norms(
     if n == "nuc":
         lack = shortage(scores.nbytes) if remaining_mask is not None else None
         if lack is not None:
-            raise ValueError(tr("n='nuc' after other steps takes {lack}. Use n='fro'.", lack=lack))
+            raise ValueError(
+                tr("n='nuc' after other steps requires {lack}. Use n='fro'.", lack=lack)
+            )
         whole = remaining_span(scores, remaining_mask, 0, math.prod(scores.shape))
         return channel_norms(whole.view(scores.shape), n, dim, monitor=monitor)
     monitor.expect(scores.nbytes)

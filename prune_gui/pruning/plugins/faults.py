@@ -17,40 +17,38 @@ MESSAGES: Final = {
     "raised": deferred("{it} raised {kind}: {told}"),
     "raised_bare": deferred("{it} raised {kind}"),
     "exit": deferred("{it} called sys.exit"),
-    "syntax": deferred("{it} is no Python, see line {line}: {reason}"),
+    "syntax": deferred("{it} is not valid Python, see line {line}: {reason}"),
     "pruning_type": deferred(
         "{it} has the PRUNING_TYPE {kind!r}: set it to 'unstructured', 'structured' or 'global'"
     ),
     "no_dim": deferred("{it} is 'structured', but has no `dim`: set self.dim in its __init__"),
     "parameter_type": deferred(
-        "{it} has a parameter {name!r} that a recipe cannot hold: annotate it as int, "
-        "float, bool, str or Literal[...]"
+        "{it} has a parameter {name!r} that a recipe cannot store: annotate it as int, float, "
+        "bool, str or Literal[...]"
     ),
     "parameter_name": deferred(
         "{it} has a parameter {name!r}, a name that every step uses: rename it"
     ),
     "default": deferred(
-        "{it} has a parameter {name!r} whose default is no value of its type: {reason}"
+        "{it} has a parameter {name!r} whose default is not a value of its type: {reason}"
     ),
     "no_mask": deferred("{it} returned a {kind} in place of a mask"),
-    "shape": deferred(
-        "{it} was shown scores of shape {shown}, but returned a mask of shape {made}"
-    ),
+    "shape": deferred("{it} received scores of shape {shown}, but returned a mask of shape {made}"),
     "values": deferred("{it} returned a mask that holds values other than 0 and 1"),
     "another_mask": deferred(
-        "{it} makes another mask when asked again under the same seed: draw "
-        "random numbers from torch's default generator, and keep nothing between calls"
+        "{it} returns different masks under the same seed: draw random numbers from torch's "
+        "default generator, and keep no state between calls"
     ),
-    "too_large": deferred("{it} takes {lack}; use another method, or close other programs"),
+    "too_large": deferred("{it} requires {lack}; use another method, or close other programs"),
     "too_large_as_one": deferred(
-        "{it} takes {lack}; use fewer targets, or scope local, or close other programs"
+        "{it} requires {lack}; use fewer targets, or scope local, or close other programs"
     ),
     "no_start": deferred("{it} cannot be run, since its process does not start: {reason}"),
-    "no_scores": deferred("{it} cannot be given its scores: {reason}"),
+    "no_scores": deferred("{it} cannot receive its scores: {reason}"),
     "exit_code": deferred("{it} ended its process with exit code {status}"),
     "signal": deferred("{it} ended its process by the signal {signal}"),
-    "no_answer": deferred("{it} cut the connection to this program"),
-    "bad_answer": deferred("{it} disturbed its process, whose answer cannot be read"),
+    "no_answer": deferred("{it} closed the connection to this program"),
+    "bad_answer": deferred("{it} corrupted the output of its process, which cannot be read"),
     "time": deferred("{it} took longer than {seconds:,} s and was stopped"),
 }
 """By code, which is sent between processes; `Fault.of` fills in ``{it}``."""

@@ -130,7 +130,7 @@ def field_of(plugin: str, described: dict[str, Any]) -> tuple[Any, Any]:
         raise TypeError(f"a default that is a {type(default).__name__}")
     if description is None and name in SHARED_PARAMETERS:  # the type has a description
         return annotation, Field(default=default, validate_default=True)
-    description = str(description or tr("As {plugin} takes it.", plugin=plugin))
+    description = str(description or tr("Defined by {plugin}.", plugin=plugin))
     return annotation, Field(default=default, description=description, validate_default=True)
 
 

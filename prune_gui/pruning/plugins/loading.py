@@ -67,7 +67,7 @@ def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
         return _checked_methods(process, str(location))
     except Fault as fault:
         problem = fault.of(location)
-    raise PluginError(tr("{problem}. Mend it, and load it again.", problem=problem))
+    raise PluginError(tr("{problem}. Correct it, and load it again.", problem=problem))
 
 
 def load_installed(point: EntryPoint) -> list[type[Method]]:
@@ -106,7 +106,7 @@ def _checked_methods(process: PluginProcess, source: str) -> list[type[Method]]:
     if not classes:
         raise PluginError(
             tr(
-                "{source} defines no pruning method. A method is a class on "
+                "{source} defines no pruning method. A method is a subclass of "
                 "torch.nn.utils.prune.BasePruningMethod with a PRUNING_TYPE and a compute_mask.",
                 source=source,
             )

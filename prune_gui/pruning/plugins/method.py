@@ -209,7 +209,7 @@ def method_from(
     else:
         return method
     raise PluginError(
-        tr("{source}: {problem}. Mend it, and load it again.", source=source, problem=problem)
+        tr("{source}: {problem}. Correct it, and load it again.", source=source, problem=problem)
     )
 
 
@@ -223,7 +223,7 @@ def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]
     try:
         kind, doc = (
             described["kind"],
-            described["doc"] or tr("Prune as {plugin} does.", plugin=plugin),
+            described["doc"] or tr("Prune with {plugin}.", plugin=plugin),
         )
         unit = UNITS[kind]
         fields: dict[str, Any] = {}

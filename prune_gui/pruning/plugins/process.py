@@ -109,7 +109,7 @@ class _Worker:
         except ConnectionError:
             raise self._connection_fault() from None
         except ValueError as error:
-            log.info("A plug-in sent what is no answer: %s", error)
+            log.info("A plug-in sent an invalid answer: %s", error)
             raise Fault("bad_answer") from error
         if not isinstance(reply, dict):
             raise Fault("bad_answer")

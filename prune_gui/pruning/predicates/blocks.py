@@ -95,7 +95,7 @@ class BlockCut(Predicate):
         row, column = divmod(flat, self.blocks.columns)
         row, column = row // self.blocks.height, column // self.blocks.width
         if row >= self.blocks.down or column >= self.blocks.across:
-            return ElementRank(pruned=False, unit=tr("entry outside the blocks"))
+            return ElementRank(pruned=False, unit=tr("weight outside the blocks"))
         return self.chosen().element_rank(
             row * self.blocks.across + column,
             tr("block ({row}, {column})", row=row, column=column),

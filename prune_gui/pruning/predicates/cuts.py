@@ -123,7 +123,7 @@ class RowCut(Predicate):
         last = int(cuts.last_ties[row])
         return ElementRank(
             pruned=key < threshold or (key == threshold and column <= last),
-            unit=tr("entry of row {row}", row=row),
+            unit=tr("weight of row {row}", row=row),
             score=keys.value(key),
             cut=keys.value(threshold) if last >= 0 else None,
             rank=before,

@@ -93,7 +93,7 @@ class NMCut(Predicate):
         """Return the score, cut and rank in its group of the element at a flat index."""
         begin, end = self.groups.around(flat)
         if end - begin < self.groups.block:
-            return ElementRank(pruned=False, unit=tr("entry outside the groups"))
+            return ElementRank(pruned=False, unit=tr("weight outside the groups"))
         keys, remaining_mask, inner = (
             self.ranking.keys,
             self.ranking.remaining_mask,
@@ -109,7 +109,7 @@ class NMCut(Predicate):
         rank = order.index(flat)
         return ElementRank(
             pruned=rank < self.going,
-            unit=tr("entry of a group of {m}", m=self.groups.m),
+            unit=tr("weight of a group of {m}", m=self.groups.m),
             score=keys.value(key_at(keys, flat)),
             cut=keys.value(keys_by_index[order[self.going - 1]])
             if self.going > pruned_before

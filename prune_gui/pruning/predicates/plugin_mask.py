@@ -56,9 +56,8 @@ class PackedMask:
         if self._digest not in (None, digest):
             raise RecipeError(
                 tr(
-                    "{maker} made another mask when it was asked again. Random numbers have to "
-                    "come from torch's default generator, and nothing else may change from call to "
-                    "call.",
+                    "{maker} returned a different mask in a second call. Draw random numbers from "
+                    "torch's default generator, and keep no state between calls.",
                     maker=self._maker,
                 )
             )

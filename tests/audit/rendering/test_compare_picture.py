@@ -51,6 +51,6 @@ def test_the_legend_shows_only_colours_that_occur():
 
 def test_the_total_text_says_when_nothing_differs():
     none = Counter()
-    assert "both prune the same 1,200 entries" in total_text(Overlap("", 1200, 0, 0, 5000), none)
+    assert "both prune the same 1,200 weights" in total_text(Overlap("", 1200, 0, 0, 5000), none)
     assert total_text(Overlap("", 0, 0, 0, 0), none).startswith("No parameter")
     assert "5 only left" in total_text(Overlap("", 1200, 5, 0, 5000), none)

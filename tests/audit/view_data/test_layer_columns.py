@@ -63,8 +63,8 @@ def test_unknown_values_look_different_from_undefined_ones():
     [
         ({}, 0, []),
         ({}, 1, ["tied with other"]),
-        ({}, 2, ["nothing is left"]),
-        ({"counts": [[0, 0, 9], [0, 0, 0]]}, 2, ["only 1 of 10 left"]),
+        ({}, 2, ["no weights remain"]),
+        ({"counts": [[0, 0, 9], [0, 0, 0]]}, 2, ["only 1 of 10 remain"]),
         ({"nearly_empty": [2, 0, 0]}, 0, ["2 parameters nearly empty"]),
         ({"nan": [3, 0, 0], "infinite": [1, 0, 0]}, 0, ["3 NaN", "1 infinite"]),
         ({"dead": [4, 0, 0]}, 0, ["4 of 10 channels dead"]),
@@ -136,4 +136,4 @@ def test_the_exported_table_has_unformatted_numbers_in_the_given_order():
     assert lines[1]["energy kept"] == 6.0
     assert [line["kept energy"] for line in lines] == [None, 0.75, None]
     assert lines[2]["pruned in the file"] == 1
-    assert lines[0]["warnings"] == "nothing is left"
+    assert lines[0]["warnings"] == "no weights remain"

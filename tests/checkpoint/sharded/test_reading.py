@@ -128,7 +128,7 @@ def test_one_shard_opens_alone_and_names_its_index(split):
     with open_checkpoint(index.parent / "model-00002-of-00003.safetensors") as opened:
         assert list(opened.tensors) == ["layer.2.bias", "layer.2.weight"]
         assert opened.warnings == (
-            "It is one of 3 shards; open model.safetensors.index.json to see the whole.",
+            "It is one of 3 shards; open model.safetensors.index.json for the whole checkpoint.",
         )
     index.write_text("{")
     with open_checkpoint(index.parent / "model-00002-of-00003.safetensors") as opened:
@@ -147,8 +147,8 @@ def test_one_shard_opens_alone_and_names_its_index(split):
         ('{"metadata": {}}', "no weight_map"),
         ('{"weight_map": []}', "no weight_map"),
         ('{"weight_map": {}}', "no weight_map"),
-        ('{"weight_map": {"a": 1}}', "1 is no file name"),
-        ('{"weight_map": {"a": ["a.safetensors"]}}', "is no file name"),
+        ('{"weight_map": {"a": 1}}', "1 is not a file name"),
+        ('{"weight_map": {"a": ["a.safetensors"]}}', "is not a file name"),
         ('{"weight_map": {"a": "x.safetensors", "a": "x.safetensors"}}', "'a' appears more"),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_tensor_that_is_not_in_its_listed_shard_is_named(split):
     first, second, _ = shards
     for key in ("layer.2.bias", "layer.9.bias"):
         message = refusal(split(shards, {"layer.2.weight": second, key: first}))
-        assert f"'{key}' is in {first}" in message
+        assert f"'{key}' in {first}, which" in message
 
 
 def test_a_tensor_in_two_shards_is_named_with_both(split):
@@ -247,7 +247,7 @@ def test_a_shard_that_links_out_of_the_folder_is_refused(split, tmp_path_factory
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.safetensors"
     shard.rename(elsewhere)
     shard.symlink_to(elsewhere)
-    assert "link to a file elsewhere" in refusal(index)
+    assert "link to a file in another folder" in refusal(index)
     shard.unlink()
     shard.symlink_to(shard)
     assert f"{shard.name} cannot be read" in refusal(index)
@@ -296,10 +296,10 @@ def test_tensors_and_files_that_the_index_does_not_list_give_a_remark(split):
     weight_map.pop("layer.1.bias")
     with open_checkpoint(split(shards, weight_map)) as opened:
         assert sorted(opened.tensors) == ["layer.1.weight", "layer.2.bias", "layer.2.weight"]
-        said = "model.safetensors.index.json does not list, and so leaves out"
+        said = "model.safetensors.index.json does not list are ignored"
         assert opened.warnings == (
-            f"{said}: 'layer.1.bias' in model-00001-of-00003.safetensors.",
-            f"{said} the files {stray}.",
+            f"Tensors that {said}: 'layer.1.bias' in model-00001-of-00003.safetensors.",
+            f"Files that {said}: {stray}.",
         )
 
 

@@ -274,7 +274,7 @@ def test_a_file_that_cannot_be_mapped_is_refused_if_memory_is_short(tmp_path, fr
         deflated(path)
     free_memory(3000)
     with pytest.raises(
-        CheckpointError, match=r"model\.pt .* takes 4\S* kB of memory at once, and 3 kB are free"
+        CheckpointError, match=r"model\.pt .* requires 4\S* kB of memory, and only 3 kB are free"
     ):
         open_checkpoint(path)
     free_memory(5000)

@@ -66,7 +66,7 @@ def test_a_second_directory_at_the_offset_in_the_end_record_is_refused(both, tmp
     # zipfile uses the directory directly before the end record, torch that at the stored offset.
     values, listed, hidden, count = both
     octets = values + hidden + listed + end(count, len(listed), len(values))
-    refused(tmp_path / "m.pt", octets, "directory that does not end where it says")
+    refused(tmp_path / "m.pt", octets, "directory of its archive does not end where it is declared")
 
 
 @pytest.mark.parametrize("hidden_is_wide", [True, False])
@@ -163,7 +163,7 @@ def test_records_outside_of_the_folder_are_refused_as_in_torch(tmp_path, name):
     path = archive(GOOD)(tmp_path)
     with zipfile.ZipFile(path, "a") as target:
         target.writestr(name, b"x")
-    with pytest.raises(CheckpointError, match="do not lie in one folder"):
+    with pytest.raises(CheckpointError, match="are not in one folder"):
         open_checkpoint(path)
     with pytest.raises(RuntimeError):
         torch.load(path, weights_only=True)

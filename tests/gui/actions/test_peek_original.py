@@ -72,7 +72,7 @@ def test_the_status_bar_shows_that_the_original_is_visible(pruned, workbench, qt
     assert not status._original.isVisible()
     press(pruned)
     assert status._original.isVisible()
-    assert status._original.text().startswith("Before")
+    assert status._original.text().startswith("Original")
     assert not status._note.isVisible()
     assert status._pruned.text().startswith("0 of")
     release(pruned, qtbot)

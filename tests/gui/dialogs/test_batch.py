@@ -53,7 +53,7 @@ def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_
 
 
 def test_the_problem_is_shown(dialog, workbench, files):
-    assert dialog._problem.text().startswith("Add the checkpoints")
+    assert dialog._problem.text().startswith("Add checkpoints")
     dialog.add(files)
     assert dialog.run.isEnabled()
     workbench.edit(lambda session: session.undo())
@@ -127,7 +127,7 @@ def test_opening_another_checkpoint_closes_the_dialog_unless_it_writes(
 
 def test_the_numbers_of_done_and_failed_checkpoints_are_shown(dialog, qtbot, files):
     dialog.add(files)
-    assert dialog._problem.text().startswith("The stack is carried out")
+    assert dialog._problem.text().startswith("The stack is applied")
     with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
     assert dialog._problem.text() == "3 of 3 done, 1 of them failed"

@@ -71,7 +71,7 @@ def test_the_stack_is_saved_under_a_name_and_offered(
     workbench.edit(lambda session: session.add(make_step(amount=0.75)))
     answer_names("R&D 2:4")
     demo_window.menu_actions["save_preset"].trigger()
-    assert asked == ["There is a preset R&D 2:4 already. Replace it?"]
+    assert asked == ["A preset R&D 2:4 already exists. Replace it?"]
     [preset] = Presets()
     assert [step.method.amount for step in preset.steps] == [0.25, 0.75]
 

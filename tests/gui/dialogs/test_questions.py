@@ -34,7 +34,7 @@ def test_the_question_about_an_unsaved_recipe_has_three_answers(parent, answer_b
     assert asked == ["The recipe for a.pt is not saved."]
 
 
-@pytest.mark.parametrize(("text", "stops"), [("Stop and close", True), ("Go on saving", False)])
+@pytest.mark.parametrize(("text", "stops"), [("Stop and close", True), ("Continue saving", False)])
 def test_the_question_about_stopping_a_save_has_two_answers(parent, answer_box, text, stops):
     answer_box(text)
     assert questions.ask_cancel_saving(parent) is stops

@@ -70,13 +70,13 @@ def test_the_summary_names_the_steps_without_matches(make_step):
         return StepMatch(number, make_step(), targets, unmatched)
 
     good, lost, partly = one(1, ("a",), ()), one(2, (), ("b",)), one(3, ("a",), ("b",))
-    assert summary([good]) == ("Every pattern of every step finds parameters.", False)
+    assert summary([good]) == ("Every pattern of every step matches parameters.", False)
     assert summary([]) == ("The recipe has no step that is switched on.", False)
     text, warning = summary([good, lost, partly, one(5, (), ())])
     assert warning
     assert text == (
-        "Steps 2 and 5 find no parameter, and cannot be carried out until you edit that. "
-        "Step 3 finds no parameter for some of the patterns."
+        "Steps 2 and 5 match no parameter. Edit their targets before applying them. Some patterns "
+        "of step 3 match no parameter."
     )
 
 

@@ -217,7 +217,9 @@ def test_splitting_removes_the_suffix_from_the_path_and_restores_it(dialog, tmp_
     assert dialog.shard_size is None
 
 
-@pytest.mark.parametrize(("name", "reason"), [("", "Give the name"), ("model", "End its name in")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("", "Enter a file name"), ("model", "no suffix of a known format")]
+)
 def test_an_invalid_path_is_an_error(dialog, tmp_path, name, reason):
     dialog._path.setText(name and str(tmp_path / name))
     assert reason in problem(dialog)
@@ -248,7 +250,7 @@ def test_the_reason_is_shown_for_a_recipe_that_cannot_be_resolved(
 
 def test_the_free_space_on_disk_is_shown(dialog, shown_sizes, monkeypatch):
     shown_sizes(dialog)
-    for free, text in [(10**9, "1 GB free in"), (14_000, "No room: 14 kB free in")]:
+    for free, text in [(10**9, "1 GB free in"), (14_000, "Not enough disk space: 14 kB free in")]:
         usage = SimpleNamespace(free=free)
         monkeypatch.setattr(save_dialog.shutil, "disk_usage", lambda _, usage=usage: usage)
         choose(dialog, "masks")
@@ -288,7 +290,7 @@ def test_replacing_a_file_is_confirmed_once(dialog, tmp_path, answer_box, button
     dialog._confirm()
     assert dialog.result() == result
     assert dialog.replaces == bool(result)
-    assert asked == ["model-pruned.safetensors exists already. Replace?"]
+    assert asked == ["model-pruned.safetensors already exists. Replace it?"]
 
 
 def test_replacing_the_open_checkpoint_shows_a_warning(dialog, tmp_path, model, monkeypatch):
@@ -298,7 +300,7 @@ def test_replacing_the_open_checkpoint_shows_a_warning(dialog, tmp_path, model, 
         path.touch()
         dialog._path.setText(str(path))
         dialog._confirm()
-    warnings = ["This is the checkpoint that is open" in text for text in texts]
+    warnings = ["This file is the open checkpoint" in text for text in texts]
     assert warnings == [True, False]
 
 
@@ -307,7 +309,7 @@ def test_replacing_the_loader_script_is_confirmed(dialog, tmp_path, answer_box):
     asked = answer_box("Cancel")
     choose(dialog, "reparametrized")
     dialog._confirm()
-    assert asked == ["load_model_pruned_safetensors.py exists already. Replace?"]
+    assert asked == ["load_model_pruned_safetensors.py already exists. Replace it?"]
     choose(dialog, "finalized")
     dialog._confirm()
     assert len(asked) == 1
@@ -360,4 +362,4 @@ def test_a_note_says_that_a_draft_is_not_saved(make_dialog, model, workbench, ma
         workbench.draft.set(make_step("l1_unstructured", "*.weight", amount=0.9))
         dialog = SaveDialog(workbench, pruned_path(model), parent=dialog)
     texts = [message.text() for message in dialog.findChildren(Message)]
-    assert any("previews is not saved" in text for text in texts) is drafted
+    assert any("previewed step is not saved" in text for text in texts) is drafted

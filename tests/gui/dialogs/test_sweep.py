@@ -59,14 +59,14 @@ def test_an_amount_is_not_applied_to_another_step(dialog, qtbot, workbench):
     before = workbench.session.recipe
     double_click(dialog, qtbot, 0)
     assert workbench.session.recipe == before
-    assert "another one by now" in dialog.note.text()
+    assert "has changed" in dialog.note.text()
 
 
 def test_an_invalid_amount_is_an_error(dialog):
     assert dialog.run.isEnabled()
     dialog.amounts.setText("some")
     assert not dialog.run.isEnabled()
-    assert dialog._problem.text().startswith("'some' is no amount")
+    assert dialog._problem.text().startswith("'some' is not an amount")
 
 
 def test_cancel_keeps_finished_rows(dialog, qtbot, monkeypatch):
@@ -100,7 +100,7 @@ def test_the_table_is_saved_with_exact_numbers(dialog, qtbot, monkeypatch, tmp_p
     dialog.save.click()
     head, line, _ = (tmp_path / "sweep.csv").read_bytes().decode().split("\r\n")
     [row] = dialog.model.rows
-    assert head == "Amount,Pruned,Of,Sparsity,Kept energy,Nearly empty,Problem"
+    assert head == "Amount,Pruned,Total,Sparsity,Kept energy,Nearly empty,Problem"
     assert line == (
         f"0.1,{row.pruned},{row.total},{row.sparsity!r},{row.kept_energy!r},{row.nearly_empty},"
     )

@@ -230,7 +230,7 @@ def test_a_file_is_written_atomically(tmp_path, there, monkeypatch):
     exporter.write(path, b"new")
     assert path.read_bytes() == b"new"
     monkeypatch.setattr(QSaveFile, "write", lambda *_: 1)
-    with pytest.raises(PruneGuiError, match=r"a\.csv was not written: .*Save it elsewhere"):
+    with pytest.raises(PruneGuiError, match=r"a\.csv was not written: .*Save to another folder"):
         exporter.write(path, b"newer")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]

@@ -60,14 +60,14 @@ CONV = ("output channel", "input channel", "kernel row", "kernel column")
     [
         (CONV[:2], SliceLayout.flattened((4, 3)), None, CONV[:2]),
         (CONV, SliceLayout.section((4, 3, 2, 2), 1, 3, [0] * 4), (1, 3), (CONV[1], CONV[3])),
-        ((), SliceLayout.flattened(()), None, ("", "entry")),
+        ((), SliceLayout.flattened(()), None, ("", "element")),
         (("feature",), SliceLayout.flattened((4,)), None, ("", "feature")),
         (("feature",), SliceLayout.wrapped((1024,)), None, ("row of 32", "feature")),
         (
             CONV,
             KernelLayout.of((4, 3, 2, 2)),
             None,
-            tuple(f"{name}, a kernel each" for name in CONV[:2]),
+            tuple(f"{name}, one kernel per cell" for name in CONV[:2]),
         ),
     ],
 )

@@ -163,7 +163,7 @@ def test_channels_of_a_draft_of_several_parameters_cannot_be_protected(norms, dr
     draft_l2(draft, bench, targets=["fc.weight", "other.weight"])
     click(norms, 0)
     assert not button(norms, "Protect").isEnabled()
-    assert "of this parameter alone" in button(norms, "Protect").toolTip()
+    assert "of this parameter only" in button(norms, "Protect").toolTip()
 
 
 def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):

@@ -143,7 +143,7 @@ def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtb
     monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
-    qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(view)))
+    qtbot.waitUntil(lambda: any("Reading conv.weight" in text for text in _text(view)))
 
 
 @VIEWS
@@ -158,12 +158,12 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
         view._stale_timer.setInterval(10_000 if hurried else 1)
         bench.choose("conv.weight")
         if not hurried:
-            qtbot.waitUntil(lambda: any("Looking at conv.weight" in text for text in _text(view)))
+            qtbot.waitUntil(lambda: any("Reading conv.weight" in text for text in _text(view)))
     view._stale_timer.setInterval(10_000 if hurried else 1)
     bench.choose("fc.weight")
     assert not hurried or not view._stale_timer.isActive()
     bench.until_idle()
-    assert not any("Looking at" in text for text in _text(view))
+    assert not any("Reading" in text for text in _text(view))
     assert view.picture() is not None
 
 

@@ -29,19 +29,19 @@ def faint(message):
 
 
 def test_an_outdated_text_becomes_faint_and_stays(message, qtbot):
-    message.say("held at 60 %")
+    message.say("limited to 60 %")
     message.fade()
     assert shade(message) == QColor(LIGHT.warning)
     qtbot.waitUntil(lambda: faint(message))
-    assert message.text() == "held at 60 %"
-    message.say("held at 70 %")
+    assert message.text() == "limited to 60 %"
+    message.say("limited to 70 %")
     assert shade(message) == QColor(LIGHT.warning)
 
 
 def test_a_text_that_is_soon_replaced_does_not_become_faint(message, qtbot):
-    message.say("held at 60 %")
+    message.say("limited to 60 %")
     message.fade()
-    message.say("held at 61 %")
+    message.say("limited to 61 %")
     assert not message._fading.isActive()
     assert shade(message) == QColor(LIGHT.warning)
 

@@ -271,7 +271,7 @@ def test_a_capped_target_has_a_note_and_others_are_pruned_more():
     small, large = torch.arange(1.0, 101), torch.arange(1.0, 201)
     decisions = lamp(target(small), target(large), amount=250, max_sparsity=0.6)
     assert [decision.pruned for decision in decisions] == [60, 120]
-    assert "held at 60 %" in decisions[0].note
+    assert "limited to 60 %" in decisions[0].note
     assert "70 fewer" in decisions[0].note
 
 

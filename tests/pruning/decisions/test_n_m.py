@@ -180,8 +180,8 @@ def test_the_count_of_a_dense_target_needs_no_reading():
 @pytest.mark.parametrize(
     ("shape", "parameters", "says"),
     [
-        ((4, 6), {}, r"layer\.weight.*6 entries.*groups of 4.*keep"),
-        ((6, 4), {"dim": 0, "flatten": False}, r"layer\.weight.*6 entries.*groups of 4.*keep"),
+        ((4, 6), {}, r"layer\.weight.*6 elements.*groups of 4.*keep"),
+        ((6, 4), {"dim": 0, "flatten": False}, r"layer\.weight.*6 elements.*groups of 4.*keep"),
         ((8,), {}, r"layer\.weight.*dim 1.*-1 to 0"),
         ((), {}, r"layer\.weight.*leave"),
         ((4, 4), {"dim": -3}, r"layer\.weight.*dim -3"),

@@ -77,10 +77,10 @@ ACTS = [
     ("held = []\nwhile True:\n    held.append(torch.empty(1 << 32))", "raised RuntimeError"),
     ("held = []\nwhile True:\n    held.append(bytes(1 << 34))", "raised MemoryError"),
     ("def again(): again()\nagain()", "raised RecursionError"),
-    (GARBAGE, "disturbed its process"),
-    (GARBAGE + "os._exit(1)", "disturbed its process|exit code 1"),
+    (GARBAGE, "corrupted the output of its process"),
+    (GARBAGE + "os._exit(1)", "corrupted the output of its process|exit code 1"),
     ("os.closerange(0, 1000)", "ended its process with exit code 1"),
-    ("os.closerange(0, 1000)\nwhile True: time.sleep(1)", "cut the connection"),
+    ("os.closerange(0, 1000)\nwhile True: time.sleep(1)", "closed the connection"),
     ("if os.fork():\n    os._exit(3)\nwhile True: time.sleep(1)", "exit code 3"),
     ("for fd in range(3, 256):\n    try: os.ftruncate(fd, 0)\n    except OSError: pass\nt.sum()",
      "SIGBUS"),
@@ -111,7 +111,7 @@ def test_a_process_that_cannot_be_started_is_an_error(plugin_file, monkeypatch):
 @pytest.mark.slow
 def test_the_fork_server_is_restarted_if_a_plug_in_ends_it(plugin_file):
     [loaded] = load_file(plugin_file(source("os.kill(os.getppid(), 9)\nwhile True: pass")))
-    with pytest.raises(RecipeError, match=r"Bad (cut the connection|.*SIGKILL)"):
+    with pytest.raises(RecipeError, match=r"Bad (closed the connection|.*SIGKILL)"):
         pruned(loaded)
     assert pruned(loaded, 7) == 0
 
@@ -326,7 +326,7 @@ def test_an_invalid_answer_is_an_error(plugin_file, answer):
         f"own.sendall({answer!r})"
     )
     [loaded] = load_file(plugin_file(source(act)))
-    with pytest.raises(RecipeError, match="Bad disturbed its process"):
+    with pytest.raises(RecipeError, match="Bad corrupted the output of its process"):
         pruned(loaded)
     assert pruned(loaded, 7) == 0
 

@@ -41,7 +41,7 @@ def test_the_example_plug_in_is_a_complete_method(plugin_file, nearest_mean):
     assert METHODS["nearest_mean"] is method
     assert (method.name, method.title, method.unit) == ("nearest_mean", "Nearest mean", "entry")
     assert method.source == str(nearest_mean)
-    assert method.__doc__.startswith("Prune the entries nearest to the mean")
+    assert method.__doc__.startswith("Prune the weights nearest to the mean")
     assert dict(method()) == {"amount": 0.5, "scope": "local", "seed": 0}
     assert list(method.model_fields) == ["amount", "scope", "seed"]
     assert method.model_validate(method(amount=3).model_dump(mode="json")) == method(amount=3)
@@ -142,30 +142,30 @@ def test_loading_writes_no_files_and_does_not_change_torch(plugin_file, tmp_path
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("1 / 0", r"own\.py raised ZeroDivisionError: division by zero\. Mend it"),
+        ("1 / 0", r"own\.py raised ZeroDivisionError: division by zero\. Correct it"),
         ("raise ValueError('one\\ntwo')", "raised ValueError: one two"),
         ("raise ValueError('x' * 10_000)", "raised ValueError: xxx"),
         ("raise ValueError('\\x1b[31mred')", r"ValueError: \\x1b\[31mred"),
         ("import sys; sys.exit(0)", "called sys.exit"),
         ("import a_package_nobody_has", "No module named 'a_package_nobody_has'"),
-        ("def broken(:", "is no Python, see line 3"),
-        ("\0", "is no Python|raised"),
-        ("x = " + "(" * 500 + ")" * 500, "is no Python|raised"),
+        ("def broken(:", "is not valid Python, see line 3"),
+        ("\0", "is not valid Python|raised"),
+        ("x = " + "(" * 500 + ")" * 500, "is not valid Python|raised"),
         ("x = 3", "defines no pruning method"),
         ("class Half(prune.BasePruningMethod): PRUNING_TYPE = 'global'", "defines no pruning"),
         (one("default_mask", kind="'some'"), "Odd has the PRUNING_TYPE 'some': set it to"),
         (one("default_mask", kind="None"), "Odd has the PRUNING_TYPE None"),
         (one("default_mask", kind="['global']"), "Odd has the PRUNING_TYPE"),
         (one("default_mask", kind="'structured'"), "no `dim`: set self.dim"),
-        (one("default_mask", ", x"), "'x' that a recipe cannot hold: annotate it as int"),
-        (one("default_mask", ", x=None"), "'x' that a recipe cannot hold"),
-        (one("default_mask", ", x: torch.Tensor = None"), "'x' that a recipe cannot hold"),
+        (one("default_mask", ", x"), "'x' that a recipe cannot store: annotate it as int"),
+        (one("default_mask", ", x=None"), "'x' that a recipe cannot store"),
+        (one("default_mask", ", x: torch.Tensor = None"), "'x' that a recipe cannot store"),
         (one("default_mask", ", x: 'Unknown' = 1"), "raised NameError"),
         (one("default_mask", ", targets=1"), "'targets', a name that every step uses"),
         (one("default_mask", ", unit=1"), "'unit', a name that every step uses"),
         (one("default_mask", ", plugin=1"), "'plugin', a name that every step uses"),
         (one("default_mask", ", copy=1"), "'copy', a name that every step uses"),
-        (one("default_mask", ", amount=2.5"), "'amount' whose default is no value of.*share"),
+        (one("default_mask", ", amount=2.5"), "'amount' whose default is not a value of.*share"),
         (one("default_mask", more="raise OSError('no disk')"), "Odd raised OSError: no disk"),
         (one("1 / 0"), "Odd raised ZeroDivisionError"),
         (one("exit(2)"), "Odd called sys.exit"),
@@ -176,10 +176,10 @@ def test_loading_writes_no_files_and_does_not_change_torch(plugin_file, tmp_path
         (
             "import os\n" + one("torch.frombuffer(bytearray(os.urandom(t.numel())), "
                                 "dtype=torch.uint8).view(t.shape) > 127"),
-            "another mask when asked again under the same seed",
+            "different masks under the same seed",
         ),
-        (GOOD.format(name="Identity"), "the name identity is taken already .built-in."),
-        (GOOD.format(name="ABc") + GOOD.format(name="A_bc"), "the name a_bc is taken already"),
+        (GOOD.format(name="Identity"), "the name identity is already in use .built-in."),
+        (GOOD.format(name="ABc") + GOOD.format(name="A_bc"), "the name a_bc is already in use"),
     ],
 )  # fmt: skip
 def test_invalid_methods_are_refused_by_name_in_one_line(plugin_file, source, says):

@@ -263,5 +263,5 @@ def test_a_mask_that_does_not_fit_into_memory_is_refused(
     free_memory(needed)
     assert resolved(weights, step).total[0] > 0
     free_memory(needed - 1)
-    with pytest.raises(StepError, match=rf"takes .* of memory at once, and .* free; use {remedy}"):
+    with pytest.raises(StepError, match=rf"requires .* of memory, and only .* free; use {remedy}"):
         resolved(weights, step)

@@ -78,5 +78,5 @@ def test_a_mask_that_differs_when_computed_again_is_rejected(monkeypatch):
     mask.bits()
     PackedMask(Maker(1), "a test").bits()  # evicts it
     maker.mask = ~maker.mask
-    with pytest.raises(RecipeError, match=r"^Coin \(coin\.py\) made another mask"):
+    with pytest.raises(RecipeError, match=r"^Coin \(coin\.py\) returned a different mask"):
         mask.bits()

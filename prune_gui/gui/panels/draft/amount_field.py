@@ -39,7 +39,7 @@ class AmountField(Field):
         self._kind = QComboBox()
         self._kind.addItems(["%", tr(UNITS[unit])])
         self._kind.setAccessibleName(tr("Share or number"))
-        self._kind.setToolTip(tr("Give a share in percent, or a whole number"))
+        self._kind.setToolTip(tr("Enter a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
         self._lay_out(self._slider, self._box, self._kind)
         self.focus_input = self._box

@@ -167,7 +167,7 @@ def _messages(method: type[Method], error: ValidationError) -> dict[str, str]:
         reason = validation_message(problem)
         name = _field_of(method, problem["loc"], reason)
         missing = problem["type"] == "missing"
-        text = tr("Still needed.") if missing else reason
+        text = tr("Required.") if missing else reason
         messages.setdefault(name, []).append(f"{text[:1].upper()}{text[1:]}")
     return {
         # Several messages of one field are those of a union type: its description names the types.

@@ -42,7 +42,7 @@ from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest
 from prune_gui.session.manual_channels import listed
 
-IDLE: Final = deferred("Change something, or turn on Preview.")
+IDLE: Final = deferred("Change a setting, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
 """A `field_for_...` function of `amount_from_cut`, called with the draft and `monitor`."""
 FIELD_FOR: Final = {"weight": field_for_weight, "score": field_for_score, "rank": field_for_rank}
@@ -93,7 +93,7 @@ class DraftPanel(QWidget):
         self.preview.toggled.connect(self._update)
         self._outcome = Message()
         keep_room(self._outcome, lines=2)
-        self._outcome.setAccessibleName(tr("What the step would do"))
+        self._outcome.setAccessibleName(tr("Effect of the step"))
         self._remarks = Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
@@ -374,7 +374,7 @@ class DraftPanel(QWidget):
 
     def _show_stopped(self) -> None:
         self._shows_outcome = False
-        self._outcome.say(tr("Stopped. Press F5 to work it out again."))
+        self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft.current, self._workbench.resolved
@@ -399,7 +399,7 @@ class DraftPanel(QWidget):
             self.outcome_changed.emit()
             return
         elif current is None:
-            self._outcome.say(tr("Working it out …"), warning=False)
+            self._outcome.say(tr("Computing …"), warning=False)
         elif preview is None:
             self._outcome.say(current.draft_error or "")
         else:

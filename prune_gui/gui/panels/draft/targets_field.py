@@ -42,12 +42,12 @@ class TargetsField(QWidget):
         self._workbench = workbench
         self._selection: frozenset[str] = frozenset()
         self.line = ElidedLineEdit()
-        self.line.setAccessibleName(tr("Targets: globs over parameter names"))
+        self.line.setAccessibleName(tr("Targets: globs for parameter names"))
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setToolTip(
             tr(
-                "Globs over parameter names, with commas between them; ! excludes.\n{conditions}\n"
-                "They follow what is selected on the left until you type here.",
+                "Globs for parameter names, separated by commas; ! excludes.\n"
+                "{conditions}\nThey follow the selection in the tree until you type here.",
                 conditions=conditions_help(),
             )
         )
@@ -60,13 +60,13 @@ class TargetsField(QWidget):
         self.following.setChecked(True)
         self.following.setText(tr("Follow"))
         self.following.setAccessibleName(tr("Follow the selection"))
-        self.following.setToolTip(tr("The targets follow what is selected on the left"))
+        self.following.setToolTip(tr("The targets follow the selection in the tree"))
         self.following.setIcon(icon("link"))
         self.following.toggled.connect(self._toggled)
         self.count = QLabel()
         self.count.setWordWrap(True)
         keep_room(self.count, lines=2)
-        self.count.setAccessibleName(tr("How much the targets choose"))
+        self.count.setAccessibleName(tr("Number of parameters that match the targets"))
         row = QHBoxLayout()
         row.addWidget(self.line)
         row.addWidget(self.following)
@@ -171,14 +171,14 @@ class TargetsField(QWidget):
             number, elements, usual = result
             self.count.setText(
                 tr(
-                    "{count:,} parameters, {entries:,} entries; no biases, norms or embeddings",
+                    "{count:,} parameters, {entries:,} weights; no biases, norms or embeddings",
                     count=number,
                     entries=elements,
                 )
                 if usual and number > 1 and self.following.isChecked()
                 else trn(
-                    "{count:,} parameter, {entries:,} entries",
-                    "{count:,} parameters, {entries:,} entries",
+                    "{count:,} parameter, {entries:,} weights",
+                    "{count:,} parameters, {entries:,} weights",
                     number,
                     entries=elements,
                 )

@@ -18,7 +18,6 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.number_formats import sparsity
-from prune_gui.pruning.methods.unit import count_in_words
 from prune_gui.session import ModuleIndex, Node
 
 Index = QModelIndex | QPersistentModelIndex
@@ -260,7 +259,7 @@ class TreeModel(QAbstractItemModel):
         node = self._node(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
-        lines += [tr("protected: no step touches it")] if protected else []
+        lines += [tr("protected: no step prunes it")] if protected else []
         return "\n".join(map(one_line, lines))
 
     def row(self, index: Index) -> Row:
@@ -349,9 +348,7 @@ def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
     if tensor is not None:
-        lines.append(
-            join_clauses((_shape(tensor), tensor.dtype, count_in_words("entry", tensor.numel)))
-        )
+        lines.append(join_clauses((_shape(tensor), tensor.dtype, _elements(tensor.numel))))
         if tensor.aliases:
             lines.append(tr("tied with {names}", names=join_items(tensor.aliases)))
         if tensor.pair is not None:
@@ -363,7 +360,11 @@ def _description(node: ModuleNode) -> list[str]:
     if node.below:
         number, elements = len(node.tensors), sum(tensor.numel for tensor in node.tensors)
         count = trn("{count:,} parameter", "{count:,} parameters", number)
-        lines.append(join_clauses((count, count_in_words("entry", elements))))
+        lines.append(join_clauses((count, _elements(elements))))
     if node.module_type:
         lines.append(tr("{kind}: inferred from names and shapes", kind=node.module_type))
     return lines
+
+
+def _elements(count: int) -> str:
+    return trn("{count:,} element", "{count:,} elements", count)

@@ -67,8 +67,8 @@ class TreePanel(QWidget):
         self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
         self.filter.setToolTip(
             tr(
-                "Part of a name, or a glob for all of it  (Ctrl+F)\n{conditions}\n"
-                "Enter selects what is found.",
+                "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
+                "{conditions}\nEnter selects the matches.",
                 conditions=conditions_help(),
             )
         )

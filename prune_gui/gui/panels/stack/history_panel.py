@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from prune_gui.session import Session
 
 STATE: Final = deferred("{name}  ({steps})")
-STATE_NOW: Final = deferred("{name}  ({steps}, as now)")
+STATE_NOW: Final = deferred("{name}  ({steps}, current)")
 
 
 class HistoryPanel(QWidget):
@@ -51,8 +51,8 @@ class HistoryPanel(QWidget):
         self.name = QPushButton(tr("Name this state…"))
         self.name.setToolTip(
             tr(
-                "Keep the stack as it is now under a name, to return to or to compare with. "
-                "It is there again when this checkpoint is opened another time."
+                "Save the current state of the stack under a name, to return to it or compare with "
+                "it. It is available whenever this checkpoint is open."
             )
         )
         self.name.clicked.connect(self._name)
@@ -96,7 +96,7 @@ class HistoryPanel(QWidget):
                 item.setFont(bold)
             elif index > history.position:
                 item.setForeground(self.palette().placeholderText())
-                item.setToolTip(tr("Undone: a click does it again"))
+                item.setToolTip(tr("Undone: click to redo"))
             self.entry_list.addItem(item)
         self.entry_list.setCurrentRow(history.position)
         with QSignalBlocker(
@@ -133,7 +133,7 @@ class HistoryPanel(QWidget):
             self._workbench.edit(lambda session: session.name_state(name))
 
     def _agree_to_replace(self, name: str) -> bool:
-        text = tr("There is a state {name} already. Replace it?", name=name)
+        text = tr("A state {name} already exists. Replace it?", name=name)
         return agree(self, tr("Replace the named state?"), text, tr("&Replace"))
 
     def _return(self) -> None:

@@ -95,7 +95,7 @@ class CompareView(View[Subject]):
         self._plots = QWidget()
         self._title = QLabel()
         self._table = OverlapTable()
-        self._element_label = ElidedLabel(tr("Entry under the cursor in both"))
+        self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         self._total = QLabel(wordWrap=True)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setForegroundRole(self._reason.palette().ColorRole.PlaceholderText)
@@ -125,7 +125,7 @@ class CompareView(View[Subject]):
 
     def _name_widgets(self) -> None:
         for widget, name in (
-            (self._left, tr("Picture of what it is compared with")),
+            (self._left, tr("Picture of the comparison")),
             (self._right, tr("Picture of the stack")),
             (self._title, tr("What the right picture shows")),
             (self._total, tr("All parameters that can be compared")),
@@ -382,7 +382,7 @@ def _incomparable(left: Comparison, subject: Subject) -> str | None:
         reason = tr("{file} has no parameter {name}.", file=file, name=name)
     elif info.shape != subject.info.shape:
         reason = tr(
-            "{file}: {name} has shape {there}, here it has {here}.",
+            "{file}: {name} has shape {there}, but {here} in this checkpoint.",
             file=file,
             name=name,
             there=list(info.shape),

@@ -135,7 +135,7 @@ class ComparisonPicker(QWidget):
     def _choices(self) -> list[tuple[str, StateKey]]:
         resolved, other = self._workbench.resolved, self._workbench.comparison.resolution
         steps = resolved.resolution.recipe.steps if resolved is not None else ()
-        choices: list[tuple[str, StateKey]] = [(tr("The file as it is"), 0)]
+        choices: list[tuple[str, StateKey]] = [(tr("The original file"), 0)]
         choices += [
             (
                 tr(

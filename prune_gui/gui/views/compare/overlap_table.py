@@ -61,7 +61,7 @@ COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
     _number(
         deferred("Only left"),
         lambda overlap: overlap.left,
-        deferred("Pruned on the left, kept on the right: what the right one has revived"),
+        deferred("Pruned on the left, kept on the right (revived)"),
     ),
     _number(
         deferred("Only right"),
@@ -71,19 +71,17 @@ COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
     _number(
         deferred("IoU"),
         lambda overlap: overlap.iou,
-        deferred("Pruned in both over pruned in either"),
+        deferred("Number pruned in both, divided by number pruned in either"),
         ".3f",
     ),
     Column(
         title=deferred("n:m"),
         text=lambda rows, row: _patterns_text(*rows[row].patterns),
         values=lambda rows: [_patterns_text(*overlap.patterns) for overlap in rows],
-        tip=deferred(
-            "n:m patterns that either side follows along the input channels, the left first"
-        ),
+        tip=deferred("n:m patterns of each side along the input channels, left side first"),
         descending_first=True,
     ),
-    Column(values=lambda rows: [overlap.total for overlap in rows], file_title=deferred("Entries")),
+    Column(values=lambda rows: [overlap.total for overlap in rows], file_title=deferred("Total")),
     _patterns_in_file(deferred("n:m on the left"), 0),
     _patterns_in_file(deferred("n:m on the right"), 1),
 )

@@ -78,12 +78,12 @@ class DistributionView(View[Subject]):
         self._plot.setMouseEnabled(x=True, y=False)
         add_axis_shortcuts(self._plot)
         self._numbers_box, self._display_box = ElidedComboBox(), ElidedComboBox()
-        self._numbers_box.setAccessibleName(tr("Which numbers"))
-        self._numbers_box.setToolTip(tr("What lies along the axis"))
-        self._display_box.setAccessibleName(tr("What of them"))
+        self._numbers_box.setAccessibleName(tr("Quantity of the histogram"))
+        self._numbers_box.setToolTip(tr("Quantity on the axis"))
+        self._display_box.setAccessibleName(tr("Counts or cumulative shares"))
         self._display_box.setToolTip(
             tr(
-                "How many entries lie in each bin; or, for every cut, the share of entries that it "
+                "Number of weights in each bin; or, for every cut, the share of weights that it "
                 "prunes and the share of energy (the sum of squares) that it keeps"
             )
         )
@@ -92,14 +92,14 @@ class DistributionView(View[Subject]):
         self._log = QCheckBox(tr("Log a&xis"))
         self._log.setChecked(True)
         self._symmetric = QCheckBox(tr("&Symmetric"))
-        self._symmetric.setToolTip(tr("Reach as far below zero as above"))
+        self._symmetric.setToolTip(tr("Make the axis symmetric about zero"))
         self._symmetric.setChecked(True)
         self._all_targets_box = QCheckBox(tr("All targets"))
         self._all_targets_box.setToolTip(
-            tr("Show all targets of the step that cuts them as one, this parameter in full colour")
+            tr("Show all targets that the step cuts together, with this parameter in full colour")
         )
         self._bin_label, self._excluded_label = ElidedLabel(tr("Bin under the cursor")), QLabel()
-        self._excluded_label.setAccessibleName(tr("Weights that are no finite number"))
+        self._excluded_label.setAccessibleName(tr("Non-finite weights"))
         controls = [
             self._numbers_box,
             self._display_box,
@@ -213,9 +213,9 @@ class DistributionView(View[Subject]):
         if picture.request.cumulative:
             self._plot.label("left", "%")
             return
-        what = tr("entries per bin")
+        what = tr("weights per bin")
         if (targets := len(picture.names)) > 1:
-            what = tr("entries per bin of {count:,} targets", count=targets)
+            what = tr("weights per bin of {count:,} targets", count=targets)
         self._plot.label("left", tr("{what}, logarithmic", what=what) if log_counts else what)
 
     def _show_range(self, picture: DistributionData) -> None:

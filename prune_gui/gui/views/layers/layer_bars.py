@@ -154,7 +154,7 @@ class LayerBars(QWidget):
             plot.plotItem.getAxis("bottom").setStyle(showValues=False)
         self.plots[1].plotItem.getAxis("left").setLogMode(True)
         self.plots[0].label("left", tr("pruned, %"))
-        self.plots[1].label("left", tr("entries"))
+        self.plots[1].label("left", tr("weights"))
         self.plots[2].label("left", tr("energy, %"))
         for plot in (self.plots[0], self.plots[2]):
             plot.plotItem.getAxis("left").setTicks(PERCENT_TICKS)
@@ -233,10 +233,10 @@ class LayerBars(QWidget):
             plot.addItem(item, ignoreBounds=True)
         for plot, highest in zip(self.plots, (100 * HEADROOM, top, 100 * HEADROOM), strict=True):
             plot.setYRange(0, highest, padding=0)
-        axis_label = tr("place in the table")
+        axis_label = tr("row in the table")
         if (rows_per_bar := bars.max_rows) > 1:
             axis_label = tr(
-                "place in the table (a bar sums up to {count:,} rows: zoom in)", count=rows_per_bar
+                "row in the table (a bar sums up to {count:,} rows: zoom in)", count=rows_per_bar
             )
         self.plots[-1].label("bottom", axis_label)
         self.plots[-1].plotItem.getAxis("bottom").end = len(rows)

@@ -98,7 +98,7 @@ class LayersView(View[ModelSubject]):
         splitter.setSizes([400, 240])
         splitter.setChildrenCollapsible(False)
         self._pointed, self._progress = ElidedLabel(tr("Row under the cursor")), QLabel()
-        self._progress.setAccessibleName(tr("How much has been read"))
+        self._progress.setAccessibleName(tr("Reading progress"))
         self._progress.setContentsMargins(12, 0, 0, 0)
         self._lay_out(
             [self._grouping_box, self._picture_box], splitter, [self._pointed, self._progress]

@@ -49,8 +49,8 @@ class ElementLabels:
         self._run_job = run_job
         self._current_subject = current_subject
         self._cursor: tuple[int, int] | None = None
-        self.hovered = ElidedLabel(tr("Entry under the cursor"), wrapped=False)
-        self.pinned = ElidedLabel(tr("Pinned entry"), wrapped=True)
+        self.hovered = ElidedLabel(tr("Weight under the cursor"), wrapped=False)
+        self.pinned = ElidedLabel(tr("Pinned weight"), wrapped=True)
         self.pinned.setContentsMargins(8, 4, 8, 0)
         self.pinned.hide()
         canvas.pointed.connect(self._set_cursor)

@@ -40,7 +40,7 @@ def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
     buttons = []
     for text, tip, key, action in (
         (tr("Fit"), tr("Show the whole parameter (F)"), "F", picture.fit),
-        ("1:1", tr("Show one entry per pixel (1)"), "1", picture.one_to_one),
+        ("1:1", tr("Show one weight per pixel (1)"), "1", picture.one_to_one),
     ):
         buttons.append(button := QPushButton(text))
         button.setToolTip(tip)

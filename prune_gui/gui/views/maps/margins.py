@@ -117,7 +117,7 @@ class Margins:
             if known:
                 item.setText(_title_text(text, scale, shares=titles.shares))
             else:
-                item.setText(tr("{profile}: nothing is finite", profile=text))
+                item.setText(tr("{profile}: no finite values", profile=text))
         (left, right), (low, high) = with_headroom(scales[1]), with_headroom(scales[0])
         self._above.setYRange(low, high, padding=0)
         self._beside.setXRange(left, right, padding=0)

@@ -29,7 +29,7 @@ class MaskContent(MapContent):
         super().__init__()
         self._colour_by = ElidedComboBox()
         self._colour_by.setAccessibleName(tr("Colour by"))
-        self._colour_by.setToolTip(tr("What the colours stand for"))
+        self._colour_by.setToolTip(tr("Meaning of the colours"))
         self._colour_by.addItem(tr("Coloured by step"), False)
         self._colour_by.addItem(tr("Kept or pruned"), True)
         self._colour_by.currentIndexChanged.connect(self.changed)

@@ -22,8 +22,8 @@ class RampBar(QWidget):
         super().__init__()
         self._ramp: Ramp | None = None
         self._reach = 0.0
-        self.setAccessibleName(tr("Colours of numbers"))
-        self.setToolTip(tr("Colours grow with the square root of the number."))
+        self.setAccessibleName(tr("Colour scale"))
+        self.setToolTip(tr("Colours are scaled by the square root of the value."))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def show_ramp(self, ramp: Ramp, reach: float) -> None:

@@ -14,7 +14,7 @@ from prune_gui.gui.widgets.elided_combo_box import ElidedComboBox
 from prune_gui.language import deferred, tr
 
 FLAT = deferred("flattened")
-KERNEL_GRID = deferred("sheet of kernels")
+KERNEL_GRID = deferred("grid of kernels")
 WRAPPED = deferred("wrapped into a block")
 
 
@@ -46,8 +46,8 @@ class LayoutChooser(QWidget):
         self._shape: tuple[int, ...] = ()
         self._box = ElidedComboBox()
         self._box.setObjectName("layout")
-        self._box.setAccessibleName(tr("How the parameter is laid flat"))
-        self._box.setToolTip(tr("Lay all entries flat, or cut along two dimensions"))
+        self._box.setAccessibleName(tr("Layout of the parameter"))
+        self._box.setToolTip(tr("Flatten all weights, or show a slice along two dimensions"))
         self._sliders: dict[int, QSlider] = {}
         self.sliders = QWidget(self)
         self.sliders.hide()

@@ -53,9 +53,9 @@ class WeightsContent(MapContent):
         self._workbench = workbench
         self._quantity, self._step = ElidedComboBox(), ElidedComboBox()
         self._quantity.setAccessibleName(tr("Colour by"))
-        self._quantity.setToolTip(tr("What the colours stand for"))
+        self._quantity.setToolTip(tr("Meaning of the colours"))
         self._step.setAccessibleName(tr("Step"))
-        self._step.setToolTip(tr("Whose score it is"))
+        self._step.setToolTip(tr("Step of the scores"))
         for quantity, style in QUANTITIES.items():
             title = tr(style.title)
             self._quantity.addItem(f"{title}…" if quantity == "difference" else title, quantity)
@@ -67,7 +67,7 @@ class WeightsContent(MapContent):
         self.bar = RampBar()
         self.name = tr("Weights")
         self.picture_name = tr("Picture of the weights")
-        self.profiles_tip = tr("Show the mean of what is finite in each row and column")
+        self.profiles_tip = tr("Show the mean of the finite values in each row and column")
         self.controls = [self._quantity, self._step, self._choose_file]
         self._step.hide()
         self._choose_file.hide()
@@ -147,14 +147,14 @@ class WeightsContent(MapContent):
         """Return the quantity and the special colours as rich text."""
         style = self.painter(subject, colours).style
         single = rendered.tile_grid.cell == (1, 1)
-        title_text = tr("{quantity} of each entry", quantity=tr(style.title))
+        title_text = tr("{quantity} of each weight", quantity=tr(style.title))
         parts = [title_text if single else style.reduced]
         [non_finite] = rendered.painted.rare
         if non_finite is None or len(non_finite):
             text = unbroken(tr("NaN or infinite"))
             parts.append(f'<span style="color: {colours.warning}">■</span>&nbsp;{text}')
         if len(rendered.painted.marks):
-            parts.append(unbroken(tr("○ marks lone cells of these")))
+            parts.append(unbroken(tr("○ marks single cells of this kind")))
         if style.of_step:
             text = unbroken(tr("not ranked"))
             parts.append(f'<span style="color: {colours.grid}">■</span>&nbsp;{text}')

@@ -12,7 +12,7 @@ from prune_gui.gui.widgets.elided_combo_box import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 
 NORMS: Final = (
-    (0.0, deferred("0: how many are not 0")),
+    (0.0, deferred("0: number of nonzeros")),
     (0.5, None),
     (1.0, deferred("1: sum of |w|")),
     (2.0, deferred("2: Euclidean")),
@@ -20,7 +20,7 @@ NORMS: Final = (
     (math.inf, deferred("inf: largest |w|")),
     (-math.inf, deferred("-inf: smallest |w|")),
 )
-RANKS: Final = deferred("draft: what it ranks by")
+RANKS: Final = deferred("draft: the value it ranks by")
 DEFAULT_ORDER: Final = 2.0
 
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 MAX_BARS = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""
-HINT: Final = deferred("Click a channel, or drag with Shift, to choose")
+HINT: Final = deferred("Click a channel, or drag with Shift, to select")
 
 
 class NormsView(View[Subject]):
@@ -74,13 +74,13 @@ class NormsView(View[Subject]):
         self._dim_box, self._norm_box = ElidedComboBox(), NormBox()
         self._dim_box.setAccessibleName(tr("Dimension of the channels"))
         self._sorted = QCheckBox(tr("&Sorted"))
-        self._sorted.setToolTip(tr("Order the channels by norm, the least first"))
+        self._sorted.setToolTip(tr("Sort the channels by norm, smallest first"))
         self._selection_bar = SelectionBar()
         self._channel = ElidedLabel(tr("Channel under the cursor"))
         self._warnings = QLabel(textFormat=Qt.TextFormat.RichText)
         self._channel.say(tr(HINT))
-        self._warnings.setAccessibleName(tr("Dead channels, and norms that are no numbers"))
-        self._warnings.setToolTip(tr("Of a dead channel nothing but zeros is kept"))
+        self._warnings.setAccessibleName(tr("Dead channels and non-finite norms"))
+        self._warnings.setToolTip(tr("All kept weights of a dead channel are zero"))
         controls = _side_by_side([self._dim_box, self._norm_box, self._sorted], self._selection_bar)
         self._lay_out([controls], self._plot, [self._channel, self._warnings])
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -156,7 +156,7 @@ class NormsView(View[Subject]):
         """Return a label of the channels along each dimension."""
         module_type = self._workbench.module_type_of(subject.name)
         names = dim_names(module_type, subject.name, subject.info.shape)
-        return dim_labels(names) or [tr("the only entry")]
+        return dim_labels(names) or [tr("single element")]
 
     def _in_sight(self, channels: int) -> range:
         low, high = self._plot.view.viewRange()[0]
@@ -176,14 +176,14 @@ class NormsView(View[Subject]):
         self._show_chosen()
         axis_label = self._dims(subject)[dim]
         if self._sorted.isChecked():
-            axis_label = tr("place by norm, least first; {channels}", channels=axis_label)
+            axis_label = tr("position by norm, smallest first; {channels}", channels=axis_label)
         self._plot.label("bottom", axis_label)
         self._plot.plotItem.getAxis("bottom").end = channels
         self._plot.label("left", _height(row.measured))
         self._legend.show_subject(subject, colours)
         if (channels_per_bar := row.bars.max_channels) > 1:
             shared = tr(
-                "a bar is as high as the largest of {count:,} channels, the line the least",
+                "bar: maximum of {count:,} channels; line: minimum",
                 count=channels_per_bar,
             )
             self._legend.setText(SEPARATOR.join((self._legend.text(), shared)))
@@ -313,8 +313,8 @@ def _warnings(measured: ChannelData, colours: Colours) -> str:
 def _height(measured: ChannelData) -> str:
     """Return the label of the axis of heights."""
     if measured.n is None:
-        return tr("what the draft ranks by, coloured by share of entries")
-    return tr("{order:g}-norm in the file, coloured by share of entries", order=measured.n)
+        return tr("ranking value of the draft, coloured by share of weights")
+    return tr("{order:g}-norm in the file, coloured by share of weights", order=measured.n)
 
 
 def _side_by_side(boxes: Sequence[QWidget], button_bar: QWidget) -> QWidget:

@@ -10,18 +10,18 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QToolButton, QWidget
 from prune_gui.language import deferred, tr
 
 PRUNE: Final = deferred(
-    "Draft a step that prunes the chosen channels of this parameter, beside those that the draft "
-    "prunes already (Enter)"
+    "Draft a step that prunes the selected channels of this parameter and those that the draft "
+    "already prunes (Enter)"
 )
 PROTECT: Final = deferred(
-    "Take the chosen channels out of the draft: it becomes a list of the other channels it prunes, "
-    "and prunes that many fewer"
+    "Remove the selected channels from the draft: it becomes a list of the other channels it "
+    "prunes, and prunes that many fewer"
 )
 NOTHING_TO_PROTECT: Final = deferred(
-    "Takes channels out of the draft. That takes a draft that prunes channels along this "
-    "dimension, of this parameter alone"
+    "Removes channels from the draft. Requires a draft that prunes channels along this dimension, "
+    "of this parameter only"
 )
-NOTHING: Final = deferred("Choose channels first: click them, or drag over them with Shift")
+NOTHING: Final = deferred("Select channels first: click them, or drag over them with Shift")
 
 
 class SelectionBar(QWidget):

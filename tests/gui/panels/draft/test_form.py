@@ -130,7 +130,7 @@ def test_values_of_fields_with_another_type_are_not_kept(form):
 def test_a_threshold_can_be_typed(form):
     form.use(METHODS["threshold"])
     assert form.method() is None
-    assert message(form, "value") == "Still needed."
+    assert message(form, "value") == "Required."
     for text, value in {"1": 1.0, " 0.25": 0.25, "1e-3": 0.001}.items():
         form._fields["value"]._line.setText(text)
         assert form.method() == METHODS["threshold"](value=value)
@@ -173,7 +173,7 @@ def test_the_shown_text_of_a_norm_parses_to_it_with_a_decimal_comma(norm):
 
 @pytest.mark.parametrize(
     "text",
-    ["m is at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
+    ["m must be at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
 )
 def test_the_field_of_a_problem_is_found_in_any_language(text):
     assert _field_of(METHODS["n_m"], (), text) == "m"
@@ -208,7 +208,7 @@ def test_channels_are_shown_and_typed_as_ranges(form):
     assert form.method() == METHODS["channels"](channels=(0, 1, 2, 9))
     line.setText("0-2, x")
     assert form.method() is None
-    assert message(form, "channels").startswith("'x' names no channels")
+    assert message(form, "channels").startswith("'x' is not a list of channels")
 
 
 def test_a_problem_of_two_fields_is_shown_below_the_second(form):
@@ -216,7 +216,7 @@ def test_a_problem_of_two_fields_is_shown_below_the_second(form):
     form._fields["importance"]._line.setText("scores.pt")
     form._fields["moved_from"]._line.setText("before.pt")
     assert form.method() is None
-    assert "exclude each other" in message(form, "moved_from")
+    assert "cannot be combined" in message(form, "moved_from")
     assert message(form, "importance") == ""
 
 
@@ -224,13 +224,13 @@ def test_m_smaller_than_n_is_shown_below_m(form):
     form.use(METHODS["n_m"])
     form._fields["n"]._box.setValue(5)
     assert form.method() is None
-    assert "m is at least n" in message(form, "m")
+    assert "m must be at least n" in message(form, "m")
 
 
 def test_a_missing_file_is_shown_below_its_field(form):
     form.use(METHODS["custom_from_mask"])
     assert form.method() is None
-    assert message(form, "mask") == "Still needed."
+    assert message(form, "mask") == "Required."
     form._fields["mask"]._line.setText("masks.pt")
     assert form.method() is not None
     assert message(form, "mask") == ""
@@ -304,7 +304,7 @@ class TestAmount:
 
     def test_a_number_of_units_is_an_integer_without_a_slider(self, field):
         kind = field.findChild(QComboBox)
-        assert [kind.itemText(i) for i in range(2)] == ["%", "entries"]
+        assert [kind.itemText(i) for i in range(2)] == ["%", "weights"]
         kind.setCurrentIndex(1)
         kind.activated.emit(1)
         assert field.value() == 1

@@ -114,11 +114,11 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     tree = demo_window.tree
     tree.tree.setCurrentIndex(tree._model.find("classifier.output"))
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("classifier.output.weight",))
-    qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 entries")
+    qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 weights")
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "*.bias")
     assert not draft.targets.following.isChecked()
-    qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 entries")
+    qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 weights")
     tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
@@ -309,8 +309,8 @@ class TestStack:
     @pytest.mark.parametrize(
         ("name", "left", "label", "current"),
         [
-            ("move_up", [0.2, 0.1, 0.3], "Move step 2 to 1", 0),
-            ("move_down", [0.1, 0.3, 0.2], "Move step 2 to 3", 2),
+            ("move_up", [0.2, 0.1, 0.3], "Move step 2 to position 1", 0),
+            ("move_down", [0.1, 0.3, 0.2], "Move step 2 to position 3", 2),
             ("duplicate", [0.1, 0.2, 0.2, 0.3], "Duplicate step 2", 2),
             ("remove", [0.1, 0.3], "Remove step 2", 1),
             ("switch_step", [0.1, 0.2, 0.3], "Switch off step 2", 1),
@@ -398,7 +398,7 @@ class TestStack:
         settle()
         rows = [stack._model.index(row) for row in range(4)]
         assert [index.data(StepRole.NOTES) for index in rows[:3]] == [[], [], []]
-        assert rows[3].data(StepRole.NOTES)[0].startswith("held at 60 % by max_sparsity")
+        assert rows[3].data(StepRole.NOTES)[0].startswith("limited to 60 % by max_sparsity")
         stack.list.executeDelayedItemsLayout()
         plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
         assert noted == plain + stack.list.fontMetrics().height()
@@ -407,7 +407,7 @@ class TestStack:
 def test_targets_accept_conditions_and_incomplete_ones_show_what_is_missing(draft, qtbot):
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
-    assert "after size comes a number" in draft.targets.count.text()
+    assert "write a number after size" in draft.targets.count.text()
     assert draft.targets.patterns() == ()
     qtbot.keyClicks(draft.targets.line, "1k")
     qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))

@@ -108,9 +108,9 @@ def test_new_counts_emit_data_changed_for_existing_rows_beside_a_change(model, q
 
 def test_a_tool_tip_names_tied_and_unprunable_parameters(model):
     tied = cell(model, "embed.weight", Column.NAME, Qt.ItemDataRole.ToolTipRole)
-    assert tied == "embed.weight\n10 × 4, float32, 40 entries\ntied with head.weight"  # noqa: RUF001
+    assert tied == "embed.weight\n10 × 4, float32, 40 elements\ntied with head.weight"  # noqa: RUF001
     whole = cell(model, "embed.ids", Column.NAME, Qt.ItemDataRole.ToolTipRole)
-    assert whole == "embed.ids\n1 × 10, int64, 10 entries\ncannot be pruned: integer"  # noqa: RUF001
+    assert whole == "embed.ids\n1 × 10, int64, 10 elements\ncannot be pruned: integer"  # noqa: RUF001
 
 
 def test_the_module_type_is_marked_as_inferred(model):

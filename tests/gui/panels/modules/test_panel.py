@@ -58,7 +58,7 @@ def test_an_incomplete_condition_keeps_the_tree_and_shows_what_is_missing(demo_w
     tree.filter.setText("conv1 weight")
     qtbot.keyClicks(tree.filter, " ")
     tree.filter.insert("sparsity>")
-    assert "after sparsity comes a number" in tree._found.text()
+    assert "write a number after sparsity" in tree._found.text()
     assert tree._model.find("features.conv1.weight").isValid()
     assert not tree._model.find("features.conv2.weight").isValid()
 

@@ -32,7 +32,7 @@ def test_a_named_state_survives_undo_and_returning_is_an_undo_entry(
 ):
     monkeypatch.setattr(QInputDialog, "getText", lambda *_: ("three steps ", True))
     history.name.click()
-    assert texts(history.named) == ["three steps  (3 steps, as now)"]
+    assert texts(history.named) == ["three steps  (3 steps, current)"]
     history.entry_list.itemClicked.emit(history.entry_list.item(0))
     workbench.edit(lambda session: session.add(make_step(amount=0.9)))
     assert texts(history.named) == ["three steps  (3 steps)"]
@@ -58,11 +58,11 @@ def test_replacing_a_named_state_is_confirmed(history, workbench, monkeypatch, a
     workbench.edit(lambda session: session.undo())
     asked = answer_box("Cancel")
     history.name.click()
-    assert asked == ["There is a state mine already. Replace it?"]
+    assert asked == ["A state mine already exists. Replace it?"]
     assert texts(history.named) == ["mine  (3 steps)"]
     answer_box("Replace")
     history.name.click()
-    assert texts(history.named) == ["mine  (2 steps, as now)"]
+    assert texts(history.named) == ["mine  (2 steps, current)"]
 
 
 def test_the_selected_state_stays_selected_when_the_stack_changes(history, workbench, monkeypatch):

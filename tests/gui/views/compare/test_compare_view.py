@@ -66,7 +66,7 @@ def _row(compare, name):
 
 def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, share_of):
     bench.add(bench.step(amount=24))
-    assert _box(compare).currentText() == "The file as it is"
+    assert _box(compare).currentText() == "The original file"
     assert _text(compare, "What the right picture shows") == "Right: the stack"
     assert share_of(compare._left, SHADES.right) == 0
     assert share_of(compare._left, SHADES.kept) == pytest.approx(
@@ -79,11 +79,11 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
 
 def test_a_state_per_step_is_offered(compare, bench):
     texts = [_box(compare).itemText(i) for i in range(_box(compare).count())]
-    assert texts == ["The file as it is", "Another checkpoint…"]
+    assert texts == ["The original file", "Another checkpoint…"]
     bench.add(bench.step(amount=6), bench.step(amount=6), bench.step(amount=6))
     texts = [_box(compare).itemText(i) for i in range(_box(compare).count())]
     assert texts == [
-        "The file as it is",
+        "The original file",
         "The stack up to step 1: L1 unstructured",
         "The stack up to step 2: L1 unstructured",
         "The stack without the draft",
@@ -157,7 +157,7 @@ def test_an_unresolvable_state_reports_an_error(compare, bench):
     bench.edit(lambda session: session.undo())
     bench.until_idle()
     _choose(compare, bench, "Named state: too much")
-    assert _box(compare).currentText() == "The file as it is"
+    assert _box(compare).currentText() == "The original file"
     [error] = bench.errors
     assert "1000" in str(error) or "1,000" in str(error)
     bench.errors.clear()
@@ -179,7 +179,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
 def test_cancelling_the_file_dialog_changes_nothing(compare, bench, monkeypatch):
     monkeypatch.setattr(compare._picker, "_ask", lambda *_: None)
     _choose(compare, bench, "Another checkpoint…")
-    assert _box(compare).currentText() == "The file as it is"
+    assert _box(compare).currentText() == "The original file"
     assert bench.comparison.resolution is None
 
 
@@ -192,8 +192,8 @@ def test_a_missing_parameter_is_reported_and_another_state_can_be_chosen(compare
     assert "other.safetensors has no parameter other.weight." in compare._reason.text()
     bench.choose("conv.weight")
     bench.until_idle()
-    assert "has shape [3, 3], here it has [4, 3, 5, 2]" in compare._reason.text()
-    _choose(compare, bench, "The file as it is")
+    assert "has shape [3, 3], but [4, 3, 5, 2]" in compare._reason.text()
+    _choose(compare, bench, "The original file")
     assert not compare._reason.isVisible()
     assert compare._left.isVisible()
 
@@ -203,7 +203,7 @@ def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench,
     bench.until_idle()
     total = _text(compare, "All parameters that can be compared")
     assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
-    _choose(compare, bench, "The file as it is")
+    _choose(compare, bench, "The original file")
     assert "left out" not in _text(compare, "All parameters that can be compared")
 
 
@@ -239,7 +239,7 @@ def test_the_element_under_the_cursor_is_described_in_both_states(compare, bench
     hand.hover(compare._right, hand.point(compare._right, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
-    assert _text(compare, "Entry under the cursor in both") == (
+    assert _text(compare, "Weight under the cursor on both sides") == (
         f"[2, 3]   {value:.6g} kept   |   {value:.6g} pruned by step 1"
     )
     assert compare._left._pinned == (2, 3)
@@ -260,10 +260,10 @@ def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
 
 def test_the_export_contains_both_pictures_and_their_captions(compare, bench):
     bench.add(bench.step(amount=0.5))
-    _choose(compare, bench, "The file as it is")
+    _choose(compare, bench, "The original file")
     name, what = compare.caption()
     assert name == "fc.weight"
-    assert what.endswith(". Left: The file as it is. Right: the stack")
+    assert what.endswith(". Left: The original file. Right: the stack")
     taken = compare.picture()
     assert taken.isAncestorOf(compare._left)
     assert taken.isAncestorOf(compare._right)
@@ -277,7 +277,7 @@ def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, 
     save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
     bench.open_and_choose(path, "w")
     bench.add(bench.step("n_m", n=2, m=4, targets=["w"]))
-    _choose(compare, bench, "The file as it is")
+    _choose(compare, bench, "The original file")
     taken = compare.table()
     assert taken.title == "wide.safetensors compared"
     assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]

@@ -58,7 +58,7 @@ def test_the_exported_table_has_the_order_on_the_screen(table, qtbot):
     taken = table.as_table("compared")
     assert taken.headers == (
         *("Parameter", "Both", "Only left", "Only right", "IoU"),
-        *("Entries", "n:m on the left", "n:m on the right"),
+        *("Total", "n:m on the left", "n:m on the right"),
     )
     assert list(taken.rows) == [
         ("a", 0, 3, 7, 0.0, 20, "", "2:4"),

@@ -147,14 +147,14 @@ def test_the_bin_under_the_cursor_is_described(distribution, bench, hand):
     middle = float(result.edges[bin_index : bin_index + 2].mean())
     hand.hover(distribution._plot, hand.point(distribution._plot, middle, 0.5))
     count = int(result.counts[:, bin_index].sum())
-    assert f": {count:,} entries; step 1: L1 unstructured {count:,}" in _label(distribution, "Bin")
+    assert f": {count:,} weights; step 1: L1 unstructured {count:,}" in _label(distribution, "Bin")
 
 
 def test_non_finite_weights_are_counted(distribution, bench):
-    assert _label(distribution, "Weights that") == ""
+    assert _label(distribution, "Non-finite weights") == ""
     bench.choose("odd.weight")
     bench.until_idle()
-    assert _label(distribution, "Weights that") == "⚠ 1 NaN and 1 infinite (in no bin)"
+    assert _label(distribution, "Non-finite weights") == "⚠ 1 NaN and 1 infinite (in no bin)"
 
 
 def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
@@ -240,7 +240,7 @@ def test_a_logarithmic_axis_reports_the_zeros_it_leaves_out(distribution, bench)
     choose(distribution, bench, "|Weights|")
     picture = distribution._picture_shown
     assert (picture.left_out, int(picture.counts.sum())) == (1, 7)
-    assert "1 (12.5 %) at zero" in _label(distribution, "Weights that")
+    assert "1 (12.5 %) at zero" in _label(distribution, "Non-finite weights")
     assert distribution._plot.plotItem.getAxis("bottom").logMode
     linear(distribution, bench)
     assert distribution._picture_shown.left_out == 0
@@ -300,7 +300,7 @@ def test_the_curve_gives_amount_and_energy_of_every_cut(distribution, bench, han
     hand.hover(distribution._plot, hand.point(distribution._plot, at, 50))
     text = _label(distribution, "Bin")
     assert text.startswith("a cut at ")
-    assert "of 48 entries and keeps" in text
+    assert "of 48 weights and keeps" in text
 
 
 def drag_cut(view, bench, hand, start, stop):
@@ -381,7 +381,7 @@ def test_the_cut_of_every_method_with_a_cut_can_be_moved(
         ("l1_unstructured", {"scope": "row"}, "each row by itself"),
         ("n_m", {"n": 1, "m": 2}, "each group by itself"),
         ("ln_structured", {}, "see Norms"),
-        ("random_unstructured", {}, "random draws"),
+        ("random_unstructured", {}, "random numbers"),
     ],
 )
 def test_the_legend_says_why_a_draft_has_no_cut(distribution, bench, method, parameters, why):

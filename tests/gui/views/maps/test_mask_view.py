@@ -30,7 +30,7 @@ def _sight(mask):
 
 def _entry(mask):
     [label] = [
-        label for label in mask.findChildren(QLabel) if label.accessibleName().startswith("Entry")
+        label for label in mask.findChildren(QLabel) if label.accessibleName().startswith("Weight")
     ]
     return label.text()
 
@@ -50,7 +50,7 @@ def _click(mask, hand, qtbot, x, y):
 
 def _pinned(mask):
     [label] = [
-        label for label in mask.findChildren(QLabel) if label.accessibleName() == "Pinned entry"
+        label for label in mask.findChildren(QLabel) if label.accessibleName() == "Pinned weight"
     ]
     return label.text() if label.isVisible() else None
 

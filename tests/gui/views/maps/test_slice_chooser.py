@@ -47,7 +47,7 @@ def test_dimensions_of_size_one_are_not_offered(chooser):
     chooser.set_shape((4, 3, 5, 1))
     combo = chooser.findChild(QComboBox)
     assert [combo.itemText(i) for i in range(combo.count())] == [
-        "sheet of kernels",
+        "grid of kernels",
         "flattened",
         f"dim 0 {SHAPE_SEPARATOR} dim 1",
         f"dim 0 {SHAPE_SEPARATOR} dim 2",

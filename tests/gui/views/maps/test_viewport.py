@@ -34,7 +34,7 @@ def _corners(rect):
 
 
 def _pinned(view):
-    [label] = [x for x in view.findChildren(QLabel) if x.accessibleName() == "Pinned entry"]
+    [label] = [x for x in view.findChildren(QLabel) if x.accessibleName() == "Pinned weight"]
     return label.text() if label.isVisible() else None
 
 

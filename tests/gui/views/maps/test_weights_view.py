@@ -46,7 +46,7 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
     np.testing.assert_array_equal(
         _pixels(weights), _expected(values, np.abs(values).max(), signed=True)
     )
-    assert "Value of each entry" in _legend(weights)
+    assert "Value of each weight" in _legend(weights)
     assert weights.content.bar.numbers[2] == f"{np.abs(values).max():.3g}"
 
 
@@ -67,13 +67,13 @@ def test_the_legend_explains_cells_of_several_elements(weights, bench):
     np.testing.assert_array_equal(
         _pixels(weights)[0, 0], _expected(farthest, np.abs(values).max(), signed=True)
     )
-    assert "a cell shows its entry farthest from zero" in _legend(weights)
+    assert "a cell shows its value farthest from zero" in _legend(weights)
     _pick(weights, bench, "size")
     np.testing.assert_array_equal(
         _pixels(weights)[0, 0],
         _expected(np.abs(first).mean(), np.abs(values).max(), signed=False),
     )
-    assert "a cell shows the mean of its entries" in _legend(weights)
+    assert "a cell shows the mean of its values" in _legend(weights)
 
 
 def test_margins_are_shown_relative_to_the_cut(weights, bench):

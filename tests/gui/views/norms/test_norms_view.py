@@ -105,7 +105,7 @@ def test_sorted_channels_keep_their_indices(norms, bench, hand):
     smallest = int(norms._row.measured.norms.argmin())
     hand.hover(norms._plot, hand.point(norms._plot, 0, 0.1))
     assert _label(norms, "Channel").startswith(f"channel {smallest}:")
-    assert "least first" in norms._plot.plotItem.getAxis("bottom").labelText
+    assert "smallest first" in norms._plot.plotItem.getAxis("bottom").labelText
 
 
 def test_dead_channels_are_marked_and_counted(norms, bench, share_of):
@@ -119,7 +119,7 @@ def test_channels_share_bars_until_the_user_zooms_in(norms, bench, monkeypatch):
     monkeypatch.setattr(norms_view, "MAX_BARS", 3)
     bench.add(bench.step(amount=0.5))
     assert norms._row.bars.edges.tolist() == [0, 2, 5, 8]
-    assert "largest of 3 channels" in norms.legend()
+    assert "maximum of 3 channels" in norms.legend()
     norms._plot.setXRange(3.6, 6.4, padding=0)
     bench.until_idle()
     assert norms._row.bars.edges.tolist() == [4, 5, 6, 7]

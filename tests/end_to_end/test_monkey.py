@@ -130,7 +130,7 @@ def wait_until_idle(window: MainWindow, qtbot) -> None:
     def idle() -> None:
         timers = (timer for timer in window.findChildren(QTimer) if timer.isSingleShot())
         active = [timer for timer in timers if timer.isActive() and timer.interval() < 2_000]
-        waiting = [then for then, _ in bench.bridge._waiting.values()]
+        waiting = list(bench.bridge._waiting)
         assert not waiting, f"{waiting} wait for {bench.bridge._engine._running}"
         assert not active, [(timer.parent(), timer.interval()) for timer in active]
 

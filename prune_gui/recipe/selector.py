@@ -89,7 +89,8 @@ class Condition:
         if number == math.inf:
             raise RecipeError(
                 tr(
-                    "{condition} is no condition: after {field} comes a number, as in {examples}.",
+                    "{condition} is not a condition: write a number after {field}, as in "
+                    "{examples}.",
                     condition=text,
                     field=name,
                     examples=examples(numbers_only=True),

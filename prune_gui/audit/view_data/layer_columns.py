@@ -186,7 +186,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Parameters"),
-        tip=deferred("Total"),
+        tip=deferred("Number of weights"),
         values=lambda rows: rows.total,
         text=_counts(lambda rows: rows.total),
         width_px=92,

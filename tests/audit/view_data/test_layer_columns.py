@@ -126,7 +126,7 @@ def test_a_treemap_cell_is_described_with_its_shape_and_sparsity():
 def test_the_exported_table_has_unformatted_numbers_in_the_given_order():
     result = table_of("any", columns_of(rows(), None), rows(), np.array([2, 0, 1]))
     assert result.headers == (
-        *("name", "parameters", "shape", "entries", "pruned", "sparsity", "kept energy"),
+        *("name", "parameters", "shape", "weights", "pruned", "sparsity", "kept energy"),
         *("energy in the file", "energy kept", "pruned by step 1", "pruned in the file"),
         *("NaN", "infinite", "channels", "dead channels", "dead channels in the file", "warnings"),
     )

@@ -19,7 +19,7 @@ from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import Bits, raw_bits
 
 LARGE_BYTES: Final = 1 << 22
-"""Size from which tensors are allocated and masked by numpy."""
+"""Size from which tensors are masked by numpy."""
 PART_ELEMENTS: Final = 1 << 18
 """Elements that a thread reads at once."""
 
@@ -37,7 +37,7 @@ def keep(t: Tensor, mask: Tensor) -> Tensor:
 
 def mask_product(mask: Tensor, kept: Tensor) -> Tensor:
     """Return the product of a mask and `kept`, in the dtype of the mask; `kept` may broadcast."""
-    product = uninitialized_like(mask)
+    product = torch.empty_like(mask, requires_grad=False)
     if _is_fast(mask, kept):
         _write_kept(mask, kept, product)
         return product
@@ -51,25 +51,13 @@ def mask_like(like: Tensor, kept: Tensor) -> Tensor:
         like: any tensor.
         kept: boolean; of the same shape, or to be broadcast to it.
     """
-    mask = uninitialized_like(like)
+    mask = torch.empty_like(like, requires_grad=False)
     if _is_fast(like, kept):
         [one] = raw_bits(torch.ones(1, dtype=mask.dtype))
         flags = kept.detach().view(-1).numpy()
         _multiply_parts(lambda _: one, flags.__getitem__, raw_bits(mask.view(-1)))
         return mask
     return mask.copy_(kept.to(mask.device, mask.dtype))
-
-
-def uninitialized_like(like: Tensor) -> Tensor:
-    """Return an uninitialised tensor like another, without gradient.
-
-    Memory of a large one is allocated by numpy, in huge pages. With the small pages that torch
-    gets, the page faults take longer than filling the tensor.
-    """
-    if not _is_large(like):
-        return torch.empty_like(like, requires_grad=False)
-    memory = torch.from_numpy(np.empty(like.nbytes, np.uint8)).untyped_storage()
-    return torch.empty(0, dtype=like.dtype).set_(memory, 0, like.shape, like.stride())
 
 
 def is_binary(mask: Tensor) -> bool:
@@ -100,7 +88,7 @@ class _Keep(torch.autograd.Function):
 
     @staticmethod
     def forward(t: Tensor, mask: Tensor) -> Tensor:
-        kept = uninitialized_like(t)
+        kept = torch.empty_like(t, requires_grad=False)
         _write_kept(t, mask, kept)
         return kept
 

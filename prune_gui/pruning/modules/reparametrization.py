@@ -20,7 +20,6 @@ from prune_gui.pruning.modules.masking import (
     keep,
     mask_like,
     mask_product,
-    uninitialized_like,
 )
 
 ORIG, MASK = "_orig", "_mask"
@@ -73,9 +72,9 @@ class PrunedTensor:
     def mask(self) -> Tensor:
         """Return a copy of the mask; ones if the parameter is not pruned."""
         if self.hook is None:
-            return uninitialized_like(self.orig).fill_(1)
+            return torch.ones_like(self.orig, requires_grad=False)
         mask = self.stored_mask().detach()
-        return uninitialized_like(mask).copy_(mask)
+        return torch.empty_like(mask, requires_grad=False).copy_(mask)
 
     def remaining(self) -> Tensor | None:
         """Return where the mask is not 0, as contiguous boolean; None if it is not pruned."""

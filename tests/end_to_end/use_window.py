@@ -16,7 +16,14 @@ from typing import NoReturn
 
 from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QPushButton, QRadioButton, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QDialogButtonBox,
+    QLineEdit,
+    QRadioButton,
+    QWidget,
+)
 
 from prune_gui.gui.app import run
 from prune_gui.gui.dialogs.save import SaveDialog
@@ -119,7 +126,7 @@ def save(window: MainWindow, out: str, form: str) -> Iterator[Ready]:
     line = named(dialog, QLineEdit, "File or folder to save to")
     line.selectAll()
     QTest.keyClicks(line, out)
-    [save_button] = [b for b in dialog.findChildren(QPushButton) if "save" in b.text().lower()]
+    save_button = dialog.findChild(QDialogButtonBox).button(QDialogButtonBox.StandardButton.Save)
     QTest.mouseClick(save_button, LEFT)
     yield lambda: not window.workbench.session.unsaved and Path(out).exists()
 
@@ -137,15 +144,20 @@ def actions(
     window.close()
 
 
-def main(checkpoint: str, *arguments: str) -> None:
+def run_robot(checkpoint: str, script: Callable[[MainWindow], Generator[Ready]]) -> NoReturn:
+    """Run the program on a checkpoint; a robot performs the actions of `script` in its window."""
     show_event = MainWindow.showEvent
 
     def show(window: MainWindow, event: object) -> None:
         show_event(window, event)
-        Robot(window, actions(window, *arguments))
+        Robot(window, script(window))
 
     MainWindow.showEvent = show
     sys.exit(run(Path(checkpoint), None))
+
+
+def main(checkpoint: str, *arguments: str) -> None:
+    run_robot(checkpoint, lambda window: actions(window, *arguments))
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def shortage(nbytes: int) -> str | None:
         >>> shortage(10**15)
         '1 PB of memory at once, and 12.3 GB are free'
     """
-    import psutil
+    import psutil  # slow to import
 
     free = psutil.virtual_memory().available
     if nbytes <= free:

@@ -15,7 +15,7 @@ def main() -> NoReturn:
     Ctrl-C and 143 after `kill`.
     """
     with end_signals(_end_at_once):
-        from prune_gui.cli.program import run
+        from prune_gui.cli.program import run  # Ctrl-C works while it loads
 
         run()
 

@@ -85,7 +85,7 @@ def apply(
 
 
 def _load_recipe(recipe: Path) -> Recipe:
-    from prune_gui.recipe import Recipe
+    from prune_gui.recipe import Recipe  # pydantic: slow to import
     from prune_gui.recipe.plain_yaml import MAX_BYTES
 
     if recipe != Path("-"):
@@ -123,7 +123,7 @@ def prune_and_save(
         shard_size: see `export`.
         state: see `open_checkpoint`.
     """
-    from prune_gui.audit.report import report
+    from prune_gui.audit.report import report  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import OutputPath, export, loader_path, resolve
 

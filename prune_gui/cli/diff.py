@@ -43,7 +43,7 @@ def diff(a: Path, b: Path, *, as_json: bool) -> None:
     Tensors are compared by name and element by element; X_orig and X_mask count as one tensor X.
     The table shows the tensors that differ, --json shows all.
     """
-    from prune_gui.audit.diff.difference import difference
+    from prune_gui.audit.diff.difference import difference  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
 
     with open_checkpoint(a) as checkpoint_a, open_checkpoint(b) as checkpoint_b:

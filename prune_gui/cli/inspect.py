@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from prune_gui.checkpoint import module_tree
 from prune_gui.cli.options import as_json, file, one_state
 from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
@@ -32,7 +33,7 @@ MAX_SHOWN_ROLES: Final = 8
 @as_json
 def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
-    from prune_gui.audit.report import report
+    from prune_gui.audit.report import report  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import Recipe, resolve
 
@@ -46,7 +47,6 @@ def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
 
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
-    from prune_gui.checkpoint import module_tree
 
     rows = {row.name: row for row in zeros.rows}
     return {
@@ -83,7 +83,6 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]
 
 
 def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
-    from prune_gui.checkpoint import module_tree
 
     rows = {row.name: row for row in zeros.rows}
     lines: list[tuple[str, ...]] = []
@@ -120,7 +119,7 @@ def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
 
 def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Return the problems with the provenance that the metadata record."""
-    from prune_gui.recipe.provenance import Provenance
+    from prune_gui.recipe.provenance import Provenance  # pydantic: slow to import
 
     provenance = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
     return provenance.remarks if provenance else ()

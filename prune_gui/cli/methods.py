@@ -16,7 +16,7 @@ from prune_gui.cli.printing import print_json, print_line
 @as_json
 def methods(own: Sequence[Path], *, as_json: bool) -> None:
     """List every method and its parameters."""
-    from prune_gui.pruning.methods import METHODS, Method
+    from prune_gui.pruning.methods import METHODS, Method  # pydantic: slow to import
 
     use_methods(own)
     if as_json:

@@ -64,7 +64,7 @@ def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> 
 
 def use_methods(own: Sequence[Path]) -> None:
     """Load the methods of installed packages, then those of the files that the user named."""
-    from prune_gui.pruning.plugins import load_methods, use_installed
+    from prune_gui.pruning.plugins import load_methods, use_installed  # pydantic: slow to import
 
     for problem in use_installed():
         print_line(f"prune-gui: {problem}", err=True)

@@ -30,7 +30,7 @@ def verify(files: Sequence[Path], *, as_json: bool) -> None:
     FILE may be an index or a folder of shards. If a check fails, prints the name of the tensor and
     exits with 1.
     """
-    from prune_gui.recipe import verify as verify_file
+    from prune_gui.recipe import verify as verify_file  # pydantic: slow to import
 
     results: list[Verification | PruneGuiError] = []
     for path in files:

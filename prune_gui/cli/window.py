@@ -43,7 +43,7 @@ def _checked_path(
 @own_methods
 def open_window(checkpoint: Path | None, recipe: Path | None, own: Sequence[Path]) -> int:
     """Open the window."""
-    from prune_gui.gui.app import run
+    from prune_gui.gui.app import run  # Qt: slow to import
 
     return run(checkpoint, recipe, own)
 
@@ -58,11 +58,11 @@ def demo(out: Path, own: Sequence[Path]) -> int:
     """
     checkpoint = resource("demo", "digits_cnn.safetensors")
     recipe = resource("demo", "digits_cnn.yaml")
-    from prune_gui.gui.runtime.display import display_problem
+    from prune_gui.gui.runtime.display import display_problem  # for the window only
 
     problem = display_problem()
     if problem is None:
-        from prune_gui.gui.app import run
+        from prune_gui.gui.app import run  # Qt: slow to import
 
         return run(checkpoint, recipe, own)
     print_line(f"No window: {problem} Running without a window.")
@@ -75,7 +75,7 @@ def demo(out: Path, own: Sequence[Path]) -> int:
         str(out / "digits_cnn-finalized.safetensors"): "finalized",
         str(out / "digits_cnn-reparametrized.safetensors"): "reparametrized",
     }
-    from prune_gui.recipe import Recipe
+    from prune_gui.recipe import Recipe  # pydantic: slow to import
 
     use_methods(own)
     prune_and_save(Recipe.load(recipe), checkpoint, outputs, overwrite=True, as_json=False)

@@ -211,6 +211,6 @@ class _ElementCounts:
         counts = count_below(rankings, end_key, self.monitor)
         return UnitCounts(
             sum(one.below for one in counts),
-            sum(one.there for one in counts),
+            sum(one.remaining for one in counts),
             sum(ranking.keys.size for ranking in rankings),
         )

@@ -25,7 +25,7 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
 
     @cache
     def sweep() -> Sweep:
-        from prune_gui.session.sweep import Sweep
+        from prune_gui.session.sweep import Sweep  # torch: slow to import
 
         return Sweep(session.resolver, recipe, number)
 

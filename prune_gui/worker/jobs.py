@@ -140,7 +140,7 @@ def compare_job(path: Path) -> Job:
     """Open a checkpoint to compare with; the result is a `Resolution` with its zeros pruned."""
 
     def work(monitor: Monitor) -> Resolution:
-        from prune_gui.recipe import initial_resolution
+        from prune_gui.recipe import initial_resolution  # torch: slow to import
 
         other = open_checkpoint(path)
         try:
@@ -159,7 +159,7 @@ def export_job(
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Path:
-        from prune_gui.recipe.exporting import write
+        from prune_gui.recipe.exporting import write  # torch: slow to import
 
         resolution = session.resolver.resolve(recipe, monitor)
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
@@ -173,7 +173,7 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
     recipe = session.recipe
 
     def work(monitor: Monitor) -> Sizes:
-        from prune_gui.recipe.sizes import measure
+        from prune_gui.recipe.sizes import measure  # torch: slow to import
 
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
@@ -187,7 +187,7 @@ def warm_up_job() -> Job:
     """
 
     def work(monitor: Monitor) -> tuple[PluginError, ...]:
-        from prune_gui.worker.warm_up import warm_up
+        from prune_gui.worker.warm_up import warm_up  # torch: slow to import
 
         warm_up()
         return use_installed()
@@ -199,7 +199,7 @@ def threads_job(count: int | None) -> Job:
     """Set the number of worker threads; None for torch's default."""
 
     def work(_: Monitor) -> None:
-        from prune_gui.pruning.parallel import use_threads
+        from prune_gui.pruning.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 
@@ -211,7 +211,7 @@ def compile_jobs() -> list[Job]:
 
     Call this after `warm_up_job` has run, since it imports torch.
     """
-    from prune_gui.worker.warm_up import loops
+    from prune_gui.worker.warm_up import loops  # torch: slow to import
 
     def job(compile_some: Callable[[], object]) -> Job:
         return Job(deferred("Preparing"), lambda _: compile_some(), idle=True)
@@ -223,7 +223,7 @@ def methods_job(path: Path) -> Job:
     """Run a Python file that the user has confirmed and register its methods, the result."""
 
     def work(monitor: Monitor) -> list[type[Method]]:
-        from prune_gui.pruning.plugins import load_file
+        from prune_gui.pruning.plugins import load_file  # torch: slow to import
 
         methods = load_file(path)
         monitor.advance()

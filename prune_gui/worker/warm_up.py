@@ -53,7 +53,7 @@ def _load() -> None:
 
 def loops() -> Iterator[Callable[[], object]]:
     """Yield functions, each of which compiles some kernels or loads them from the cache."""
-    import torch
+    import torch  # slow to import
 
     from prune_gui.audit import kernels
     from prune_gui.audit.raster import value_kernels

@@ -74,7 +74,7 @@ def draw_pair(
     Raises:
         Cancelled: if the monitor is cancelled.
     """
-    from prune_gui.audit.diff.comparison import overlaps, shares
+    from prune_gui.audit.diff.comparison import overlaps, shares  # torch: slow to import
 
     assert isinstance(frame.layout, SliceLayout)  # the chooser offers no kernel grids
     cell_shares = shares(

@@ -159,7 +159,7 @@ class WeightsPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
-        from prune_gui.audit.raster.cell_statistics import cell_statistics
+        from prune_gui.audit.raster.cell_statistics import cell_statistics  # torch: slow to import
 
         measure, reach = self._measure(), self._reach(monitor)
         statistics = cell_statistics(measure, layout, part.rows, part.columns, part.cells, monitor)
@@ -180,14 +180,14 @@ class WeightsPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Average each row and column; of absolute values, unless cells show means too."""
-        from prune_gui.audit.raster.profiles import means
+        from prune_gui.audit.raster.profiles import means  # torch: slow to import
         from prune_gui.audit.statistics.element_values import absolute
 
         measure = self._measure()
         return means(measure if self.style.averaged else absolute(measure), layout, monitor)
 
     def _measure(self) -> Measure:
-        from prune_gui.audit.statistics import element_values
+        from prune_gui.audit.statistics import element_values  # torch: slow to import
 
         resolution, name = self.subject.resolution, self.subject.name
         if self.style.of_step and not self.step:
@@ -210,7 +210,10 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.audit.raster.cell_statistics import max_weight_magnitude, reach_of
+        from prune_gui.audit.raster.cell_statistics import (
+            max_weight_magnitude,
+            reach_of,
+        )  # torch: slow to import
 
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:

@@ -105,7 +105,7 @@ def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> tuple[int, int,
     below = remaining = total = 0
     for chosen in every:
         assert chosen.ranks is not None
-        has_remaining = chosen.there > 0
+        has_remaining = chosen.remaining > 0
         below += int(np.count_nonzero(has_remaining & (chosen.ranks <= rank)))
         remaining += int(np.count_nonzero(has_remaining))
         total += len(has_remaining)

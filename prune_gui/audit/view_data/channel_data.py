@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.rendering.axis_limits import span
+from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.subject import Subject, by
 from prune_gui.language import join_clauses, tr
 from prune_gui.number_formats import sparsity
@@ -16,7 +17,6 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.norms import Channels
-    from prune_gui.audit.table import Table
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import ChannelCut
 
@@ -80,7 +80,7 @@ def measure(
     Raises:
         Cancelled: if the monitor is cancelled.
     """
-    from prune_gui.audit.statistics.norms import channels, norms, ranks
+    from prune_gui.audit.statistics.norms import channels, norms, ranks  # torch: slow to import
 
     resolution, name = subject.resolution, subject.name
     cut = None
@@ -128,8 +128,6 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
 
 def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
     """Return the channels in a given order, for export."""
-    from prune_gui.audit.table import Table
-
     channels, subject = measured.channels, measured.subject
     counts = {
         subject.title(code): row[order]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.audit.table import Table
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, tr
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from prune_gui.audit.statistics.score_histogram import ScoreHistogram
     from prune_gui.audit.statistics.score_histogram_cache import ScoreHistogramCache
     from prune_gui.audit.statistics.scores import Scored
-    from prune_gui.audit.table import Table
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
 
@@ -125,7 +125,7 @@ def shared_step(subject: Subject, of: Of) -> int | None:
 
 def steps_with_own_scores(subject: Subject) -> dict[int, ScoreKind]:
     """Return the steps that rank the elements of a parameter by scores other than |weight|."""
-    from prune_gui.audit.statistics.scores import scored_steps
+    from prune_gui.audit.statistics.scores import scored_steps  # torch: slow to import
 
     kinds = scored_steps(subject.resolution, subject.name)
     return {step: kind for step, kind in kinds.items() if kind != "weights"}
@@ -164,7 +164,11 @@ def _weights(
     before: DistributionData | None,
     monitor: Monitor,
 ) -> DistributionData:
-    from prune_gui.audit.statistics.histogram import bin_edges, histogram, value_range
+    from prune_gui.audit.statistics.histogram import (
+        bin_edges,
+        histogram,
+        value_range,
+    )  # torch: slow to import
 
     resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
     known_ranges = before.value_ranges if before else {}
@@ -211,7 +215,7 @@ def _scores(
     score_histograms: ScoreHistogramCache,
     monitor: Monitor,
 ) -> DistributionData:
-    from prune_gui.audit.statistics.cumulative import cumulative, thinned
+    from prune_gui.audit.statistics.cumulative import cumulative, thinned  # torch: slow to import
     from prune_gui.audit.statistics.histogram import cuts
     from prune_gui.audit.statistics.score_histogram import binned, common_edges
     from prune_gui.audit.statistics.scores import scores_of, weights_of
@@ -259,8 +263,6 @@ def _scores(
 
 def table_of(picture: DistributionData) -> Table:
     """Return the numbers of the plot: the points of the curve, or the bins with their counts."""
-    from prune_gui.audit.table import Table
-
     name, curve = tr("{name} distribution", name=picture.subject.name), picture.curve
     if curve is not None:
         return Table(

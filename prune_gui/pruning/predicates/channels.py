@@ -25,13 +25,13 @@ class PrunedUnits:
         pruned: shape (units,), boolean.
         ranks: shape (units,), float scores; the lowest are pruned first, NaN last. None if the
             units were not ranked.
-        there: shape (units,), the number of remaining elements of each unit; units without any are
-            not ranked.
+        remaining: shape (units,), the number of remaining elements of each unit; units without any
+            are not ranked.
     """
 
     pruned: NDArray[np.bool_]
     ranks: NDArray[np.floating[Any]] | None
-    there: NDArray[np.int64]
+    remaining: NDArray[np.int64]
 
     @property
     def non_finite(self) -> int:
@@ -43,7 +43,7 @@ class PrunedUnits:
         pruned = bool(self.pruned[index])
         if self.ranks is None:
             return ElementRank(pruned, unit)
-        candidates = np.flatnonzero(self.there)
+        candidates = np.flatnonzero(self.remaining)
         order = candidates[np.argsort(self.ranks[candidates], stable=True)]
         pruned_ranks = self.ranks[self.pruned]
         return ElementRank(
@@ -51,7 +51,7 @@ class PrunedUnits:
             unit,
             score=float(self.ranks[index]),
             cut=float(pruned_ranks.max()) if pruned_ranks.size else None,
-            rank=int(np.flatnonzero(order == index)[0]) if self.there[index] else None,
+            rank=int(np.flatnonzero(order == index)[0]) if self.remaining[index] else None,
             ranked=len(candidates),
         )
 

@@ -183,12 +183,12 @@ class CountBelow:
 
     Attributes:
         below: remaining elements with a lower key.
-        there: all remaining elements.
+        remaining: all remaining elements.
         non_finite: remaining elements with a non-finite score.
     """
 
     below: int
-    there: int
+    remaining: int
     non_finite: int
 
 

@@ -215,7 +215,7 @@ def test_elements_below_a_key_are_counted_exactly(parts, dtype, value, masked):
     for tensor, mask, counted in zip(tensors, remaining_mask, results, strict=True):
         exact = tensor.double().abs().numpy()[mask]
         assert counted.below == np.count_nonzero(exact < value)
-        assert counted.there == len(exact)
+        assert counted.remaining == len(exact)
         assert counted.non_finite == np.count_nonzero(~np.isfinite(exact))
 
 

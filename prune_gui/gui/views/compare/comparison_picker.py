@@ -54,7 +54,7 @@ class Comparison:
 
     def resolution(self) -> Resolution:
         """Return the resolution of the state. The time grows with the number of parameters."""
-        from prune_gui.audit.diff.comparison import until
+        from prune_gui.audit.diff.comparison import until  # torch: slow to import
 
         return self.base if self.steps is None else until(self.base, self.steps)
 

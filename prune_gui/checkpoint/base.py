@@ -221,7 +221,7 @@ class Checkpoint(ABC):
         """
         yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
 
-    def nbytes_beside(self) -> int:
+    def nbytes_outside(self) -> int:
         """Return the approximate bytes of the values that are not dense tensors of the state dict.
 
         Only torch files hold such values.

@@ -161,9 +161,9 @@ class Commands:
         session = self._workbench.session
         if session is None:
             return
-        beside = self.folder / session.checkpoint.path.name
+        original = self.folder / session.checkpoint.path.name
         dialog = SaveDialog(
-            self._workbench, pruned_path(beside), self.settings.form, parent=self.window
+            self._workbench, pruned_path(original), self.settings.form, parent=self.window
         )
         if dialog.exec():
             self._save_ticket = self._workbench.files.save(

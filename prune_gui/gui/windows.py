@@ -21,7 +21,7 @@ CASCADE_PX: Final = QPoint(32, 32)
 """Offset between the top left corners of successive windows."""
 
 
-def beside(frame: QRect, screen: QRect) -> QPoint:
+def cascaded_position(frame: QRect, screen: QRect) -> QPoint:
     """Return the position of the next window: below and to the right of `frame`.
 
     If it would leave the screen there, this is the top left corner of the screen.
@@ -98,7 +98,9 @@ class Windows(QObject):
         if front is not None:
             window.look_like(front)
             if not front.isMaximized() and not front.isFullScreen():
-                window.move(beside(front.frameGeometry(), front.screen().availableGeometry()))
+                window.move(
+                    cascaded_position(front.frameGeometry(), front.screen().availableGeometry())
+                )
             window.log.add(front.log.model.rows)
         else:
             fit(window, window.screen().availableSize())

@@ -157,7 +157,7 @@ class Workbench(QObject):
             self.chosen = name
             self.changed.emit(Changes(selection=True))
 
-    def choose_beside(self, by: int) -> None:
+    def choose_adjacent(self, by: int) -> None:
         """Show the next prunable parameter of the file (`by` = 1) or the previous one (-1)."""
         if self.session is None or self.chosen is None:
             return

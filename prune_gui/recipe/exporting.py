@@ -89,7 +89,7 @@ def write(
             target.path, entries, template=template, extra_files=extra_files, overwrite=overwrite
         )
     fingerprinted = sum(info.nbytes for info in checkpoint.tensors.values())
-    fingerprinted += checkpoint.nbytes_beside()
+    fingerprinted += checkpoint.nbytes_outside()
     with monitor.plan(fingerprinted + 2 * written):  # written, then read back to verify
         metadata = metadata_for(resolution, form, checkpoint.fingerprint(monitor))
         metadata[CHECKSUMS_KEY] = ""  # the writer fills it in

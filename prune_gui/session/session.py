@@ -189,9 +189,9 @@ class Session:
         if before == self._recipe_in_file:
             self._recipe_in_file = renewed
 
-    def go_to(self, moment: int) -> None:
-        """Go to the entry of the history with index `moment`."""
-        self.history = self.history.at(moment)
+    def go_to(self, index: int) -> None:
+        """Go to the entry of the history with this index."""
+        self.history = self.history.at(index)
 
     def name_state(self, name: str) -> None:
         """Store the current recipe under a name; replace a state of that name."""

@@ -21,7 +21,7 @@ from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
-from prune_gui.gui.windows import Windows, beside, fit
+from prune_gui.gui.windows import Windows, cascaded_position, fit
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session import Settings
 from prune_gui.session.journal import Unsaved
@@ -246,9 +246,9 @@ def test_a_window_that_does_not_fit_fills_the_screen(qtbot, free, fills):
 
 def test_new_windows_cascade_and_restart_at_the_top_left_of_the_screen():
     screen = QRect(100, 50, 1000, 800)
-    assert beside(QRect(200, 100, 600, 500), screen) == QPoint(232, 132)
-    assert beside(QRect(480, 100, 600, 500), screen) == screen.topLeft()
-    assert beside(QRect(200, 340, 600, 500), screen) == screen.topLeft()
+    assert cascaded_position(QRect(200, 100, 600, 500), screen) == QPoint(232, 132)
+    assert cascaded_position(QRect(480, 100, 600, 500), screen) == screen.topLeft()
+    assert cascaded_position(QRect(200, 340, 600, 500), screen) == screen.topLeft()
 
 
 def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch, qtbot):

@@ -90,7 +90,7 @@ class TorchCheckpoint(FileCheckpoint):
             raise CheckpointError(tr("{file} has no tensor {key!r}.", file=self.path.name, key=key))
         return tensor.detach().resolve_conj().resolve_neg()
 
-    def nbytes_beside(self) -> int:
+    def nbytes_outside(self) -> int:
         """Return the bytes of all other storages: optimizer states, special tensors and so on."""
         dense = {
             tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()

@@ -81,7 +81,7 @@ def _file_nbytes(
 def _data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
     """Return the bytes of the values; tied tensors are stored once."""
     tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-    return sum(tensors.values()) + (template.nbytes_beside() if template else 0)
+    return sum(tensors.values()) + (template.nbytes_outside() if template else 0)
 
 
 def _damaged_record(path: Path, monitor: Monitor, names: Iterable[str] | None) -> str | None:

@@ -41,7 +41,7 @@ def temporary(target: Path, create: Callable[[Path], object]) -> Iterator[Path]:
         OSError: the file cannot be created.
     """
     for _ in range(MAX_ATTEMPTS):
-        path = temporary_beside(target)
+        path = temporary_next_to(target)
         try:
             create(path)
             with claimed(path) as is_claimed:
@@ -53,7 +53,7 @@ def temporary(target: Path, create: Callable[[Path], object]) -> Iterator[Path]:
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), os.fspath(target))
 
 
-def temporary_beside(target: Path) -> Path:
+def temporary_next_to(target: Path) -> Path:
     """Return a new path in the folder of `target`, so that a rename to `target` is possible."""
     end = f"{os.getpid()}-{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     return target.parent / f".{target.name[:48]}.{end}"

@@ -52,7 +52,7 @@ class Palette(QFrame):
     """
 
     def __init__(
-        self, acts: Actions, parent: QWidget, more: Iterable[tuple[str, QAction]] = ()
+        self, actions: Actions, parent: QWidget, more: Iterable[tuple[str, QAction]] = ()
     ) -> None:
         super().__init__(parent, Qt.WindowType.Popup)
         self.setAccessibleName(tr("Command palette"))
@@ -69,7 +69,7 @@ class Palette(QFrame):
         self._list.itemActivated.connect(self._run)
         self._list.itemClicked.connect(self._run)
         self._actions: list[QAction] = []
-        for menu, action in (*listed(acts), *more):
+        for menu, action in (*listed(actions), *more):
             if action.isEnabled():
                 self._actions.append(action)
                 text = tr("{menu}: {command}", menu=menu, command=without_mnemonics(action.text()))
@@ -118,14 +118,15 @@ class Palette(QFrame):
 class Shortcuts(QDialog):
     """A dialog that lists all keyboard shortcuts, by menu."""
 
-    def __init__(self, acts: Actions, parent: QWidget) -> None:
+    def __init__(self, actions: Actions, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Keyboard shortcuts"))
         tree = _table()
         tree.setAccessibleName(tr("Keyboard shortcuts"))
         branches: dict[str, QTreeWidgetItem] = {}
         rows = [
-            (menu, without_mnemonics(action.text()), keys(action)) for menu, action in listed(acts)
+            (menu, without_mnemonics(action.text()), keys(action))
+            for menu, action in listed(actions)
         ]
         rows += [(tr("In pictures"), tr(text), tr(key)) for text, key in IN_PICTURES]
         for menu, text, key in rows:
@@ -143,12 +144,12 @@ class Shortcuts(QDialog):
         self.resize(SIZE.width(), 640)
 
 
-def listed(acts: Actions) -> Iterator[tuple[str, QAction]]:
+def listed(actions: Actions) -> Iterator[tuple[str, QAction]]:
     """Yield the name of the menu and the action, for each action in the order of the menus."""
     for menu, names in MENUS.items():
         for name in names:
-            if name in acts:
-                yield without_mnemonics(tr(menu)), acts[name]
+            if name in actions:
+                yield without_mnemonics(tr(menu)), actions[name]
 
 
 def keys(action: QAction) -> str:

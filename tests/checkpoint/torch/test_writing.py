@@ -210,7 +210,7 @@ def test_kept_values_count_for_progress_and_free_space(saved, tmp_path, monkeypa
     content = {"model": {"a": torch.ones(100)}, "optimizer": [torch.ones(5000)]}
     seen: list[tuple[int, int]] = []
     with open_checkpoint(saved(content)) as checkpoint:
-        assert checkpoint.nbytes_beside() == 20_000
+        assert checkpoint.nbytes_outside() == 20_000
         monitor = Monitor(progress=lambda *step: seen.append(step))
         write(tmp_path / "out.pt", unchanged(checkpoint), checkpoint, monitor=monitor)
         assert seen[-1] == (2 * 20_400, 2 * 20_400)

@@ -18,7 +18,7 @@ from prune_gui.checkpoint.write.temp_files import (
     claimed,
     remove_abandoned,
     temporary,
-    temporary_beside,
+    temporary_next_to,
 )
 from prune_gui.monitor import Monitor
 
@@ -53,7 +53,7 @@ def test_temporary_files_of_a_killed_run_are_removed_on_any_system(
 ):
     ended = number_of_a_process_that_ended()
     monkeypatch.setattr(temp_files.os, "getpid", lambda: ended)
-    leftover = temporary_beside(tmp_path / target)
+    leftover = temporary_next_to(tmp_path / target)
     if kind == "file":
         leftover.write_bytes(b"half")
     else:
@@ -65,7 +65,7 @@ def test_temporary_files_of_a_killed_run_are_removed_on_any_system(
 
 
 def test_temporary_files_of_a_running_process_are_kept_on_any_system(tmp_path, platform):
-    file, folder = temporary_beside(tmp_path / "m.pt"), temporary_beside(tmp_path / "shards")
+    file, folder = temporary_next_to(tmp_path / "m.pt"), temporary_next_to(tmp_path / "shards")
     file.write_bytes(b"half")
     folder.mkdir()
     (folder / "model-00001-of-00002.safetensors").write_bytes(b"done")

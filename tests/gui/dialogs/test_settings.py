@@ -99,7 +99,7 @@ def test_reducing_the_picture_memory_drops_cached_tiles(dialog, demo_window, wor
     qtbot.waitUntil(lambda: tiles.nbytes > 0, timeout=60_000)
     choose(dialog, "picture_memory", 0)
     assert tiles.nbytes == 0
-    workbench.choose_beside(-1)
+    workbench.choose_adjacent(-1)
     with qtbot.waitSignal(demo_window.views.view("mask").pictured, timeout=60_000):
         demo_window.views.view("mask").refresh()
     assert tiles.nbytes == 0

@@ -7,9 +7,9 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from cachetools import LRUCache
-
 if TYPE_CHECKING:
+    from cachetools import LRUCache
+
     from prune_gui.audit.statistics.score_histogram import ScoreHistogram
     from prune_gui.audit.statistics.scores import Scored
     from prune_gui.checkpoint import Checkpoint
@@ -27,6 +27,8 @@ class ScoreHistogramCache:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
+        from cachetools import LRUCache  # not needed to show the window
+
         self._histograms: LRUCache[Hashable, ScoreHistogram] = LRUCache(
             MAX_CACHE_BYTES, getsizeof=attrgetter("nbytes")
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pkgutil import resolve_name
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from prune_gui.language import deferred
@@ -40,7 +40,8 @@ class ViewSpec:
 
     def load(self) -> Callable[..., View[Any]]:
         """Import the factory and return it."""
-        factory: Callable[..., View[Any]] = resolve_name(f"{__package__}.{self.factory}")
+        module, _, name = self.factory.partition(":")
+        factory: Callable[..., View[Any]] = getattr(import_module(f"{__package__}.{module}"), name)
         return factory
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pprint import pformat
 from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
@@ -75,6 +74,8 @@ class Channels(Method):
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with torch."""
+        from pprint import pformat  # not needed to show the window
+
         return [
             f"channels = {pformat(list(self.channels), width=SCRIPT_WIDTH, compact=True)}",
             f"for name in {names}:",

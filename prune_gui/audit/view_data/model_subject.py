@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prune_gui.audit.view_data.subject import title
+from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
@@ -40,20 +39,15 @@ class ModelSubject:
 
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
-        pruned, total = self.resolution.total
-        steps = {
-            number: outcome.total[0]
-            for number, outcome in enumerate(self.resolution.outcomes, start=1)
-        }
-        by_code = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
-        return {code: count for code, count in by_code.items() if count}
+        steps = [outcome.total[0] for outcome in self.resolution.outcomes]
+        return counts_by_code(*self.resolution.total, steps)
 
     def title(self, code: int) -> str:
         """Return the name of a code: "kept", "step 2: L1 unstructured"."""
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:
-        """Return a summary: "78 parameters · 294,912 of 589,824 entries pruned (50.0 %)"."""
+        """Return a summary: "78 parameters · 294,912 of 589,824 weights pruned (50.0 %)"."""
         pruned, total = self.resolution.total
         return trn(
             "{count:,} parameter · {pruned:,} of {total:,} weights pruned ({share})",

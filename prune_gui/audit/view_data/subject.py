@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -51,13 +51,8 @@ class Subject:
 
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
-        pruned, total = self.resolution.counts[self.name]
-        steps = {
-            number: outcome.pruned.get(self.name, 0)
-            for number, outcome in enumerate(self.resolution.outcomes, start=1)
-        }
-        by_code = {KEPT: total - pruned, **steps, IN_FILE: pruned - sum(steps.values())}
-        return {code: count for code, count in by_code.items() if count}
+        steps = [outcome.pruned.get(self.name, 0) for outcome in self.resolution.outcomes]
+        return counts_by_code(*self.resolution.counts[self.name], steps)
 
     def title(self, code: int) -> str:
         """Return the name of a code: "kept", "step 2: L1 unstructured"."""
@@ -74,6 +69,19 @@ class Subject:
             total=total,
             share=sparsity(pruned, total),
         )
+
+
+def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, int]:
+    """Return the number of elements by code, kept elements first; codes with 0 are left out.
+
+    Args:
+        pruned: number of pruned elements, those pruned in the file included.
+        total: number of all elements.
+        steps: number of elements that each step pruned.
+    """
+    by_code = {KEPT: total - pruned, **dict(enumerate(steps, start=1))}
+    by_code[IN_FILE] = pruned - sum(steps)
+    return {code: count for code, count in by_code.items() if count}
 
 
 def title(resolution: Resolution, draft: int | None, code: int) -> str:

@@ -23,7 +23,7 @@ from prune_gui.audit.view_data.subject import Subject
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
-from prune_gui.gui.views.compare.comparison_picker import Comparison, ComparisonPicker
+from prune_gui.gui.views.compare.comparison_picker import ComparedState, ComparisonPicker
 from prune_gui.gui.views.compare.linked_plot import LinkedPlot
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.map_navigation import zoom_buttons
@@ -59,7 +59,7 @@ class Compared:
         right: the stack, with the draft if there is one.
     """
 
-    left: Comparison
+    left: ComparedState
     right: Resolution
 
     def same_as(self, other: Compared | None) -> bool:
@@ -373,7 +373,7 @@ def describe(subject: Subject, left: Element, right: Element) -> str:
     )
 
 
-def _incomparable(left: Comparison, subject: Subject) -> str | None:
+def _incomparable(left: ComparedState, subject: Subject) -> str | None:
     """Return why the parameter cannot be compared, as a message; None if it can."""
     checkpoint, name = left.base.checkpoint, subject.name
     file = checkpoint.path.name

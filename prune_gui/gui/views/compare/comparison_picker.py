@@ -39,7 +39,7 @@ checkpoint; or "ask" to choose another checkpoint.
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedState:
     """A state to compare with.
 
     Attributes:
@@ -58,7 +58,7 @@ class Comparison:
 
         return self.base if self.steps is None else until(self.base, self.steps)
 
-    def same_as(self, other: Comparison | None) -> bool:
+    def same_as(self, other: ComparedState | None) -> bool:
         """Return whether both are the same state."""
         return other is not None and self.base is other.base and self.steps == other.steps
 
@@ -101,17 +101,17 @@ class ComparisonPicker(QWidget):
         workbench.changed.connect(self._on_changed)
 
     @property
-    def chosen(self) -> Comparison | None:
+    def chosen(self) -> ComparedState | None:
         """The chosen state; None while there is nothing to compare with."""
         resolved, other = self._workbench.resolved, self._workbench.comparison.resolution
         text, key = self._box.currentText(), self._box.currentData()
         if key == "other" and other is not None:
-            return Comparison(other, None, text)
+            return ComparedState(other, None, text)
         if isinstance(key, NamedState) and self._resolved_state is not None:
-            return Comparison(self._resolved_state[1], None, text)
+            return ComparedState(self._resolved_state[1], None, text)
         if resolved is None or key is None:
             return None
-        return Comparison(resolved.resolution, key if isinstance(key, int) else None, text)
+        return ComparedState(resolved.resolution, key if isinstance(key, int) else None, text)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.recipe and not changes.file:  # named states may have changed

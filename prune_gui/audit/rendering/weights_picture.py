@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
+from cachetools import LRUCache
 
 from prune_gui.audit.rendering.cell_labels import Texts, texts
 from prune_gui.audit.rendering.colours import Colours
@@ -86,31 +87,30 @@ MAX_CACHED_REACHES: Final = 64
 
 
 class ReachCache:
-    """A cache of the reach of pictures: the largest finite distance of their numbers from zero.
+    """An LRU cache of the largest finite distances from zero of the numbers in pictures.
 
     Computing a reach reads all numbers. The engine's thread writes the cache; the GUI thread reads
     it, and clears it when another file is opened.
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, float] = {}
+        self._reaches: LRUCache[Hashable, float] = LRUCache(MAX_CACHED_REACHES)
         self._lock = Lock()
 
     def get(self, key: Hashable) -> float | None:
         """Return the reach of a picture; None if it is not cached."""
-        return self._known.get(key)
+        with self._lock:
+            return self._reaches.get(key)
 
     def keep(self, key: Hashable, reach: float) -> None:
-        """Cache the reach of a picture; the oldest entry is removed if the cache is full."""
+        """Cache the reach of a picture."""
         with self._lock:
-            while len(self._known) >= MAX_CACHED_REACHES:
-                del self._known[next(iter(self._known))]
-            self._known[key] = reach
+            self._reaches[key] = reach
 
     def forget(self) -> None:
         """Clear the cache."""
         with self._lock:
-            self._known.clear()
+            self._reaches.clear()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

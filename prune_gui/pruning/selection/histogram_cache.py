@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
+import cachetools
 import numpy as np
 from numpy.typing import NDArray
 
@@ -89,27 +91,20 @@ class LRUCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._histograms: OrderedDict[Hashable, DigitHistogram] = OrderedDict()
-        self._bytes = 0
+        self._histograms: cachetools.LRUCache[Hashable, DigitHistogram] = cachetools.LRUCache(
+            max_bytes, getsizeof=attrgetter("nbytes")
+        )
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> DigitHistogram | None:
         """Return the histogram that is cached under `key`, or None."""
         with self._lock:
-            if key in self._histograms:
-                self._histograms.move_to_end(key)
             return self._histograms.get(key)
 
     def put(self, key: Hashable, histogram: DigitHistogram) -> None:
-        """Cache a histogram under `key`."""
-        with self._lock:
-            if key in self._histograms:
-                return
+        """Cache a histogram under `key`, unless it alone exceeds the limit."""
+        with self._lock, suppress(ValueError):
             self._histograms[key] = histogram
-            self._bytes += histogram.nbytes
-            while self._bytes > self._max_bytes:
-                self._bytes -= self._histograms.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from numba.core.caching import (  # noqa: E402
     UserProvidedCacheLocator,
     UserWideCacheLocator,
 )
+from numba.core.registry import cpu_target  # noqa: E402
 from numba.extending import overload  # noqa: E402
 
 __all__ = ["compiled", "compiled_within", "overload", "types"]
@@ -42,6 +43,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 PRIVATE_MODE: Final = 0o700
 
 log = logging.getLogger(__name__)
+
+cpu_target.target_context.refresh()  # imports what the first call of a loop would import otherwise
 
 
 def compiled(function: F) -> F:

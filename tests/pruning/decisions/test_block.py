@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
+from targets import target
 
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
@@ -31,24 +32,6 @@ def tensors(draw: st.DrawFn) -> Case:
     values = draw(hnp.arrays(np.int8, shape, elements=st.integers(-3, 3)))
     tensor = torch.from_numpy(values).to(draw(st.sampled_from(ORDERED)))
     return tensor, draw(st.none() | hnp.arrays(bool, tensor.numel()))
-
-
-def target(
-    tensor: torch.Tensor,
-    name: str = "w",
-    remaining_mask: np.ndarray | None = None,
-    **files: torch.Tensor,
-) -> Target:
-    return Target(
-        name=name,
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(files[path]),
-        remaining_mask=None
-        if remaining_mask is None
-        else lambda start, stop: remaining_mask[start:stop],
-    )
 
 
 def decide(*targets: Target, monitor: Monitor | None = None, **parameters: object):

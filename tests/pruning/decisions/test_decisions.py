@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from targets import target
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
@@ -16,26 +17,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
 
 SHAPES = [(7,), (6, 5), (4, 3, 2), (5, 2, 3, 3)]
-
-
-def target(
-    tensor: torch.Tensor,
-    name: str = "w",
-    remaining_mask: np.ndarray | None = None,
-    **files: torch.Tensor,
-) -> Target:
-    flat = None if remaining_mask is None else remaining_mask.reshape(-1)
-    return Target(
-        name=name,
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel() if flat is None else int(flat.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(files[path]),
-        remaining_mask=None if flat is None else lambda start, stop: flat[start:stop],
-    )
 
 
 def decide(method: str, *targets: Target, **parameters: object) -> list[Decision]:

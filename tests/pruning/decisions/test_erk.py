@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from targets import target
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
@@ -18,19 +19,6 @@ from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 
 shapes = st.lists(st.integers(1, 12), min_size=0, max_size=4).map(tuple)
-
-
-def target(tensor: torch.Tensor, remaining_mask: np.ndarray | None = None) -> Target:
-    return Target(
-        name="w",
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(tensor),
-        remaining_mask=None
-        if remaining_mask is None
-        else lambda start, stop: remaining_mask[start:stop],
-    )
 
 
 def erk(*targets: Target, **parameters: object) -> list[Decision]:
@@ -59,7 +47,8 @@ def test_densities_are_proportional_to_the_shape_ratio_and_the_total_is_exact(sh
     there = [rng.random(size) < rng.choice([0.5, 1.0]) for size in sizes]
     remaining = [int(one.sum()) for one in there]
     decisions = erk(
-        *[target(torch.rand(s), a) for s, a in zip(shapes, there, strict=True)], amount=amount
+        *[target(torch.rand(s), remaining_mask=a) for s, a in zip(shapes, there, strict=True)],
+        amount=amount,
     )
     kept = [left - d.pruned for left, d in zip(remaining, decisions, strict=True)]
     total = sum(remaining) - round(amount * sum(remaining))
@@ -105,7 +94,7 @@ def test_max_sparsity_limits_every_target(shapes, amount, cap):
 def test_earlier_pruning_counts_according_to_amount_of(amount_of):
     remaining_mask = np.arange(100) < 80
     decisions = erk(
-        target(torch.rand(10, 10), remaining_mask),
+        target(torch.rand(10, 10), remaining_mask=remaining_mask),
         target(torch.rand(10, 10)),
         amount=0.5,
         amount_of=amount_of,

@@ -11,6 +11,7 @@ import torch
 from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
+from targets import target
 
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
@@ -20,7 +21,6 @@ from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
 from prune_gui.pruning.selection.lamp_batched import PASSES
-from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 # Squares and sums of these are exact, so that the result is unique, including ties.
@@ -39,21 +39,6 @@ def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[tuple]:
         some = torch.tensor(values, dtype=torch.float64).to(draw(st.sampled_from(DTYPES)))
         made.append((some, np.array(remaining_mask, bool) if draw(st.booleans()) else None))
     return made
-
-
-def target(
-    tensor: torch.Tensor, remaining_mask: np.ndarray | None = None, **files: torch.Tensor
-) -> Target:
-    return Target(
-        name="w",
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(files[path]),
-        remaining_mask=None
-        if remaining_mask is None
-        else lambda start, stop: remaining_mask[start:stop],
-    )
 
 
 def lamp(*targets: Target, monitor: Monitor | None = None, **parameters: object) -> list[Decision]:
@@ -104,7 +89,9 @@ def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> N
         for t, remaining_mask in made
     ]
     k = round(share * sum(int(remaining.sum()) for _, remaining in parts))
-    decisions = lamp(*[target(*one) for one in made], amount=k, max_sparsity=cap)
+    decisions = lamp(
+        *[target(t, remaining_mask=mask) for t, mask in made], amount=k, max_sparsity=cap
+    )
     masks, score = expected(parts, k, cap)
     found = [
         pruned_mask(decision, t) & remaining
@@ -182,8 +169,8 @@ def test_lamp_is_invariant_to_the_scale_of_a_layer(made, share, powers):
         (t * 2.0**n, remaining_mask) for (t, remaining_mask), n in zip(made, powers, strict=False)
     ]
     for one, other, (tensor, _) in zip(
-        lamp(*[target(*some) for some in made], amount=share),
-        lamp(*[target(*some) for some in scaled], amount=share),
+        lamp(*[target(t, remaining_mask=mask) for t, mask in made], amount=share),
+        lamp(*[target(t, remaining_mask=mask) for t, mask in scaled], amount=share),
         made,
         strict=True,
     ):
@@ -205,8 +192,12 @@ def test_overflow_and_underflow_of_squares_do_not_affect_scores(monkeypatch, pow
     remaining_mask[int(tensors[0].abs().argmax())] = False
     scaled = [torch.ldexp(tensors[0], torch.tensor(power)), *tensors[1:]]
     scaled[0][~torch.from_numpy(remaining_mask)] = 2.0**1000
-    wanted = lamp(target(tensors[0], remaining_mask), *map(target, tensors[1:]), amount=0.6)
-    found = lamp(target(scaled[0], remaining_mask), *map(target, scaled[1:]), amount=0.6)
+    wanted = lamp(
+        target(tensors[0], remaining_mask=remaining_mask), *map(target, tensors[1:]), amount=0.6
+    )
+    found = lamp(
+        target(scaled[0], remaining_mask=remaining_mask), *map(target, scaled[1:]), amount=0.6
+    )
     assert 0 < found[0].pruned < 699
     for one, other, tensor in zip(found, wanted, tensors, strict=True):
         remaining = remaining_mask if tensor is tensors[0] else slice(None)
@@ -218,7 +209,7 @@ def test_overflow_and_underflow_of_squares_do_not_affect_scores(monkeypatch, pow
 @given(targets(anything), st.floats(0, 1))
 def test_a_cut_is_the_largest_pruned_value(made, share):
     for decision, (tensor, remaining_mask) in zip(
-        lamp(*[target(*one) for one in made], amount=share), made, strict=True
+        lamp(*[target(t, remaining_mask=mask) for t, mask in made], amount=share), made, strict=True
     ):
         assert isinstance(decision.predicate, ElementCut)
         if decision.pruned:

@@ -6,11 +6,10 @@ import math
 
 import pytest
 import torch
+from targets import target
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.base import Target
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
 
 ROWS = torch.tensor([[math.nan, 1], [5, 7], [-math.inf, 2], [9, 8]])
 """Every method prunes row 1 first, then rows 3, 2 and 0."""
@@ -30,18 +29,10 @@ def test_nan_is_pruned_last_and_infinity_before_it(method, parameters, dtype):
     weights = ROWS.to(dtype)
     if method in ("l1_unstructured", "lamp"):
         weights = weights[:, :1].contiguous()
-    target = Target(
-        name="w",
-        shape=tuple(weights.shape),
-        remaining=weights.numel(),
-        weights=TensorScores.of(weights),
-        other=lambda path, what: TensorScores.of(weights),
-        remaining_mask=None,
-    )
     gone: list[int] = []
     for amount in range(1, 5):
         model = METHODS[method].model_validate({"amount": amount, **parameters})
-        [decision] = model.decide([target], Monitor())
+        [decision] = model.decide([target(weights)], Monitor())
         assert decision.predicate is not None
         pruned = decision.predicate.prunes(0, weights.numel()).reshape(weights.shape)[:, 0]
         [new] = set(pruned.nonzero()[0].tolist()) - set(gone)

@@ -10,23 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from targets import target
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
-
-
-def target(tensor: torch.Tensor, name: str = "w", **files: torch.Tensor) -> Target:
-    return Target(
-        name=name,
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel(),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(files[path]),
-        remaining_mask=None,
-    )
 
 
 def decide(method: str, *targets: Target, **parameters: object) -> list[Decision]:

@@ -13,13 +13,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
+from targets import target
 
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.decisions.base import Decision, Target
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 numbers = st.sampled_from([0.0, -0.0, 0.1, -0.3, 2.0**-9, 448.0, 1e30, np.inf, np.nan]) | st.floats(
@@ -32,24 +32,6 @@ def weights(draw: st.DrawFn) -> torch.Tensor:
     shape = draw(hnp.array_shapes(max_dims=4, max_side=5))
     values = draw(hnp.arrays(np.float64, shape, elements=numbers))
     return torch.from_numpy(values).to(draw(st.sampled_from(DTYPES)))
-
-
-def target(
-    tensor: torch.Tensor,
-    name: str = "w",
-    remaining_mask: np.ndarray | None = None,
-    **files: torch.Tensor,
-) -> Target:
-    return Target(
-        name=name,
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel() if remaining_mask is None else int(remaining_mask.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda path, what: TensorScores.of(files[path]),
-        remaining_mask=None
-        if remaining_mask is None
-        else lambda start, stop: remaining_mask[start:stop],
-    )
 
 
 def decide(*targets: Target, monitor: Monitor | None = None, **parameters: object):

@@ -13,7 +13,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.decisions.base import Content
-from prune_gui.pruning.selection.scores import TensorScores, View
+from prune_gui.pruning.selection.scores import StoredTensor, TensorScores
 
 _Stamps = dict[Path, tuple[int, int, int] | None]
 
@@ -125,10 +125,12 @@ def _stamps(paths: Iterable[Path]) -> _Stamps:
 def weight_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return a reader of the weights of a parameter; of a reparametrized pair, of ``X_orig``."""
     dtype: torch.dtype = getattr(torch, info.dtype)
-    return TensorScores(View(file, info.pair[0] if info.pair else info.name), info.shape, dtype)
+    return TensorScores(
+        StoredTensor(file, info.pair[0] if info.pair else info.name), info.shape, dtype
+    )
 
 
 def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     """Return a reader of the mask of a reparametrized pair, or of a tensor that is a mask."""
-    read = View(file, info.pair[1] if info.pair else info.name)
+    read = StoredTensor(file, info.pair[1] if info.pair else info.name)
     return TensorScores(read, info.shape, read().dtype)

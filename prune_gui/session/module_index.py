@@ -59,7 +59,7 @@ class ModuleIndex:
 
     Attributes:
         tensors: in file order; each array below has one value per tensor.
-        entries: int64, number of elements.
+        elements: int64, number of elements.
         prunable: int64, number of elements that can be pruned: all or none of a tensor.
     """
 
@@ -71,9 +71,9 @@ class ModuleIndex:
         self._module_types = module_types
         self._index_by_name = {tensor.name: index for index, tensor in enumerate(self.tensors)}
         self._lowercase_names = [tensor.name.lower() for tensor in self.tensors]
-        self.entries = np.array([tensor.numel for tensor in self.tensors], np.int64)
+        self.elements = np.array([tensor.numel for tensor in self.tensors], np.int64)
         can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
-        self.prunable = self.entries * can_be_pruned
+        self.prunable = self.elements * can_be_pruned
         usually_pruned = np.array([is_usually_pruned(tensor) for tensor in self.tensors], np.bool_)
         self._is_weight = can_be_pruned & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
@@ -199,7 +199,7 @@ class ModuleIndex:
     def _condition_mask(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
         """Return a boolean per parameter: the condition holds."""
         if isinstance(condition.field, CountField):
-            numbers = condition.field.number(self.pruned(counts), np.maximum(self.entries, 1))
+            numbers = condition.field.number(self.pruned(counts), np.maximum(self.elements, 1))
             relation: Callable[..., Any] = RELATIONS[condition.relation]  # vectorised
             return np.array(relation(numbers, condition.value), np.bool_)
         if condition.field.name not in self._condition_values:

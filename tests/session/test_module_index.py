@@ -42,7 +42,7 @@ def test_each_node_has_the_indices_of_its_parameters(some, large):
     for node in all_nodes(index):
         found = [index.tensors[place] for place in node.places]
         assert found == list(node.node.tensors)
-        assert index.entries[node.places].sum() == node.node.numel
+        assert index.elements[node.places].sum() == node.node.numel
         assert all(child.parent == node.number for child in index.children(node.number))
         assert index.find(node.node.path) is node or node.node.path == ""
         leaf_tensors |= {node.node.tensor} - {None}

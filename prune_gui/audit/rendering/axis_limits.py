@@ -1,4 +1,4 @@
-"""Limits of the numbers along an axis. No Qt."""
+"""Limits of the numbers along an axis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 MAX_MAGNITUDE: Final = 1e290
 MIN_LENGTH: Final = 1e-290
-"""Beyond these limits, pyqtgraph's arithmetic overflows or divides by zero, although float64 does
+"""Beyond these limits, the arithmetic of a plot overflows or divides by zero, although float64 does
 not."""
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prune_gui.audit.rendering.axis_limits import drawable
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.norms import Channels
+    from prune_gui.audit.statistics.norms import ChannelStatistics
 
 FLOOR = float(np.log10(0.5))
 """Baseline of bars on a logarithmic axis, so that the bar of a single element has a height."""
@@ -70,7 +70,7 @@ class ChannelBars:
 
 def channel_bars(
     norms: NDArray[np.float64],
-    channels: Channels,
+    channels: ChannelStatistics,
     order: NDArray[np.intp],
     positions: range,
     max_bars: int,
@@ -93,8 +93,7 @@ def channel_bars(
     counts = np.add.reduceat(channels.counts[:, visible], starts[:-1], axis=1)
     parts = stacked(counts, log=False)
     dead, non_finite = (
-        np.logical_or.reduceat(marked, starts[:-1])
-        for marked in (~channels.remaining_mask[visible], ~finite)
+        np.logical_or.reduceat(marked, starts[:-1]) for marked in (channels.dead[visible], ~finite)
     )
     tops = heights * (parts / parts[-1])
     return ChannelBars(

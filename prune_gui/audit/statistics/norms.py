@@ -21,19 +21,19 @@ from prune_gui.recipe import Resolution
 
 
 @dataclass(frozen=True, slots=True)
-class Channels:
+class ChannelStatistics:
     """The channels of a parameter along one dimension. The arrays are read-only.
 
     Attributes:
         codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
         counts: int64 (codes, channels), number of elements.
-        remaining_mask: boolean (channels,), False if all weights are zero or pruned: the output of
-            such a dead channel does not depend on the input.
+        dead: boolean (channels,), True if all weights are zero or pruned: the output of such a
+            channel does not depend on the input.
     """
 
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
-    remaining_mask: NDArray[np.bool_]
+    dead: NDArray[np.bool_]
 
     @property
     def size(self) -> int:
@@ -54,7 +54,7 @@ class Channels:
     @property
     def whole(self) -> NDArray[np.uint8]:
         """The step that pruned all elements of the channel; 0 if no single step did."""
-        steps = np.zeros(len(self.remaining_mask), np.uint8)
+        steps = np.zeros(self.dead.size, np.uint8)
         for code, counts in zip(self.codes[1:], self.counts[1:], strict=True):
             steps[counts == self.size] = code
         return steps
@@ -112,7 +112,7 @@ def channels_up_to(every: Sequence[PrunedUnits], rank: float) -> tuple[int, int,
     return below, remaining, total
 
 
-def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> Channels:
+def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> ChannelStatistics:
     """Count the elements of each channel along `dim` by the step that pruned them.
 
     A 0-d parameter is one channel.
@@ -133,7 +133,7 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
         first = start // inner
         touched = min((stop - 1) // inner - first + 1, shape[dim])
         counts = np.zeros((len(code_index.codes), touched), np.int64)
-        remaining_mask = np.zeros(touched, np.bool_)
+        has_weights = np.zeros(touched, np.bool_)
         kernels.count_channel_steps(
             resolution.pruned_by_within(name, start, stop),
             read(start, stop),
@@ -141,16 +141,16 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
             inner,
             start % inner,
             counts,
-            remaining_mask,
+            has_weights,
         )
-        return (first + np.arange(touched)) % shape[dim], counts, remaining_mask
+        return (first + np.arange(touched)) % shape[dim], counts, has_weights
 
     size = math.prod(shape)
     monitor.expect(size)
     counts = np.zeros((len(code_index.codes), shape[dim]), np.int64)
-    remaining_mask = np.zeros(shape[dim], np.bool_)
-    for where, more, more_remaining in run(count_span, chunks(size)):
+    dead = np.ones(shape[dim], np.bool_)
+    for where, more, has_weights in run(count_span, chunks(size)):
         counts[:, where] += more
-        remaining_mask[where] |= more_remaining
-    counts.flags.writeable = remaining_mask.flags.writeable = False
-    return Channels(code_index.codes, counts, remaining_mask)
+        dead[where] &= ~has_weights
+    counts.flags.writeable = dead.flags.writeable = False
+    return ChannelStatistics(code_index.codes, counts, dead)

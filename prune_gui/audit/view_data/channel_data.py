@@ -16,7 +16,7 @@ from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
-    from prune_gui.audit.statistics.norms import Channels
+    from prune_gui.audit.statistics.norms import ChannelStatistics
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.predicates import ChannelCut
 
@@ -39,7 +39,7 @@ class ChannelData:
     dim: int
     n: float | None
     norms: NDArray[np.float64]
-    channels: Channels
+    channels: ChannelStatistics
     cut: float | None = None
 
     @property
@@ -121,7 +121,7 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
         for code, count in counts.items()
         if count and code not in (KEPT, IN_FILE)
     ]
-    if not channels.remaining_mask[channel]:
+    if channels.dead[channel]:
         parts.append(tr("dead"))
     return join_clauses(parts)
 
@@ -139,7 +139,7 @@ def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
             tr("channel"): order,
             _heading(measured): measured.norms[order],
             **counts,
-            tr("dead"): ~channels.remaining_mask[order],
+            tr("dead"): channels.dead[order],
         },
     )
 

@@ -88,8 +88,8 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """Returns a tensor of a store when called; equal to a view of the same store and key."""
+class StoredTensor:
+    """Returns a tensor of a store when called; equal if the store and the key are."""
 
     store: Store
     key: str
@@ -100,10 +100,12 @@ class View:
 
 
 def read_batched(every: Sequence[Scores]) -> list[torch.Tensor]:
-    """Return the flat elements of parameters, in order; views of one store are read in one call."""
-    views = [one.read for one in every if type(one) is TensorScores and type(one.read) is View]
-    if len(views) == len(every) and len({id(view.store) for view in views}) == 1:
-        return [part.detach() for part in views[0].store.view_keys([view.key for view in views])]
+    """Return the flat elements of parameters, in order; those of one store are read in one call."""
+    stored = [
+        one.read for one in every if type(one) is TensorScores and type(one.read) is StoredTensor
+    ]
+    if len(stored) == len(every) and len({id(one.store) for one in stored}) == 1:
+        return [part.detach() for part in stored[0].store.view_keys([one.key for one in stored])]
     return [one.part(0, math.prod(one.shape)) for one in every]
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from prune_gui.audit.rendering.stacked_bars import FLOOR, channel_bars, in_order, stacked
-from prune_gui.audit.statistics.norms import Channels
+from prune_gui.audit.statistics.norms import ChannelStatistics
 
 COUNTS = arrays(
     np.int64, st.tuples(st.integers(1, 4), st.integers(1, 30)), elements=st.integers(0, 10**9)
@@ -38,12 +38,12 @@ def test_channel_bars_show_the_largest_norm_and_the_summed_counts(
             elements=st.floats(1e-30, 1e6) | st.just(0.0) | st.just(np.nan) | st.just(np.inf),
         )
     )
-    remaining_mask = data.draw(arrays(np.bool_, channels))
+    dead_channels = data.draw(arrays(np.bool_, channels))
     start = data.draw(st.integers(0, channels - 1))
     positions = range(start, data.draw(st.integers(start + 1, channels)))
     order = in_order(norms, ascending=ascending)
     bars = channel_bars(
-        norms, Channels((0, 1, 2), counts, remaining_mask), order, positions, max_bars
+        norms, ChannelStatistics((0, 1, 2), counts, dead_channels), order, positions, max_bars
     )
     assert bars.edges[0] == positions.start
     assert bars.edges[-1] == positions.stop
@@ -55,7 +55,7 @@ def test_channel_bars_show_the_largest_norm_and_the_summed_counts(
         np.testing.assert_allclose(bars.tops[-1, i], height)
         share = counts[:, group].sum(1) / counts[:, group].sum()
         np.testing.assert_allclose(np.diff(bars.tops[:, i]), height * share, atol=1e-9 * height)
-        assert dead == (not remaining_mask[group].all())
+        assert dead == dead_channels[group].any()
         assert bars.non_finite[i] == (len(finite) < len(group))
         assert bars.minimum[i] == finite.min(initial=height)
     marked = data.draw(arrays(np.bool_, channels))

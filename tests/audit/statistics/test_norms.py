@@ -40,7 +40,7 @@ def test_counts_and_dead_channels_equal_those_of_the_full_mask(
         np.testing.assert_array_equal(counts, (codes == code).sum(1))
     np.testing.assert_array_equal(found.pruned, (codes != 0).sum(1))
     np.testing.assert_array_equal(found.share, (codes != 0).mean(1))
-    np.testing.assert_array_equal(found.remaining_mask, ((codes == 0) & (values != 0)).any(1))
+    np.testing.assert_array_equal(found.dead, ~((codes == 0) & (values != 0)).any(1))
 
 
 def test_the_step_that_pruned_a_whole_channel_is_named(resolved):
@@ -49,7 +49,7 @@ def test_the_step_that_pruned_a_whole_channel_is_named(resolved):
     found = channels(resolution, "w", 0, Monitor())
     assert found.whole.tolist() == [1, 1, 0, 0]
     assert found.share.tolist() == [1.0, 1.0, 1 / 3, 0.0]
-    assert found.remaining_mask.tolist() == [False, False, True, True]
+    assert found.dead.tolist() == [True, True, False, False]
 
 
 @given(st.integers(0, 2**31), st.integers(0, 6), st.floats(0, 5), st.booleans())

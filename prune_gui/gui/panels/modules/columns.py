@@ -7,13 +7,13 @@ from typing import Final
 from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QHeaderView, QTreeView
 
-from prune_gui.gui.panels.modules.model import Column
+from prune_gui.gui.panels.modules.model import TreeColumn
 
 WIDEST: Final = {
-    Column.SPARSITY: "> 99.9 %",
-    Column.SHAPE: "65536 × 4096",  # noqa: RUF001
-    Column.TYPE: "bfloat16",
-    Column.PARAMETERS: "999,999,999",
+    TreeColumn.SPARSITY: "> 99.9 %",
+    TreeColumn.SHAPE: "65536 × 4096",  # noqa: RUF001
+    TreeColumn.TYPE: "bfloat16",
+    TreeColumn.PARAMETERS: "999,999,999",
 }
 """Sample texts that define the initial widths; longer texts are elided in the middle."""
 WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
@@ -27,7 +27,7 @@ MAX_NAME_SHARE: Final = 0.6
 """Limit of the share of the width for names; longer names are elided."""
 
 
-class TreeColumns(QObject):
+class ColumnWidths(QObject):
     """Gives the name column the width it needs, without horizontal scrolling.
 
     Other columns that do not fit are hidden, starting from the right. The tool tip of a row
@@ -39,14 +39,14 @@ class TreeColumns(QObject):
         self._tree = tree
         advance = tree.fontMetrics().horizontalAdvance
         self._widths = {column: advance(text) + MARGIN_PX for column, text in WIDEST.items()}
-        self._widths[Column.SPARSITY] += BAR_PX
+        self._widths[TreeColumn.SPARSITY] += BAR_PX
         self._max_shape_width = advance(WIDEST_SHAPE) + MARGIN_PX
-        self._resized_by_user: set[Column] = set()
+        self._resized_by_user: set[TreeColumn] = set()
         self._fitting = False
         header = tree.header()
         header.setStretchLastSection(False)
         header.setResizeContentsPrecision(MEASURED_ROWS)
-        header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
+        header.setSectionResizeMode(TreeColumn.NAME, QHeaderView.ResizeMode.Stretch)
         for column, width in self._widths.items():
             header.resizeSection(column, width)
         header.sectionResized.connect(self._remember_width)
@@ -67,27 +67,29 @@ class TreeColumns(QObject):
     def _fit(self) -> None:
         tree = self._tree
         width = tree.viewport().width()
-        free_width = width - min(tree.sizeHintForColumn(Column.NAME), int(MAX_NAME_SHARE * width))
+        free_width = width - min(
+            tree.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * width)
+        )
         self._fitting = True
         for column, wanted in (
-            self._widths | {Column.SHAPE: self._shape_width(free_width)}
+            self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
         ).items():
             free_width -= wanted
             tree.setColumnHidden(column, free_width < 0)
-            if column == Column.SHAPE and free_width >= 0:
+            if column == TreeColumn.SHAPE and free_width >= 0:
                 tree.header().resizeSection(column, wanted)
         self._fitting = False
 
     def _shape_width(self, free_width: int) -> int:
         """Return the width of the shape column, given the width that the names leave."""
-        width = self._widths[Column.SHAPE]
-        if Column.SHAPE in self._resized_by_user:
+        width = self._widths[TreeColumn.SHAPE]
+        if TreeColumn.SHAPE in self._resized_by_user:
             return width
-        needed = min(self._tree.sizeHintForColumn(Column.SHAPE), self._max_shape_width)
-        return max(width, min(needed, free_width - self._widths[Column.SPARSITY]))
+        needed = min(self._tree.sizeHintForColumn(TreeColumn.SHAPE), self._max_shape_width)
+        return max(width, min(needed, free_width - self._widths[TreeColumn.SPARSITY]))
 
     def _remember_width(self, column: int, _before: int, width: int) -> None:
         """Store the width that the user gave a column. A hidden column reports a width of 0."""
-        if column != Column.NAME and width and not self._fitting:
-            self._resized_by_user.add(Column(column))
-            self._widths[Column(column)] = width
+        if column != TreeColumn.NAME and width and not self._fitting:
+            self._resized_by_user.add(TreeColumn(column))
+            self._widths[TreeColumn(column)] = width

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import (
     QTreeView,
 )
 
-from prune_gui.gui.panels.modules.model import RIGHT, Column, Index, TreeModel
+from prune_gui.gui.panels.modules.model import RIGHT, Index, TreeColumn, TreeModel
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.number_formats import sparsity
 
@@ -37,14 +37,14 @@ class RowDelegate(QStyledItemDelegate):
         """Set text, icon, font and colours of a cell."""
         row, column = self.model.row(index), index.column()
         option.text = row.texts[column]
-        option.features |= WITH_ICON if column == Column.NAME else WITHOUT_ICON
+        option.features |= WITH_ICON if column == TreeColumn.NAME else WITHOUT_ICON
         if row.share is None:
             option.palette.setBrush(INK, option.palette.placeholderText())
-        if column == Column.NAME:
+        if column == TreeColumn.NAME:
             option.icon = icon(row.icon)
             if row.path == self.model.chosen:
                 option.font.setBold(True)
-        elif column == Column.PARAMETERS:
+        elif column == TreeColumn.PARAMETERS:
             option.displayAlignment = RIGHT
 
 
@@ -60,7 +60,7 @@ class SparsityBar(RowDelegate):
         style = option.widget.style() if option.widget else QApplication.style()
         style.drawControl(QStyle.ControlElement.CE_ItemViewItem, option, painter, option.widget)
         row = self.model.row(index)
-        share, text = row.share, row.texts[Column.SPARSITY]
+        share, text = row.share, row.texts[TreeColumn.SPARSITY]
         if share is None:
             return
         palette: QPalette = option.palette

@@ -27,7 +27,7 @@ SELECTABLE: Final = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-class Column(enum.IntEnum):
+class TreeColumn(enum.IntEnum):
     """The columns, from the left."""
 
     NAME = 0
@@ -37,7 +37,7 @@ class Column(enum.IntEnum):
     PARAMETERS = 4
 
 
-COLUMNS: Final = len(Column)
+COLUMNS: Final = len(TreeColumn)
 MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
     "module",
     "lock",
@@ -141,7 +141,7 @@ class TreeModel(QAbstractItemModel):
             self.repaint_icons()
         for number, below in self._child_numbers.items():
             if changed[self._module_index[number].places].any():
-                self._changed(below, Column.SPARSITY)
+                self._changed(below, TreeColumn.SPARSITY)
 
     def protect(self, names: frozenset[str]) -> None:
         """Show which parameters are protected from pruning."""
@@ -156,12 +156,12 @@ class TreeModel(QAbstractItemModel):
         for path in (before, name):
             indexed_node = self._module_index.find(path) if path else None
             if indexed_node is not None and indexed_node.number in self._rows:
-                self._changed([indexed_node.number], Column.NAME)
+                self._changed([indexed_node.number], TreeColumn.NAME)
 
     def repaint_icons(self) -> None:
         """Repaint the icons, after a change of the icons or of the palette."""
         for below in self._child_numbers.values():
-            self._changed(below, Column.NAME)
+            self._changed(below, TreeColumn.NAME)
 
     def node(self, index: Index) -> ModuleNode:
         """Return the node at an index; the root for an invalid one."""
@@ -177,7 +177,7 @@ class TreeModel(QAbstractItemModel):
             ancestors.append(self._module_index[ancestors[-1].parent])
         for ancestor in reversed(ancestors):
             self._children(ancestor.parent)  # makes its row
-        return self._index(indexed_node.number, Column.NAME)
+        return self._index(indexed_node.number, TreeColumn.NAME)
 
     def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of the parameters that are targets if some rows are selected."""
@@ -203,7 +203,7 @@ class TreeModel(QAbstractItemModel):
                 "name": [tensor.name for tensor in shown],
                 "shape": [" x ".join(map(str, tensor.shape)) for tensor in shown],
                 "type": [tensor.dtype for tensor in shown],
-                "entries": outline.entries[order],
+                "entries": outline.elements[order],
                 "can be pruned": outline.prunable[order] > 0,
                 "pruned": self._pruned[order],
             },
@@ -220,7 +220,7 @@ class TreeModel(QAbstractItemModel):
 
     def parent(self, index: Index) -> QModelIndex:  # type: ignore[override]
         """Return the index of the parent module."""
-        return self._index(self._node(index).parent, Column.NAME)
+        return self._index(self._node(index).parent, TreeColumn.NAME)
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
         """Return the number of shown children."""
@@ -244,7 +244,7 @@ class TreeModel(QAbstractItemModel):
         """Return the heading of a column."""
         if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(HEADINGS):
             return None
-        if role == Role.TextAlignmentRole and section == Column.PARAMETERS:
+        if role == Role.TextAlignmentRole and section == TreeColumn.PARAMETERS:
             return RIGHT
         return tr(HEADINGS[section]) if role == Role.DisplayRole else None
 
@@ -285,15 +285,17 @@ class TreeModel(QAbstractItemModel):
             icon_name = PRUNED if pruned else TENSOR
         module_type = f"{node.module_type}?" if node.module_type else ""
         texts = {
-            Column.NAME: one_line(node.name),
-            Column.SPARSITY: sparsity(pruned, total) if total else "",
-            Column.SHAPE: _shape(tensor) if tensor else "",
-            Column.TYPE: tensor.dtype if tensor else module_type,
-            Column.PARAMETERS: format_number(self._count(indexed_node, self._module_index.entries)),
+            TreeColumn.NAME: one_line(node.name),
+            TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
+            TreeColumn.SHAPE: _shape(tensor) if tensor else "",
+            TreeColumn.TYPE: tensor.dtype if tensor else module_type,
+            TreeColumn.PARAMETERS: format_number(
+                self._count(indexed_node, self._module_index.elements)
+            ),
         }
         return Row(
             node.path,
-            tuple(texts[column] for column in Column),
+            tuple(texts[column] for column in TreeColumn),
             pruned / total if total else None,
             icon_name,
             bool(self._shown[below].any()),
@@ -329,7 +331,7 @@ class TreeModel(QAbstractItemModel):
     def _index(self, number: int, column: int) -> QModelIndex:
         return self.createIndex(self._rows[number], column, number) if number > 0 else QModelIndex()
 
-    def _changed(self, siblings: Sequence[int], column: Column) -> None:
+    def _changed(self, siblings: Sequence[int], column: TreeColumn) -> None:
         if siblings:
             first, last = siblings[0], siblings[-1]
             self.dataChanged.emit(self._index(first, column), self._index(last, column))

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import RecipeError, one_line
 from prune_gui.gui.dialogs.questions import show_remarks
 from prune_gui.gui.panels.condition_completer import ConditionCompleter, conditions_help
-from prune_gui.gui.panels.modules.model import Column, TreeModel
+from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.gui.panels.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
@@ -268,7 +268,7 @@ class TreePanel(QWidget):
                 if shown > limit:
                     break
                 self.tree.expand(module)
-            children = (self._model.index(row, Column.NAME, module) for row in range(rows))
+            children = (self._model.index(row, TreeColumn.NAME, module) for row in range(rows))
             waiting.extend(child for child in children if self._model.hasChildren(child))
 
     def _open_paths(self) -> Iterator[str]:
@@ -276,7 +276,7 @@ class TreePanel(QWidget):
         while waiting:
             module = waiting.popleft()
             for row in range(self._model.rowCount(module)):
-                child = self._model.index(row, Column.NAME, module)
+                child = self._model.index(row, TreeColumn.NAME, module)
                 if self.tree.isExpanded(child):
                     yield self._model.node(child).path
                     waiting.append(child)

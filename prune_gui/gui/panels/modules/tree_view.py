@@ -13,9 +13,9 @@ from PySide6.QtCore import (
 )
 from PySide6.QtWidgets import QAbstractItemView, QTreeView, QWidget
 
-from prune_gui.gui.panels.modules.columns import TreeColumns
+from prune_gui.gui.panels.modules.columns import ColumnWidths
 from prune_gui.gui.panels.modules.delegates import RowDelegate, SparsityBar
-from prune_gui.gui.panels.modules.model import Column, TreeModel
+from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.language import tr
 
 INDENTATION_PX: Final = 14
@@ -45,7 +45,7 @@ class WholeRows(QItemSelectionModel):
     def rows(self) -> list[QModelIndex]:
         """Return the indexes of the selected rows, in the name column."""
         return [
-            self.model().index(row, Column.NAME, rows.parent())
+            self.model().index(row, TreeColumn.NAME, rows.parent())
             for rows in self.selection().toList()
             for row in range(rows.top(), rows.bottom() + 1)
         ]
@@ -71,21 +71,21 @@ class ModuleTree(QTreeView):
         self.setAlternatingRowColors(True)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setItemDelegate(RowDelegate(self, model))
-        self.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(self, model))
+        self.setItemDelegateForColumn(TreeColumn.SPARSITY, SparsityBar(self, model))
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        TreeColumns(self)
+        ColumnWidths(self)
         # Auto scroll would move the names out of view to show the clicked column.
         self.setAutoScroll(False)
         self.selection.currentChanged.connect(
-            lambda current, _: self.scrollTo(current.siblingAtColumn(Column.NAME))
+            lambda current, _: self.scrollTo(current.siblingAtColumn(TreeColumn.NAME))
         )
 
     def selectAll(self) -> None:  # noqa: N802
         """Select the top rows. They stand for all shown parameters except biases and norms."""
         model = self.model()
         if last := model.rowCount():
-            first = model.index(0, Column.NAME)
-            rows = QItemSelection(first, model.index(last - 1, Column.NAME))
+            first = model.index(0, TreeColumn.NAME)
+            rows = QItemSelection(first, model.index(last - 1, TreeColumn.NAME))
             self.selection.setCurrentIndex(first, Flag.NoUpdate)
             self.selection.select(rows, Flag.ClearAndSelect)

@@ -297,7 +297,7 @@ class NormsView(View[Subject]):
 
 def _warnings(measured: ChannelData, colours: Colours) -> str:
     """Return as rich text how many channels are dead, and how many norms are non-finite."""
-    dead = int(np.count_nonzero(~measured.channels.remaining_mask))
+    dead = int(np.count_nonzero(measured.channels.dead))
     non_finite = int(np.count_nonzero(~np.isfinite(measured.norms)))
     notes = (
         ("▬", tr("{count:,} dead", count=dead), dead),

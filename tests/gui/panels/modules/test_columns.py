@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prune_gui.gui.panels.modules.columns import MAX_NAME_SHARE
-from prune_gui.gui.panels.modules.model import Column
+from prune_gui.gui.panels.modules.model import TreeColumn
 from prune_gui.gui.panels.modules.panel import TreePanel
 
 
@@ -24,42 +24,42 @@ def test_the_columns_fit_the_width_and_names_have_priority(panel, qtbot, width):
     panel.resize(width, 400)
 
     def fits():
-        shown = [column for column in Column if not view.isColumnHidden(column)]
-        room, names = view.viewport().width(), view.columnWidth(Column.NAME)
-        assert shown == list(Column)[: len(shown)]
+        shown = [column for column in TreeColumn if not view.isColumnHidden(column)]
+        room, names = view.viewport().width(), view.columnWidth(TreeColumn.NAME)
+        assert shown == list(TreeColumn)[: len(shown)]
         assert sum(map(view.columnWidth, shown)) <= room
-        assert names >= min(view.sizeHintForColumn(Column.NAME), int(MAX_NAME_SHARE * room))
+        assert names >= min(view.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * room))
 
     qtbot.waitUntil(fits)
-    assert width < 700 or not view.isColumnHidden(Column.PARAMETERS)
+    assert width < 700 or not view.isColumnHidden(TreeColumn.PARAMETERS)
 
 
 def test_a_column_is_shown_again_with_the_width_set_by_the_user(panel, qtbot):
     view = panel.tree
     panel.resize(1000, 400)
-    view.header().resizeSection(Column.SHAPE, 170)
+    view.header().resizeSection(TreeColumn.SHAPE, 170)
     panel.resize(260, 400)
-    qtbot.waitUntil(lambda: view.isColumnHidden(Column.SHAPE))
+    qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.SHAPE))
     panel.resize(1000, 400)
-    qtbot.waitUntil(lambda: view.columnWidth(Column.SHAPE) == 170)
+    qtbot.waitUntil(lambda: view.columnWidth(TreeColumn.SHAPE) == 170)
 
 
 def test_expanding_modules_widens_the_name_column(panel, qtbot):
     view = panel.tree
     panel.resize(330, 400)
     view.collapseAll()
-    qtbot.waitUntil(lambda: not view.isColumnHidden(Column.SHAPE))
+    qtbot.waitUntil(lambda: not view.isColumnHidden(TreeColumn.SHAPE))
     view.expandAll()
-    qtbot.waitUntil(lambda: view.isColumnHidden(Column.SHAPE))
+    qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.SHAPE))
 
 
 def test_the_shape_column_widens_for_long_shapes_if_there_is_space(panel, qtbot):
     view = panel.tree
     panel.resize(700, 400)
-    needed = view.sizeHintForColumn(Column.SHAPE)
-    qtbot.waitUntil(lambda: view.columnWidth(Column.SHAPE) == needed)
-    names = view.sizeHintForColumn(Column.NAME)
-    beside = panel.width() - view.viewport().width() + view.columnWidth(Column.SPARSITY)
+    needed = view.sizeHintForColumn(TreeColumn.SHAPE)
+    qtbot.waitUntil(lambda: view.columnWidth(TreeColumn.SHAPE) == needed)
+    names = view.sizeHintForColumn(TreeColumn.NAME)
+    beside = panel.width() - view.viewport().width() + view.columnWidth(TreeColumn.SPARSITY)
     panel.resize(names + beside + needed - 3, 400)
-    qtbot.waitUntil(lambda: view.columnWidth(Column.SHAPE) == needed - 3)
-    assert view.columnWidth(Column.NAME) == names
+    qtbot.waitUntil(lambda: view.columnWidth(TreeColumn.SHAPE) == needed - 3)
+    assert view.columnWidth(TreeColumn.NAME) == names

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStyleOptionViewItem, QTreeView
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.panels.modules.delegates import RowDelegate, SparsityBar
-from prune_gui.gui.panels.modules.model import Column, TreeModel
+from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.session import ModuleIndex
 
@@ -29,7 +29,7 @@ def tree(qtbot):
     qtbot.addWidget(made)
     made.setModel(model)
     made.setItemDelegate(RowDelegate(made, model))
-    made.setItemDelegateForColumn(Column.SPARSITY, SparsityBar(made, model))
+    made.setItemDelegateForColumn(TreeColumn.SPARSITY, SparsityBar(made, model))
     made.expandAll()
     made.resize(700, 200)
     made.show()
@@ -45,13 +45,13 @@ def style_of(tree, path, column):
 
 
 def test_a_cell_shows_its_text_and_the_name_its_icon(tree):
-    name = style_of(tree, "dense.weight", Column.NAME)
+    name = style_of(tree, "dense.weight", TreeColumn.NAME)
     assert name.text == "weight"
     assert name.icon.cacheKey() == icon("tensor").cacheKey()
-    shape = style_of(tree, "dense.weight", Column.SHAPE)
+    shape = style_of(tree, "dense.weight", TreeColumn.SHAPE)
     assert shape.text == "4 × 50"  # noqa: RUF001
     assert shape.icon.isNull()
-    numbers = style_of(tree, "dense.weight", Column.PARAMETERS)
+    numbers = style_of(tree, "dense.weight", TreeColumn.PARAMETERS)
     assert numbers.text == "200"
     assert numbers.displayAlignment & Qt.AlignmentFlag.AlignRight
 
@@ -65,21 +65,23 @@ def test_parameters_that_cannot_be_pruned_are_grey(tree):
         "dense.ids": QPalette.ColorRole.PlaceholderText,
     }
     for path, role in roles.items():
-        option = style_of(tree, path, Column.NAME)
+        option = style_of(tree, path, TreeColumn.NAME)
         assert option.palette.color(QPalette.ColorRole.Text) == palette.color(role)
 
 
 def test_the_chosen_parameter_is_bold(tree):
     tree.model().emphasize("dense.weight")
-    assert style_of(tree, "dense.weight", Column.NAME).font.bold()
-    assert not style_of(tree, "dense.weight", Column.SHAPE).font.bold()
-    assert not style_of(tree, "dense.ids", Column.NAME).font.bold()
+    assert style_of(tree, "dense.weight", TreeColumn.NAME).font.bold()
+    assert not style_of(tree, "dense.weight", TreeColumn.SHAPE).font.bold()
+    assert not style_of(tree, "dense.ids", TreeColumn.NAME).font.bold()
 
 
 def test_the_bar_is_as_long_as_the_pruned_share(tree):
     def filled():
         """Count the pixels of the bar in the middle of the cell that have the bar's colour."""
-        cell = tree.visualRect(tree.model().find("dense.weight").siblingAtColumn(Column.SPARSITY))
+        cell = tree.visualRect(
+            tree.model().find("dense.weight").siblingAtColumn(TreeColumn.SPARSITY)
+        )
         line, y = tree.viewport().grab(cell).toImage(), cell.height() // 2
         bar = tree.palette().color(QPalette.ColorRole.Highlight)
         return sum(line.pixelColor(x, y) == bar for x in range(line.width()))

@@ -7,7 +7,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.gui.panels.modules.model import Column, TreeModel
+from prune_gui.gui.panels.modules.model import TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
 
 ROOT = QModelIndex()
@@ -82,11 +82,11 @@ def test_a_module_shows_the_sums_of_its_prunable_parameters(model):
     counts = {t.name: (0, t.numel) for t in TENSORS if not t.not_prunable}
     counts |= {"layer.0.query.weight": (8, 16), "layer.2.query.bias": (4, 4)}
     model.count(counts)
-    assert cell(model, "layer.0", Column.SPARSITY) == "40.0 %"
+    assert cell(model, "layer.0", TreeColumn.SPARSITY) == "40.0 %"
     assert share(model, "layer.2.query.bias") == 1.0
     assert share(model, "layer.10") == 0.0
-    assert cell(model, "layer", Column.PARAMETERS) == "62"
-    assert cell(model, "embed.ids", Column.SPARSITY) == ""
+    assert cell(model, "layer", TreeColumn.PARAMETERS) == "62"
+    assert cell(model, "embed.ids", TreeColumn.SPARSITY) == ""
     assert share(model, "embed") == 0.0
 
 
@@ -99,32 +99,32 @@ def test_new_counts_emit_data_changed_for_existing_rows_beside_a_change(model, q
     assert {(first.column(), last.column()) for first, last in changed} == {(1, 1)}
     rows = sum(last.row() - first.row() + 1 for first, last in changed)
     assert rows == 2 + 2  # of the top modules, and in `embed`
-    assert cell(model, "embed.weight", Column.SPARSITY) == "100.0 %"
-    assert cell(model, "embed", Column.SPARSITY) == "100.0 %"
+    assert cell(model, "embed.weight", TreeColumn.SPARSITY) == "100.0 %"
+    assert cell(model, "embed", TreeColumn.SPARSITY) == "100.0 %"
     del changed[:]
     model.count({"embed.weight": (40, 40)})
     assert changed == []
 
 
 def test_a_tool_tip_names_tied_and_unprunable_parameters(model):
-    tied = cell(model, "embed.weight", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    tied = cell(model, "embed.weight", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tied == "embed.weight\n10 × 4, float32, 40 elements\ntied with head.weight"  # noqa: RUF001
-    whole = cell(model, "embed.ids", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    whole = cell(model, "embed.ids", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
     assert whole == "embed.ids\n1 × 10, int64, 10 elements\ncannot be pruned: integer"  # noqa: RUF001
 
 
 def test_the_module_type_is_marked_as_inferred(model):
-    assert cell(model, "layer.0.query", Column.TYPE) == "Linear?"
-    assert cell(model, "layer.0", Column.TYPE) == ""
-    assert cell(model, "layer.0.query.bias", Column.TYPE) == "float32"
-    tip = cell(model, "layer.0.query", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    assert cell(model, "layer.0.query", TreeColumn.TYPE) == "Linear?"
+    assert cell(model, "layer.0", TreeColumn.TYPE) == ""
+    assert cell(model, "layer.0.query.bias", TreeColumn.TYPE) == "float32"
+    tip = cell(model, "layer.0.query", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tip.splitlines()[-1] == "Linear: inferred from names and shapes"
 
 
 def test_a_tool_tip_contains_the_role_of_a_tensor(qtbot):
     model = TreeModel()
     model.show(ModuleIndex([TensorInfo("w_v", (4, 4), "float32", role="direction of w")]))
-    tip = cell(model, "w_v", Column.NAME, Qt.ItemDataRole.ToolTipRole)
+    tip = cell(model, "w_v", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tip.splitlines()[-1] == "direction of w"
 
 
@@ -140,12 +140,12 @@ def test_rows_are_made_when_their_module_is_expanded(qtbot):
 
 def test_the_icon_changes_when_a_parameter_becomes_pruned(model):
     changed = []
-    model.dataChanged.connect(lambda first, _: changed.append(Column(first.column())))
+    model.dataChanged.connect(lambda first, _: changed.append(TreeColumn(first.column())))
     names(model)
     whole = model.row(model.find("embed.weight")).icon
     model.count({"embed.weight": (3, 40)})
-    assert set(changed) == {Column.SPARSITY, Column.NAME}
+    assert set(changed) == {TreeColumn.SPARSITY, TreeColumn.NAME}
     assert model.row(model.find("embed.weight")).icon != whole
     del changed[:]
     model.count({"embed.weight": (4, 40)})
-    assert set(changed) == {Column.SPARSITY}
+    assert set(changed) == {TreeColumn.SPARSITY}

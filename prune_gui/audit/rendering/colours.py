@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Colours:
         steps: elements pruned by step 1, 2, ...; the colours repeat after the last one.
         draft: elements pruned by the draft.
         in_file: elements that were pruned in the file already.
+        zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
         warning: warnings.
@@ -36,6 +37,7 @@ class Colours:
     steps: tuple[str, ...]
     draft: str
     in_file: str
+    zero: str
     cut: str
     box: str
     warning: str
@@ -54,13 +56,15 @@ class Colours:
         """Return the colour of elements pruned by step `code`.
 
         Args:
-            code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
+            code: `KEPT`, `IN_FILE`, `ZERO`, or the number of a step.
             draft: the number of the draft as a step, if there is a draft.
         """
         if code == KEPT:
             return self.kept
         if code == IN_FILE:
             return self.in_file
+        if code == ZERO:
+            return self.zero
         return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
 
 
@@ -72,6 +76,7 @@ LIGHT: Final = Colours(
     steps=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a", "#5d8c12", "#0e93b8"),
     draft="#e5148a",
     in_file="#8b8f95",
+    zero="#e3e1dc",
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
@@ -85,6 +90,7 @@ DARK: Final = Colours(
     steps=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72", "#9ccc3c", "#2fd3e6"),
     draft="#ff4fb0",
     in_file="#7d838b",
+    zero="#2b2e33",
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",

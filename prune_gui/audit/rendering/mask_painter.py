@@ -35,15 +35,28 @@ class MaskPainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft, self.colours, self.plain)
+        subject = self.subject
+        return (*subject.mask_key, subject.draft, self.colours, self.plain, self._marks_zeros)
+
+    @property
+    def _marks_zeros(self) -> bool:
+        """Whether kept zeros of the file have a colour of their own."""
+        return self.subject.zeros > 0 and not self.plain
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
+        """Paint a rectangle.
+
+        Kinds of rare cells: with a pruned element, with a kept one. Zeros that are marked count as
+        pruned.
+        """
         from prune_gui.audit.raster.density import density  # torch: slow to import
 
         subject = self.subject
+        resolution = subject.resolution
+        if self._marks_zeros:
+            resolution = resolution.marking_zeros(subject.name)
         cells = density(
-            subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
+            resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
         pixels = colour(cells, self.colours, subject.draft, plain=self.plain)
         return RasterBlock(pixels, (cells.share > 0, cells.share < 1))

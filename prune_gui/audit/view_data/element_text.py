@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, format_number, join_clauses, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.element import Element
@@ -19,7 +19,7 @@ def describe(subject: Subject, weight: Element) -> str:
     parts = [
         _index_text(weight.index),
         format_number(weight.value, ".6g"),
-        describe_state(subject, weight.code),
+        _state_of(subject, weight),
     ]
     if weight.score is not None:
         score, margin = weight.score, weight.margin
@@ -35,9 +35,15 @@ def describe(subject: Subject, weight: Element) -> str:
     return "   ".join(parts)
 
 
+def _state_of(subject: Subject, weight: Element) -> str:
+    """Return the state of an element; a kept zero is said to be in the file."""
+    is_zero = weight.code == KEPT and weight.value == 0
+    return describe_state(subject, ZERO if is_zero else weight.code)
+
+
 def describe_state(subject: Subject, code: int) -> str:
     """Return a short text for a code: "pruned by step 2"."""
-    if code in (KEPT, IN_FILE):
+    if code in (KEPT, IN_FILE, ZERO):
         return subject.title(code)
     if code == subject.draft:
         return tr("pruned by the draft")

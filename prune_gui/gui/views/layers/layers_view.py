@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 from prune_gui.audit.column import Column
 from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
+from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
@@ -153,7 +154,7 @@ class LayersView(View[ModelSubject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution:
+        elif changes.resolution or changes.zeros:
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
@@ -180,7 +181,8 @@ class LayersView(View[ModelSubject]):
             self._offer_depths(layers_data)
             self._cell_under_cursor = None
         self._model.show(layers_data.rows, layers_data.columns)
-        if before is None:
+        has_zeros = bool(layers_data.subject.file_zeros.zeros)
+        if before is None or has_zeros != bool(before.subject.file_zeros.zeros):
             for section, column in enumerate(self._model.columns):
                 if column.width_px is not None:
                     self._table.setColumnWidth(section, column.width_px)
@@ -347,7 +349,7 @@ def compute_layers(
         subject,
         statistics,
         rows,
-        columns_of(rows, subject.draft),
+        columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, statistics.infos)),
         make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
         if size
         else None,

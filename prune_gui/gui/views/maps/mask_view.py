@@ -48,7 +48,9 @@ class MaskContent(MapContent):
 
     def legend(self, subject: Subject, colours: Colours, rendered: RenderedView) -> str:
         """Return the colours of the steps as rich text."""
-        return legend(subject, colours, plain=self._plain, marks=len(rendered.painted.marks))
+        zeros = 0 if self._plain else subject.zeros
+        marks = len(rendered.painted.marks)
+        return legend(subject, colours, plain=self._plain, marks=marks, zeros=zeros)
 
     def profile_titles(self) -> Titles:
         """Return the titles of the shares."""

@@ -119,14 +119,15 @@ class Workbench(QObject):
         return self.session.module_index.module_type_of(parameter) if self.session else ""
 
     @property
-    def uncounted_zeros(self) -> dict[str, int]:
-        """The zeros in the file that do not count as pruned, by name; see `FileZeros.unpruned`."""
+    def unpruned_zeros(self) -> int:
+        """Number of zeros in the file that do not count as pruned; 0 if they are not noticeable."""
         if self.session is None or self.resolved is None:
-            return {}
-        before = self.resolved.before
-        if before.checkpoint is not self.session.checkpoint:
-            return {}
-        return self.session.file_zeros.unpruned(before.counts)
+            return 0
+        before, zeros = self.resolved.before, self.session.file_zeros
+        is_current = before.checkpoint is self.session.checkpoint
+        if not is_current or not zeros.is_noticeable(before.counts):
+            return 0
+        return sum(zeros.unpruned(before.counts).values())
 
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.

@@ -20,22 +20,21 @@ if TYPE_CHECKING:
 def zero_columns(
     file_zeros: FileZeros, rows: Rows, infos: Sequence[TensorInfo]
 ) -> tuple[Column[Rows], ...]:
-    """Return the columns of the zeros in the file; none if there are no zeros.
+    """Return the columns of the zeros in the file; none if there are no noticeable zeros.
 
     Args:
         file_zeros: the zeros of the file, as far as they are counted.
         rows: the rows.
         infos: the parameters in file order, which `rows.grouping` assigns to the rows.
     """
-    if not file_zeros.zeros:
+    if not file_zeros.is_noticeable({info.name: (0, info.numel) for info in infos}):
         return ()
     counts = [file_zeros.counts.get(info.name, 0) for info in infos]
     zeros = np.zeros(len(rows), np.int64)
     np.add.at(zeros, rows.grouping.places, counts)
-    one = rows.size == 1
     patterns = [
-        file_zeros.describe(info.name) if alone else ""
-        for info, alone in zip(rows.infos, one.tolist(), strict=True)
+        file_zeros.describe(info.name) if size == 1 else ""
+        for info, size in zip(rows.infos, rows.size.tolist(), strict=True)
     ]
     return (
         Column(

@@ -62,6 +62,7 @@ class StatusBar(QStatusBar):
             tr("Weights pruned by the stack and the draft, of all prunable weights")
         )
         self._zeros = QLabel()
+        self._zeros.setContentsMargins(8, 0, 8, 0)
         self._zeros.setToolTip(
             tr("Zeros in the file that do not count as pruned, of all prunable weights")
         )
@@ -176,7 +177,7 @@ class StatusBar(QStatusBar):
             )
 
     def _show_zeros(self) -> None:
-        session, zeros = self._workbench.session, sum(self._workbench.uncounted_zeros.values())
+        session, zeros = self._workbench.session, self._workbench.unpruned_zeros
         self._zeros.setVisible(zeros > 0)
         if session is not None and zeros:
             self._zeros.setText(zeros_text(session.file_zeros, zeros))

@@ -36,8 +36,8 @@ class ZeroNotice(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(8, 4, 8, 4)
         layout.addWidget(self._text)
+        layout.addStretch()  # the button does not move while the text grows
         layout.addWidget(self._button)
-        layout.addStretch()
         layout.addWidget(self._close)
         workbench.changed.connect(self._on_changed)
         self.hide()
@@ -54,18 +54,11 @@ class ZeroNotice(QWidget):
             self._show()
 
     def _show(self) -> None:
-        session, resolved = self._workbench.session, self._workbench.resolved
-        if session is None or resolved is None or session.recipe.start == "zeros":
-            self.hide()
-            return
-        zeros, in_file = session.file_zeros, resolved.before.counts
-        is_current = resolved.before.checkpoint is session.checkpoint
-        if not is_current or self._is_closed or not zeros.is_noticeable(in_file):
-            self.hide()
-            return
-        left = sum(zeros.unpruned(in_file).values())
-        self._text.setText(tr("{zeros}.", zeros=zeros_text(zeros, left)))
-        self.show()
+        session, zeros = self._workbench.session, self._workbench.unpruned_zeros
+        is_wanted = session is not None and session.recipe.start == "dense" and zeros > 0
+        if session is not None:
+            self._text.setText(zeros_text(session.file_zeros, zeros))
+        self.setVisible(is_wanted and not self._is_closed)
 
     def _hide_for_good(self) -> None:
         self._is_closed = True

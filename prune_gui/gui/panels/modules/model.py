@@ -65,7 +65,7 @@ class Row:
         path: the dotted path of the node.
         texts: one per column.
         share: the pruned share in [0, 1]; None where nothing can be pruned.
-        zero_share: the share that is zero in the file; None where nothing is counted.
+        zero_share: the share that is zero in the file; None while not all of it is counted.
         icon: the name of the icon.
         can_be_opened: whether the node is a module with parameters that pass the filter.
     """
@@ -83,6 +83,9 @@ class TreeModel(QAbstractItemModel):
 
     `RowDelegate` paints the cells from `Row` objects, not role by role.
 
+    Attributes:
+        has_zeros: whether the column of zeros in the file is wanted.
+
     The internal id of an index is the number of a node of the `ModuleIndex`. Rows are made when
     their parent is expanded, so that the cost depends on the visible part, also for 100,000
     parameters.
@@ -93,6 +96,7 @@ class TreeModel(QAbstractItemModel):
         self._module_index = ModuleIndex(())
         self._counts: Mapping[str, tuple[int, int]] = {}
         self._pruned, self._shown = self._module_index.pruned({}), self._module_index.matches("")
+        self.has_zeros = False
         self._zeros = FileZeros()
         self._zero_counts, self._counted = self._pruned, self._pruned
         self._protected: frozenset[str] = frozenset()
@@ -109,6 +113,7 @@ class TreeModel(QAbstractItemModel):
         self._module_index = outline
         self._counts = {}
         self._pruned = outline.pruned({})
+        self.has_zeros = False
         self._set_zeros(FileZeros())
         self._shown = outline.matches("")
         self.chosen = None
@@ -151,13 +156,11 @@ class TreeModel(QAbstractItemModel):
             if changed[self._module_index[number].places].any():
                 self._changed(below, TreeColumn.SPARSITY)
 
-    @property
-    def has_zeros(self) -> bool:
-        """Whether the file has zeros, as far as they are counted."""
-        return self._zeros.zeros > 0
-
-    def show_zeros(self, zeros: FileZeros) -> None:
-        """Show the zeros in the file."""
+    def show_zeros(self, zeros: FileZeros, *, wanted: bool) -> None:
+        """Show the zeros in the file; the column is hidden if they are not `wanted`."""
+        if zeros is self._zeros and wanted == self.has_zeros:
+            return
+        self.has_zeros = wanted
         self._set_zeros(zeros)
         self._row_cache = {}
         for below in self._child_numbers.values():
@@ -318,7 +321,7 @@ class TreeModel(QAbstractItemModel):
         texts = {
             TreeColumn.NAME: one_line(node.name),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
-            TreeColumn.ZEROS: sparsity(zeros, counted) if counted else "",
+            TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
             TreeColumn.SHAPE: _shape(tensor) if tensor else "",
             TreeColumn.TYPE: tensor.dtype if tensor else module_type,
             TreeColumn.PARAMETERS: format_number(
@@ -329,7 +332,7 @@ class TreeModel(QAbstractItemModel):
             node.path,
             tuple(texts[column] for column in TreeColumn),
             pruned / total if total else None,
-            zeros / counted if counted else None,
+            zeros / total if total and counted == total else None,
             icon_name,
             bool(self._shown[below].any()),
         )

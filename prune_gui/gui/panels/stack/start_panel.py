@@ -33,7 +33,8 @@ class StartPanel(QWidget):
         self.zeros = QCheckBox(tr("Zeros in the file count as pruned"))
         self.zeros.setToolTip(tr(ZEROS_TIP))
         self.zeros.toggled.connect(self._start_from_zeros)
-        self.past = QToolButton(autoRaise=True, checkable=True)
+        self.past = QToolButton(autoRaise=True)
+        self.past.setCheckable(True)
         self.past.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.past.toggled.connect(self._open_past)
         self._steps = QLabel(wordWrap=True)
@@ -56,7 +57,7 @@ class StartPanel(QWidget):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._show_past()
-        if changes.file or changes.recipe or changes.zeros:
+        if changes.file or changes.recipe or changes.zeros or changes.resolution:
             self._show_start()
 
     def _show_past(self) -> None:
@@ -90,8 +91,7 @@ class StartPanel(QWidget):
     def _show_start(self) -> None:
         session = self._workbench.session
         starts_from_zeros = session is not None and session.recipe.start == "zeros"
-        has_zeros = session is not None and session.file_zeros.zeros > 0
-        self.zeros.setVisible(has_zeros or starts_from_zeros)
+        self.zeros.setVisible(starts_from_zeros or self._workbench.unpruned_zeros > 0)
         with QSignalBlocker(self.zeros):
             self.zeros.setChecked(starts_from_zeros)
 

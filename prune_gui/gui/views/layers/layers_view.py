@@ -181,8 +181,8 @@ class LayersView(View[ModelSubject]):
             self._offer_depths(layers_data)
             self._cell_under_cursor = None
         self._model.show(layers_data.rows, layers_data.columns)
-        has_zeros = bool(layers_data.subject.file_zeros.zeros)
-        if before is None or has_zeros != bool(before.subject.file_zeros.zeros):
+        titles = [column.title for column in layers_data.columns]
+        if before is None or titles[:4] != [column.title for column in before.columns[:4]]:
             for section, column in enumerate(self._model.columns):
                 if column.width_px is not None:
                     self._table.setColumnWidth(section, column.width_px)

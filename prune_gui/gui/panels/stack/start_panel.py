@@ -8,10 +8,13 @@ from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from prune_gui.gui import formatting
+from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
 
+MAX_LINES: Final = 8
+"""Lines of the past steps that are visible at once; more are scrolled."""
 ZEROS_TIP: Final = deferred(
     "Steps prune only the weights that are not zero in the file, and views show the zeros as pruned"
 )
@@ -40,6 +43,8 @@ class StartPanel(QWidget):
         self._steps = QLabel(wordWrap=True)
         self._steps.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._steps.setContentsMargins(20, 0, 0, 0)
+        self._area = FitScrollArea(self._steps, 0)
+        self._area.setMaximumHeight(MAX_LINES * self.fontMetrics().lineSpacing())
         self._steps.setAccessibleName(tr("Past steps"))
         self.again = QPushButton(tr("Apply the past steps again"))
         self.again.setToolTip(tr(AGAIN_TIP))
@@ -47,7 +52,7 @@ class StartPanel(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        for widget in (self.past, self._steps, self.again, self.zeros):
+        for widget in (self.past, self._area, self.again, self.zeros):
             layout.addWidget(widget)
         layout.setAlignment(self.again, Qt.AlignmentFlag.AlignLeft)
         workbench.changed.connect(self._on_changed)
@@ -82,7 +87,7 @@ class StartPanel(QWidget):
     def _open_past(self, opened: bool) -> None:
         arrow = Qt.ArrowType.DownArrow if opened else Qt.ArrowType.RightArrow
         self.past.setArrowType(arrow)
-        self._steps.setVisible(opened)
+        self._area.setVisible(opened)
         self.again.setVisible(opened)
 
     def _apply_again(self) -> None:

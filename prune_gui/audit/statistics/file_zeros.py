@@ -17,6 +17,7 @@ NOTICEABLE_SHARE: Final = 0.01
 
 Counts = Mapping[str, tuple[int, int]]
 """(pruned elements, all elements) by parameter name, as in `Resolution.counts`."""
+NONE: Final[Counts] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -48,22 +49,24 @@ class FileZeros:
         """Number of zeros counted so far."""
         return sum(self.counts.values())
 
-    def unpruned(self, in_file: Counts) -> dict[str, int]:
+    def unpruned(self, in_file: Counts = NONE) -> dict[str, int]:
         """Return the zeros that do not count as pruned, by name; parameters without are left out.
 
         Args:
-            in_file: the counts before the first step of the recipe.
+            in_file: the counts before the first step of the recipe; without them, no zeros count.
         """
-        left = {name: zeros - in_file[name][0] for name, zeros in self.counts.items() if zeros}
-        return {name: zeros for name, zeros in left.items() if zeros > 0}
+        return {
+            name: zeros - pruned
+            for name, zeros in self.counts.items()
+            if zeros > (pruned := in_file.get(name, (0, 0))[0])
+        }
 
-    def is_noticeable(self, in_file: Counts) -> bool:
+    def is_noticeable(self, in_file: Counts = NONE) -> bool:
         """Return whether enough zeros do not count as pruned to tell the user; see `unpruned`."""
         left = self.unpruned(in_file)
         return sum(left.values()) >= NOTICEABLE_SHARE * max(1, self.elements) or any(
-            zeros >= NOTICEABLE_SHARE * in_file[name][1]
-            for name, zeros in left.items()
-            if name in self.patterns
+            left.get(name, 0) >= NOTICEABLE_SHARE * found.total
+            for name, found in self.patterns.items()
         )
 
     def describe(self, name: str) -> str:

@@ -135,3 +135,8 @@ def test_a_filter_is_quick_once_its_condition_values_are_loaded(monkeypatch):
 def test_parameters_that_are_not_shown_are_not_selected():
     assert selected("bias", "block") == {"block.bias"}
     assert selected("norm", "block") == set()
+
+
+def test_values_by_name_are_arranged_by_parameter():
+    index = ModuleIndex([TensorInfo(name, (2,), "float32") for name in "abc"])
+    assert index.values_of({"c": 3, "a": 0}, missing=-1).tolist() == [0, -1, 3]

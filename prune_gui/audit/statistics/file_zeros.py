@@ -49,25 +49,20 @@ class FileZeros:
         """Number of zeros counted so far."""
         return sum(self.counts.values())
 
-    def unpruned(self, in_file: Counts = NONE) -> dict[str, int]:
-        """Return the zeros that do not count as pruned, by name; parameters without are left out.
+    def noticeable(self, in_file: Counts = NONE) -> int:
+        """Return the number of zeros that do not count as pruned; 0 if they are too few to mention.
 
         Args:
-            in_file: the counts before the first step of the recipe; without them, no zeros count.
+            in_file: the counts before the first step of the recipe, where everything that is pruned
+                is zero; without them, no zeros count as pruned.
         """
-        return {
-            name: zeros - pruned
-            for name, zeros in self.counts.items()
-            if zeros > (pruned := in_file.get(name, (0, 0))[0])
-        }
-
-    def is_noticeable(self, in_file: Counts = NONE) -> bool:
-        """Return whether enough zeros do not count as pruned to tell the user; see `unpruned`."""
-        left = self.unpruned(in_file)
-        return sum(left.values()) >= NOTICEABLE_SHARE * max(1, self.elements) or any(
-            left.get(name, 0) >= NOTICEABLE_SHARE * found.total
+        pruned = {name: count for name, (count, _) in in_file.items() if count}
+        left = self.zeros - sum(count for name, count in pruned.items() if name in self.counts)
+        is_noticeable = left >= NOTICEABLE_SHARE * max(1, self.elements) or any(
+            found.zeros - pruned.get(name, 0) >= NOTICEABLE_SHARE * found.total
             for name, found in self.patterns.items()
         )
+        return left if is_noticeable else 0
 
     def describe(self, name: str) -> str:
         """Return the patterns in the zeros of a parameter as a list for the user, or ""."""
@@ -80,7 +75,7 @@ def zeros_text(file_zeros: FileZeros, zeros: int) -> str:
 
     Args:
         file_zeros: the zeros of the file, which may not be complete.
-        zeros: number of those that do not count as pruned; see `FileZeros.unpruned`.
+        zeros: number of those that do not count as pruned; see `FileZeros.noticeable`.
     """
     share = sparsity(zeros, file_zeros.elements)
     if file_zeros.is_complete:

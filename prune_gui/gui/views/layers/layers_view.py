@@ -162,7 +162,7 @@ class LayersView(View[ModelSubject]):
     def _has_zeros(self) -> bool:
         """Return whether the zeros in the file have columns."""
         session = self._workbench.session
-        return session is not None and session.file_zeros.is_noticeable()
+        return session is not None and session.file_zeros.noticeable() > 0
 
     def _request_picture(self, subject: ModelSubject) -> None:
         before = self._found

@@ -72,7 +72,7 @@ TABLE: Final = (
     ),
     ActionSpec(
         "own_recipe",
-        deferred("Apply &the past steps again"),
+        deferred("Appl&y the past steps again"),
         AGAIN_TIP,
         lambda w: w.workbench.edit(lambda session: session.apply_past_recipe()),
         when=is_made_here,

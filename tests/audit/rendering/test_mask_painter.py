@@ -7,6 +7,7 @@ from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tiles import TileRegion
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.monitor import Monitor
 
@@ -49,3 +50,24 @@ def test_profiles_are_the_shares_pruned_of_rows_and_columns(resolved):
     profiles = painter.profiles(SliceLayout.flattened((2, 3)), Monitor())
     np.testing.assert_allclose(profiles.rows, [2 / 3, 0])
     np.testing.assert_allclose(profiles.columns, [1 / 2, 1 / 2, 0])
+
+
+def test_kept_zeros_have_their_colour_unless_pruned_or_plain(resolved):
+    weights = WEIGHTS.clone()
+    weights[1] = 0
+    resolution = resolved({"method": "l1_unstructured", "amount": 1}, w=weights)
+    info = resolution.checkpoint.tensors["w"]
+    subject = Subject(resolution, info, None, FileZeros({"w": 3}))
+    region = TileRegion(range(2), range(3), (2, 3))
+
+    def has(colour, painter):
+        pixels = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor()).pixels[..., :3]
+        return (pixels == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(2).tolist()
+
+    marked = MaskPainter(subject, LIGHT, plain=False)
+    assert has(LIGHT.zero, marked) == [[False] * 3, [False, True, True]]
+    assert has(LIGHT.steps[0], marked) == [[False] * 3, [True, False, False]]
+    assert not np.any(has(LIGHT.zero, MaskPainter(subject, LIGHT, plain=True)))
+    uncounted = MaskPainter(Subject(resolution, info, None), LIGHT, plain=False)
+    assert not np.any(has(LIGHT.zero, uncounted))
+    assert marked.key != uncounted.key

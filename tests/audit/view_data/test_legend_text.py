@@ -37,3 +37,14 @@ def test_the_legend_of_many_steps_stays_short(legend_after, monkeypatch):
     text = legend_after(1, 1, 1, 1)
     assert "3 more 3 (6.2 %)" in text
     assert "step 2" not in text
+
+
+def test_zeros_in_the_file_are_parted_from_the_kept_elements_unless_a_step_may_prune_them(
+    legend_after,
+):
+    text = legend_after(zeros=12)
+    assert "kept 36 (75.0 %)" in text
+    assert f'color: {LIGHT.zero}">■</span> zero in the file 12 (25.0 %)' in text
+    text = legend_after(12, zeros=12)
+    assert "kept 36 (75.0 %)" in text
+    assert f'color: {LIGHT.zero}">■</span> zero in the file  ' in text

@@ -69,16 +69,10 @@ class FileZeros:
         found = self.patterns.get(name)
         return found.describe() if found is not None else ""
 
-
-def zeros_text(file_zeros: FileZeros, zeros: int) -> str:
-    """Return how many zeros do not count as pruned, without a full stop.
-
-    Args:
-        file_zeros: the zeros of the file, which may not be complete.
-        zeros: number of those that do not count as pruned; see `FileZeros.noticeable`.
-    """
-    share = sparsity(zeros, file_zeros.elements)
-    if file_zeros.is_complete:
-        return tr("{share} of the file is zero", share=share)
-    read = 100 * file_zeros.done / file_zeros.total
-    return tr("{share} of the weights read is zero ({read:.0f} % read)", share=share, read=read)
+    def summary(self) -> str:
+        """Return the share that is zero, such as "30.1 % of the file is zero"."""
+        share = sparsity(self.zeros, self.elements)
+        if self.is_complete:
+            return tr("{share} of the file is zero", share=share)
+        read = 100 * self.done / self.total
+        return tr("{share} of the weights read is zero ({read:.0f} % read)", share=share, read=read)

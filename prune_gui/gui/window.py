@@ -392,7 +392,7 @@ class MainWindow(QMainWindow):
         self._centre.setCurrentIndex(1)
         self._refresh()
         session = self.workbench.session
-        if session is not None and session.made is not None and session.made.recipe is not None:
+        if session is not None and session.past_steps:
             self.status.say(tr("The steps that made this file are listed above the stack."))
 
     def _refresh(self) -> None:

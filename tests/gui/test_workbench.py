@@ -45,7 +45,7 @@ def is_open(checkpoint: Checkpoint) -> bool:
 
 def test_an_opened_file_is_announced_before_its_resolution(open_file, announced, demo_checkpoint):
     open_file(demo_checkpoint)
-    assert announced == [OPENED, Changes(resolution=True)]
+    assert announced[:2] == [OPENED, Changes(resolution=True)]
 
 
 def test_an_edit_names_the_parameters_that_it_concerns(

@@ -9,10 +9,18 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QShowEvent
 
+from prune_gui.audit.rendering.cell_labels import MAX_CHARACTERS
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import Frame, frame, grid_lines
 from prune_gui.gui.views.axes import IndexAxis
-from prune_gui.gui.views.maps.canvas_items import CellTexts, ElementTexts, Hatching, rectangle
+from prune_gui.gui.views.maps.canvas_items import (
+    TEXT_MARGIN_PX,
+    CellTexts,
+    ElementTexts,
+    Hatching,
+    rectangle,
+)
+from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
 from prune_gui.gui.views.maps.margins import Margins, Titles
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import Plot, pen
@@ -24,8 +32,6 @@ if TYPE_CHECKING:
 
 MIN_GRID_CELL_PX = 12
 """Minimum cell size of one element for grid lines between elements."""
-MIN_TEXT_CELL_PX = (46, 17)
-"""Minimum width and height of one element for a text in it."""
 MAX_MARKED_CELL_PX = 8
 """A ring marks a lone cell that is smaller than this."""
 MARK_DIAMETER_PX = 13
@@ -59,7 +65,14 @@ class MapCanvas(Plot):
     escaped = Signal()
 
     def __init__(self, viewport: Viewport) -> None:
-        super().__init__({"left": IndexAxis("left"), "bottom": IndexAxis("bottom")})
+        super().__init__(
+            {
+                "left": IndexAxis("left"),
+                "bottom": IndexAxis("bottom"),
+                "top": HeadAxis("top"),
+                "right": HeadAxis("right"),
+            }
+        )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
         self.view.invertY(True)
@@ -84,6 +97,7 @@ class MapCanvas(Plot):
         ):
             self.addItem(item, ignoreBounds=True)
         self.margins = Margins(self)
+        self.heads = HeadOverlay(self)
         self._mark_centres: CellCentres = np.zeros((0, 2))
         self.scene().sigMouseMoved.connect(lambda at: self.pointed.emit(self._cell_at(at)))
         self.scene().sigMouseClicked.connect(self._click)
@@ -163,6 +177,12 @@ class MapCanvas(Plot):
         region.moveCenter(self.sight.center())
         self.setRange(region, padding=0)
 
+    def set_square_cells(self, *, on: bool) -> None:
+        """Make rows as high as columns are wide, or let both fill the canvas."""
+        self.view.setAspectLocked(on)
+        if not on:
+            self.fit()
+
     def zoom(self, factor: float) -> None:
         """Show more elements (factor above 1) or fewer (below 1), around the same centre."""
         self.view.scaleBy((factor, factor))
@@ -200,10 +220,11 @@ class MapCanvas(Plot):
     @property
     def readable(self) -> bool:
         """Whether the elements are large enough for texts."""
-        size, sight = self.view.rect(), self.sight
+        size, sight, metrics = self.view.rect(), self.sight, self.fontMetrics()
+        width = metrics.horizontalAdvance("0" * MAX_CHARACTERS) + 2 * TEXT_MARGIN_PX
         return bool(
-            size.width() >= MIN_TEXT_CELL_PX[0] * sight.width()
-            and size.height() >= MIN_TEXT_CELL_PX[1] * sight.height()
+            size.width() >= width * sight.width()
+            and size.height() >= metrics.height() * sight.height()
         )
 
     def pin(self, cell: tuple[int, int] | None) -> None:
@@ -228,6 +249,7 @@ class MapCanvas(Plot):
         for item in (self._pin, self._pin_ring):
             item.setPen(pen(colours.draft, width=2.5))
         self.margins.recolour(colours)
+        self.heads.recolour(colours)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Emit `clicked`: Space for the pinned or central element, Shift+arrow for a neighbour."""
@@ -291,6 +313,7 @@ class MapCanvas(Plot):
         frame = [(row + y, column + x) for row, column in pinned for y, x in corners if not small]
         self._pin.setData(x=[x for _, x in frame], y=[y for y, _ in frame])
         self.margins.draw()
+        self.heads.update()
 
 
 def fitted(layout: ParameterLayout) -> QRectF:

@@ -82,7 +82,7 @@ class ElementInspector(QWidget):
 
     def clear(self) -> None:
         """Describe no element."""
-        self._say("", "", "", tr("point at a weight"))
+        self._say("", tr("point at a weight"), "", "")
         self._model.show(())
 
     @property

@@ -43,6 +43,8 @@ KEY_STEPS = {
     Qt.Key.Key_Right: (0, 1),
 }
 """Rows and columns to the neighbouring element, by key."""
+MAX_ASPECT = 4
+"""Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
 FIT_MARGIN = 0.01
 """Margin on each side of a fitted picture, as a share of its size."""
 
@@ -139,12 +141,7 @@ class MapCanvas(Plot):
         sight, previous = self._visible_rect(layout), self.layout_shown
         self.layout_shown = layout
         if previous is None or extent(previous) != extent(layout):
-            self.view.setLimits(
-                minXRange=2,
-                minYRange=2,
-                maxXRange=2 * layout.columns + 8000,
-                maxYRange=2 * layout.rows + 8000,
-            )
+            self._limit_range()
             self.setRange(sight, padding=0)
             self._update_viewport()
 
@@ -180,8 +177,19 @@ class MapCanvas(Plot):
     def set_square_cells(self, *, on: bool) -> None:
         """Make rows as high as columns are wide, or let both fill the canvas."""
         self.view.setAspectLocked(on)
-        if not on:
-            self.fit()
+        self._limit_range()
+        self.fit()
+
+    def _limit_range(self) -> None:
+        """Limit the zoom. With square cells, a long picture needs a wide range."""
+        if self.layout_shown is None:
+            return
+        columns, rows = self.layout_shown.columns, self.layout_shown.rows
+        if self.view.state["aspectLocked"]:
+            columns = rows = MAX_ASPECT * max(columns, rows)
+        self.view.setLimits(
+            minXRange=2, minYRange=2, maxXRange=2 * columns + 8000, maxYRange=2 * rows + 8000
+        )
 
     def zoom(self, factor: float) -> None:
         """Show more elements (factor above 1) or fewer (below 1), around the same centre."""

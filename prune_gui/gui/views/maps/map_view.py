@@ -323,8 +323,9 @@ class MapView(View[Subject]):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Update what another view may have changed: square cells, and the pinned element."""
         super().showEvent(event)
-        self._square.setChecked(self._viewport.square_cells)
-        self._plot.view.setAspectLocked(self._viewport.square_cells)
+        if self._square.isChecked() != self._viewport.square_cells:
+            self._square.setChecked(self._viewport.square_cells)
+            self._plot.set_square_cells(on=self._viewport.square_cells)
         self._elements.update()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802

@@ -535,3 +535,25 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
     assert bar.contrast == Contrast()
     np.testing.assert_array_equal(mask._plot.whole.image, pixels)
     assert requests == []
+
+
+def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
+    def pixels_per_cell():
+        left, right, top, bottom = _sight(mask)
+        size = mask._plot.view.rect()
+        return size.width() / (right - left), size.height() / (bottom - top)
+
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    mask._square.click()
+    across, down = pixels_per_cell()
+    assert across == pytest.approx(down, rel=1e-3)
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    assert Viewport().square_cells
+    mask._square.click()
+    assert not Viewport().square_cells
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    bench.until_idle()

@@ -45,7 +45,7 @@ from prune_gui.gui.panels.stack.history_panel import HistoryPanel
 from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.gui.panels.welcome import Welcome
-from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
@@ -151,13 +151,18 @@ class MainWindow(QMainWindow):
         self.restoreState(self._first_layout)
 
     def show_palette(self) -> None:
-        """Open the command palette: all enabled actions, presets and docks, by name."""
+        """Open the command palette: actions, presets, docks, views, recent files, parameters."""
+        from prune_gui.gui.actions import palette_entries  # rarely shown
         from prune_gui.gui.actions.palette import Palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
-        more = [(tr("Preset"), action) for action in preset_actions]
-        more += [(without_mnemonics(tr("&View")), dock.toggleViewAction()) for dock in self._docks]
-        palette = Palette(self.menu_actions, self, more)
+        dock_actions = [dock.toggleViewAction() for dock in self._docks]
+        entries = [
+            *palette_entries.of_actions(self.menu_actions, preset_actions, dock_actions),
+            *palette_entries.of_views(self.workbench, self.views),
+            *palette_entries.of_files(self.commands.settings.recent, self._open_recent),
+        ]
+        palette = Palette(entries, self, partial(palette_entries.of_parameters, self.workbench))
         palette.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         palette.show()
         palette.setFocus(Qt.FocusReason.PopupFocusReason)

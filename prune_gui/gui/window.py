@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QActionGroup,
     QCloseEvent,
     QDragEnterEvent,
+    QDragLeaveEvent,
     QDropEvent,
     QGuiApplication,
 )
@@ -49,6 +50,7 @@ from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.gui.widgets.focus_frame import FocusFrame
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
@@ -58,6 +60,8 @@ from prune_gui.session.changes import Changes
 
 log = logging.getLogger(__name__)
 
+MAX_DROPPED_NAMES: Final = 3
+"""Limit of the names that are shown while files are dragged over the window."""
 MAX_LISTED_STATES: Final = 40
 """Limit of the state dicts in the menu. The command line accepts the name of any."""
 
@@ -128,6 +132,7 @@ class MainWindow(QMainWindow):
             [self.tree, self._welcome, self.views, self.draft, self.stack, self.history, self.log],
         )
         self._focus_frame = FocusFrame(self)
+        self._drop_hint = DropHint(self)
         self._make_toolbar()
         self._make_menus()
         self.stack.offer(
@@ -283,15 +288,23 @@ class MainWindow(QMainWindow):
         self.views.dismantle()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        """Accept local files."""
-        if any(url.isLocalFile() for url in event.mimeData().urls()):
+        """Accept local files, and say what dropping them does."""
+        paths = _local_paths(event)
+        if paths:
             event.acceptProposedAction()
+            names = join_items(one_line(path.name) for path in paths[:MAX_DROPPED_NAMES])
+            self._drop_hint.say(tr("Drop to open {names}", names=names))
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:  # noqa: N802
+        """Show the window as before."""
+        super().dragLeaveEvent(event)
+        self._drop_hint.hide()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
         """Open the dropped files."""
-        urls = event.mimeData().urls()
         event.acceptProposedAction()
-        self.commands.open_dropped(Path(url.toLocalFile()) for url in urls if url.isLocalFile())
+        self._drop_hint.hide()
+        self.commands.open_dropped(_local_paths(event))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         """Follow the theme."""
@@ -468,6 +481,10 @@ class MainWindow(QMainWindow):
             return
         self.restoreGeometry(QByteArray(geometry))
         self.restoreState(QByteArray(state))
+
+
+def _local_paths(event: QDropEvent) -> list[Path]:
+    return [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
 
 
 def _text(state: QByteArray) -> str:

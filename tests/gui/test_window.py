@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
@@ -27,6 +27,7 @@ from prune_gui.gui.actions import menus
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.save import SaveDialog, pruned_path
 from prune_gui.gui.panels.draft.fields import PathField
+from prune_gui.gui.widgets.drop_hint import DropHint
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
@@ -54,17 +55,16 @@ def changed(demo_window, workbench, make_step):
     return demo_window
 
 
-def drop(window, *paths):
+def files_in_hand(*paths):
+    """Return the arguments of a drag event after its position."""
     mime = QMimeData()
     mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
-    event = QDropEvent(
-        QPointF(5, 5),
-        Qt.DropAction.CopyAction,
-        mime,
-        Qt.MouseButton.LeftButton,
-        Qt.KeyboardModifier.NoModifier,
-    )
-    window.dropEvent(event)
+    return Qt.DropAction.CopyAction, mime, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+
+
+def drop(window, *paths):
+    hand = files_in_hand(*paths)  # the event does not own it
+    window.dropEvent(QDropEvent(QPointF(5, 5), *hand))
 
 
 def own(names):
@@ -491,3 +491,18 @@ def test_the_default_output_path_is_beside_the_input():
 def test_shipped_files_are_recognised(tmp_path):
     assert is_shipped(resource("demo", "digits_cnn.yaml"))
     assert not is_shipped(tmp_path / "digits_cnn.yaml")
+
+
+def test_the_window_shows_what_a_drop_would_open_while_a_file_is_over_it(window, demo_checkpoint):
+    hand = files_in_hand(demo_checkpoint)
+    plain = window.grab().toImage()
+    QApplication.sendEvent(window, QDragEnterEvent(QPoint(3, 3), *hand))
+    hint = window.findChild(DropHint)
+    assert hint.isVisible()
+    assert hint.geometry() == window.rect()
+    assert window.grab().toImage() != plain
+    QApplication.sendEvent(window, QDragLeaveEvent())
+    assert not hint.isVisible()
+    QApplication.sendEvent(window, QDragEnterEvent(QPoint(3, 3), *hand))
+    drop(window, demo_checkpoint)
+    assert not hint.isVisible()

@@ -386,7 +386,7 @@ class MainWindow(QMainWindow):
         self._welcome.wanted.connect(self.commands.open_path)
         self.workbench.changed.connect(self._on_changed)
         self.workbench.saved.connect(lambda path: self.status.say(tr("Saved {path}", path=path)))
-        self.workbench.copied.connect(self.status.say)
+        self.workbench.noted.connect(self.status.say)
         self.workbench.methods_loaded.connect(self._show_loaded_methods)
         self.workbench.failed.connect(self._failed)
 

@@ -36,8 +36,8 @@ class _FileDialogTexts(QTranslator):
         self,
         context: str,
         sourceText: str,  # noqa: N803 - as Qt has it
-        disambiguation: str | None = None,  # noqa: ARG002
-        n: int = -1,  # noqa: ARG002
+        disambiguation: str | None = None,
+        n: int = -1,
     ) -> str:
         """Return the translation; None, for which Qt keeps the text, of any other text."""
         is_known = context in ("QFileDialog", "QAbstractFileIconProvider")

@@ -153,7 +153,8 @@ class TreePanel(QWidget):
         self._model.show(self._workbench.session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)
         wanted = self._model.selected_parameters([QModelIndex()])
-        self._choose_first(wanted)
+        most_targeted = self._workbench.session.most_targeted
+        self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
         self.selected.emit(wanted)
 
     def _choose_first(self, names: frozenset[str]) -> None:

@@ -117,3 +117,11 @@ def test_selecting_filtered_modules_covers_only_the_shown_parameters(demo_window
     tree.filter.setText("classifier bias")
     qtbot.keyClick(tree.filter, Qt.Key.Key_Return)
     assert tree.prunable_selection == {"classifier.hidden.bias", "classifier.output.bias"}
+
+
+def test_a_file_opens_on_the_parameter_that_most_steps_of_its_recipe_target(
+    window, open_file, demo_checkpoint, workbench
+):
+    open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
+    assert workbench.chosen == "features.conv3.weight"
+    assert len(workbench.subject.counts()) == 4  # kept, and pruned by each of three steps

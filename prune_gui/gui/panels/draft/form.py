@@ -66,7 +66,7 @@ class MethodForm(QWidget):
 
     def use(self, method: type[Method]) -> None:
         """Show the fields of another method. Changed values of fields with equal names are kept."""
-        changed = self._changed()
+        changed = self._changed() if self._method else {}
         self._method = method
         self._make_rows(method)
         for name, field_info in method.model_fields.items():
@@ -77,6 +77,11 @@ class MethodForm(QWidget):
             elif not field_info.is_required():
                 field.set_value(field_info.default)
         self._show_messages({})
+
+    def reset(self, method: type[Method]) -> None:
+        """Show the fields of a method with their defaults."""
+        self._method = None
+        self.use(method)
 
     def show_method(self, method: Method) -> None:
         """Show the field values of a method."""
@@ -116,7 +121,8 @@ class MethodForm(QWidget):
 
     def _changed(self) -> dict[str, tuple[type[Field], object]]:
         """Return the widget class and the value of each field with a non-default value."""
-        field_info = self._method.model_fields if self._method else {}
+        assert self._method is not None
+        field_info = self._method.model_fields
         return {
             name: (type(field), field.value())
             for name, field in self._fields.items()

@@ -41,6 +41,7 @@ from prune_gui.session.amount_from_cut import (
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import ChannelRequest, CutRequest, DraftRequest
 from prune_gui.session.manual_channels import listed
+from prune_gui.worker.jobs import Draft
 
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
 FindSetting = Callable[..., Setting | None]
@@ -103,8 +104,6 @@ class DraftPanel(QWidget):
 
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
-        self._show_mode()
-        self._use_method()
         self._opened()
 
     @property
@@ -126,22 +125,30 @@ class DraftPanel(QWidget):
     def stop_editing(self) -> None:
         """End editing without a change of the step."""
         if self._editing is not None:
-            self._editing = None
-            self._show_mode()
-            self._turn_preview(on=False)
-            self.targets.follow_again()
+            self._reset()
 
     def add(self) -> None:
         """Add the draft to the recipe, or replace the edited step by it."""
-        if self.commit.isEnabled():
-            self._workbench.edit(self._workbench.draft.commit)
-            if self._editing is None:
-                self._turn_preview(on=False)
-                if self._has_manual_channels:
-                    self.targets.follow_again()
-            else:
-                self.stop_editing()
-            self.added.emit()
+        step = self._step()
+        if step is None or not self.commit.isEnabled():
+            return
+        draft = Draft(step, self._editing[0] if self._editing else None)
+        self._workbench.edit(lambda session: self._workbench.draft.commit(session, draft))
+        if self.editing or self._has_manual_channels:
+            self._reset()
+        else:
+            self._turn_preview(on=False)
+        self.added.emit()
+
+    def _reset(self) -> None:
+        """Begin a new draft: the first method with its defaults, for the selected parameters."""
+        self._editing, self._has_manual_channels = None, False
+        self.method.setCurrentIndex(0)
+        self.form.reset(METHODS[self.method.currentData()])
+        self._order_tabs()
+        self._show_mode()
+        self._turn_preview(on=False)
+        self.targets.follow_again()
 
     def target(self, names: frozenset[str]) -> None:
         """Set parameters as the targets, in place of typed ones."""
@@ -204,7 +211,7 @@ class DraftPanel(QWidget):
         assert name is not None
         assert session is not None
         if not channels:
-            self._turn_preview(on=False)
+            self._reset()
             return
         step = listed(channels, dim, name, session.checkpoint)
         self._show_step(step)
@@ -271,10 +278,7 @@ class DraftPanel(QWidget):
 
     def _opened(self) -> None:
         self.setEnabled(self._workbench.session is not None)
-        self._editing = None
-        self._show_mode()
-        self._turn_preview(on=False)
-        self.targets.following.setChecked(True)
+        self._reset()
 
     def _recipe_changed(self) -> None:
         session = self._workbench.session
@@ -338,9 +342,11 @@ class DraftPanel(QWidget):
             QWidget.setTabOrder(widget, next_widget)
 
     def _targets_changed(self, by_user: bool) -> None:
-        self._has_manual_channels = False
         if by_user:
+            self._has_manual_channels = False
             self._changed_by_user()
+        elif self._has_manual_channels:
+            self._reset()  # the channels are those of another parameter
         else:
             self._update()
 
@@ -376,6 +382,28 @@ class DraftPanel(QWidget):
         self._shows_outcome = False
         self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
+    def _offer_commit(self, error: str | None) -> None:
+        """Enable *Add step* if the draft is valid; its tool tip says what it does, or why not.
+
+        Args:
+            error: why the draft cannot be applied; None if it can, or if that is not known yet.
+        """
+        if self._workbench.session is None:
+            obstacle = tr("Open a checkpoint first.")
+        elif not self.targets.patterns():
+            obstacle = self.targets.error or tr("Choose parameters, or type globs.")
+        elif self._step() is None:
+            obstacle = tr("Correct the highlighted settings first.")
+        else:
+            obstacle = "" if self.editing else error or ""
+        self.commit.setEnabled(not obstacle)
+        done = (
+            tr("Apply the changes to the step  (Ctrl+Return)")
+            if self.editing
+            else tr("Add this step to the stack  (Ctrl+Return)")
+        )
+        self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
+
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft.current, self._workbench.resolved
         session = self._workbench.session
@@ -383,9 +411,7 @@ class DraftPanel(QWidget):
         if resolved is not None and session is not None and resolved.recipe is session.recipe:
             current = resolved if resolved.draft == draft else None
         preview = current.preview if current else None
-        self.commit.setEnabled(
-            preview is not None or (self._editing is not None and draft is not None)
-        )
+        self._offer_commit(current.draft_error if current and preview is None else None)
         remarks = []
         if not self.preview.isChecked():
             self._outcome.say(tr(IDLE), warning=False)

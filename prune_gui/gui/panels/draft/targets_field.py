@@ -83,6 +83,15 @@ class TargetsField(QWidget):
         except RecipeError:
             return ()
 
+    @property
+    def error(self) -> str:
+        """Why the globs are invalid; "" if they are valid."""
+        try:
+            _valid_patterns(self.line.text())
+        except RecipeError as error:
+            return str(error)
+        return ""
+
     def show_patterns(self, patterns: Iterable[str]) -> None:
         """Show globs, and stop following the selection. Does not signal."""
         self._set_following(following=False)

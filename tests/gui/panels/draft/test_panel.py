@@ -13,8 +13,9 @@ from safetensors.torch import save_file
 from waiting import change
 
 from prune_gui.gui.panels.stack.model import StepRole
+from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.selector import patterns_in
-from prune_gui.session.draft_request import CutRequest
+from prune_gui.session.draft_request import ChannelRequest, CutRequest
 
 
 @pytest.fixture
@@ -33,7 +34,6 @@ def slide(draft, percent):
 
 def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
     assert workbench.draft.current is None
-    assert not draft.commit.isEnabled()
     slide(draft, 25)
     assert draft.preview.isChecked()
     settle()
@@ -52,13 +52,72 @@ def test_adding_a_step_ends_the_draft(draft, workbench, settle):
     assert workbench.shown.total[0] == 35_744
 
 
-def test_a_step_is_added_only_once_its_outcome_is_known(draft, workbench, settle):
-    slide(draft, 40)
-    draft.add()
+def test_a_valid_step_can_be_added_without_a_preview(draft, workbench, qtbot):
+    qtbot.mouseClick(draft.commit, Qt.MouseButton.LeftButton)
+    [step] = workbench.session.steps
+    assert (step.method.amount, step.targets) == (0.5, draft.targets.patterns())
+
+
+def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
+    assert "Add this step" in draft.commit.toolTip()
+    draft.targets.line.clear()
+    qtbot.keyClicks(draft.targets.line, "size>")
+    assert not draft.commit.isEnabled()
+    assert "write a number after size" in draft.commit.toolTip()
+    qtbot.keyClicks(draft.targets.line, "1k")
+    assert draft.commit.isEnabled()
+    draft.method.setCurrentIndex(draft.method.findData("threshold"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    assert not draft.commit.isEnabled()
+    assert draft.commit.toolTip() == "Correct the highlighted settings first."
     assert workbench.session.steps == ()
+
+
+def changed(draft, settle):
+    """Change the draft to a step that is not the initial one."""
+    draft.method.setCurrentIndex(draft.method.findData("ln_structured"))
+    draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.set_value("n", 1)
     settle()
-    draft.add()
-    assert len(workbench.session.steps) == 1
+
+
+def is_initial(draft):
+    return draft.form.method() == METHODS["l1_unstructured"]() and draft.targets.following.isChecked()
+
+
+def test_opening_a_file_resets_the_draft(draft, workbench, open_file, demo_checkpoint, settle):
+    changed(draft, settle)
+    open_file(demo_checkpoint)
+    assert is_initial(draft)
+    assert workbench.draft.current is None
+
+
+def test_ending_the_editing_resets_the_draft(draft, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step("ln_structured", "*.conv1.weight")))
+    for end in (draft.stop_editing, draft.add):
+        draft.edit(0)
+        assert not is_initial(draft)
+        end()
+        assert is_initial(draft)
+
+
+@pytest.mark.parametrize("lose", ["follow", "add", "protect"])
+def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
+    draft, workbench, demo_window, settle, qtbot, lose
+):
+    workbench.choose("features.conv2.weight")
+    draft.change(ChannelRequest(0, frozenset([1, 5])))
+    settle()
+    assert draft.form.method() == METHODS["channels"](channels=(1, 5))
+    if lose == "follow":
+        tree = demo_window.tree
+        tree.tree.setCurrentIndex(tree._model.find("classifier.output.weight"))
+        draft.targets.following.click()
+    elif lose == "add":
+        draft.add()
+    else:
+        draft.change(ChannelRequest(0, frozenset([1, 5]), protect=True))
+    qtbot.waitUntil(lambda: is_initial(draft))
 
 
 def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known(draft, settle):

@@ -76,6 +76,7 @@ MaxSparsity = Annotated[
             "Maximum share of units pruned in any target, including earlier steps; in a global "
             "step, the other targets are pruned more to compensate."
         ),
+        json_schema_extra={"format": "share"},
     ),
     FieldText(
         label=deferred("Max sparsity"),

@@ -12,7 +12,8 @@ from PySide6.QtWidgets import QFormLayout, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.panels.draft.amount_field import AmountField
-from prune_gui.gui.panels.draft.fields import Field, plain_field
+from prune_gui.gui.panels.draft.fields import Field, format_of, plain_field
+from prune_gui.gui.panels.draft.number_box import ShareField
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets.message import Message
 from prune_gui.language import tr
@@ -99,6 +100,10 @@ class MethodForm(QWidget):
             return None
         values = {name: field.value() for name, field in self._fields.items()}
         given = {name: value for name, value in values.items() if value is not None}
+        errors = {name: error for name, field in self._fields.items() if (error := field.error())}
+        if errors:
+            self._show_messages(errors)
+            return None
         try:
             method = self._method.model_validate(given, context=folder)
         except ValidationError as error:
@@ -139,7 +144,7 @@ class MethodForm(QWidget):
         for name, field_info in sorted(
             method.model_fields.items(), key=lambda item: item[0] in ScoredMethod.model_fields
         ):
-            field = AmountField(method.unit) if name == "amount" else plain_field(field_info)
+            field = _field(name, field_info, method)
             text = tr(text_of(field_info).label) or name.replace("_", " ").capitalize()
             description = _description(field_info)
             label = row_label(text, field.focus_input)
@@ -160,6 +165,13 @@ class MethodForm(QWidget):
     def _show_messages(self, messages: dict[str, str]) -> None:
         for name, message in self._messages.items():
             message.say(messages.get(name, ""))
+
+
+def _field(name: str, field_info: FieldInfo, method: type[Method]) -> Field:
+    """Return a new widget for a field of a method."""
+    if name == "amount":
+        return AmountField(method.unit)
+    return ShareField() if format_of(field_info) == "share" else plain_field(field_info)
 
 
 def _description(field: FieldInfo) -> str:

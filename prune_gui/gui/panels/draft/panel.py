@@ -95,7 +95,7 @@ class DraftPanel(QWidget):
         self._outcome = Message()
         keep_room(self._outcome, lines=2)
         self._outcome.setAccessibleName(tr("Effect of the step"))
-        self._remarks = Message()
+        self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
         self.cancel = QPushButton(tr("Cancel"))
@@ -260,6 +260,7 @@ class DraftPanel(QWidget):
         layout.addWidget(self._heading)
         layout.addWidget(FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX))
         layout.addWidget(self._outcome)
+        layout.addWidget(self._limits)
         layout.addWidget(self._remarks)
         layout.addLayout(buttons)
 
@@ -412,7 +413,7 @@ class DraftPanel(QWidget):
             current = resolved if resolved.draft == draft else None
         preview = current.preview if current else None
         self._offer_commit(current.draft_error if current and preview is None else None)
-        remarks = []
+        remarks, limits = [], []
         if not self.preview.isChecked():
             self._outcome.say(tr(IDLE), warning=False)
         elif draft is None:
@@ -421,6 +422,7 @@ class DraftPanel(QWidget):
             )
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
             self._outcome.fade()
+            self._limits.fade()
             self._remarks.fade()
             self.outcome_changed.emit()
             return
@@ -431,8 +433,11 @@ class DraftPanel(QWidget):
         else:
             number = current.draft_number or 0
             self._outcome.say(formatting.prospect(preview, number), warning=False)
-            remarks = formatting.notes(preview.outcomes[number - 1])
+            outcome = preview.outcomes[number - 1]
+            limits = formatting.notes(outcome.limits)
+            remarks = formatting.notes(outcome.warnings)
             remarks += [current.draft_error] if current.draft_error else []
         self._shows_outcome = self.preview.isChecked() and current is not None
+        self._limits.say("\n".join(limits), warning=False)
         self._remarks.say("\n".join(remarks))
         self.outcome_changed.emit()

@@ -82,7 +82,9 @@ def changed(draft, settle):
 
 
 def is_initial(draft):
-    return draft.form.method() == METHODS["l1_unstructured"]() and draft.targets.following.isChecked()
+    return (
+        draft.form.method() == METHODS["l1_unstructured"]() and draft.targets.following.isChecked()
+    )
 
 
 def test_opening_a_file_resets_the_draft(draft, workbench, open_file, demo_checkpoint, settle):
@@ -124,14 +126,14 @@ def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known
     draft.form.set_value("amount_of", "reach")
     draft.form.set_value("max_sparsity", 0.3)
     settle()
-    messages = (draft._outcome, draft._remarks)
+    messages = (draft._outcome, draft._limits)
     said = [message.text() for message in messages]
     assert all(said)
     slide(draft, 80)
     assert [message.text() for message in messages] == said
     assert all(message._fading.isActive() for message in messages)
     settle()
-    assert draft._remarks.text() != said[1]
+    assert draft._limits.text() != said[1]
     assert not any(message._fading.isActive() for message in messages)
 
 
@@ -446,7 +448,7 @@ class TestStack:
         stack.list.activated.emit(stack._model.index(1))
         assert demo_window.draft.editing
         kind = demo_window.draft.form._fields["amount"].findChild(QComboBox)
-        assert kind.currentText() == "%"
+        assert kind.currentText() == "share"
         assert demo_window.draft.form.method().amount == 0.2
 
     def test_notes_of_a_step_are_shown_in_additional_lines(
@@ -456,8 +458,8 @@ class TestStack:
         workbench.edit(lambda session: session.add(step))
         settle()
         rows = [stack._model.index(row) for row in range(4)]
-        assert [index.data(StepRole.NOTES) for index in rows[:3]] == [[], [], []]
-        assert rows[3].data(StepRole.NOTES)[0].startswith("limited to 60 % by max_sparsity")
+        assert [index.data(StepRole.LIMITS) for index in rows[:3]] == [[], [], []]
+        assert rows[3].data(StepRole.LIMITS)[0].startswith("limited to 60 % by max sparsity")
         stack.list.executeDelayedItemsLayout()
         plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
         assert noted == plain + stack.list.fontMetrics().height()

@@ -87,6 +87,7 @@ class DraftPanel(QWidget):
         self._summary.setWordWrap(True)
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
+        self.targets.chosen.connect(self.target)
         self.form = MethodForm()
         self.form.changed.connect(self._changed_by_user)
         self.preview = QCheckBox(tr("Previe&w"))
@@ -151,9 +152,8 @@ class DraftPanel(QWidget):
         self.targets.follow_again()
 
     def target(self, names: frozenset[str]) -> None:
-        """Set parameters as the targets, in place of typed ones."""
-        self.targets.following.setChecked(True)
-        self.targets.follow(names)
+        """Set parameters as the targets, until the user follows the selection again."""
+        self.targets.choose(names)
         self._turn_preview(on=True)
 
     def change(self, request: DraftRequest) -> None:
@@ -244,7 +244,7 @@ class DraftPanel(QWidget):
         rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         rows.addRow(row_label(tr("Method"), self.method), self.method)
         rows.addRow(self._summary)
-        rows.addRow(row_label(tr("&Targets"), self.targets.line), self.targets)
+        rows.addRow(row_label(tr("&Targets"), self.targets.chips), self.targets)
         fields = QWidget()
         column = QVBoxLayout(fields)
         column.setContentsMargins(0, 0, 0, 0)
@@ -337,7 +337,8 @@ class DraftPanel(QWidget):
 
     def _order_tabs(self) -> None:
         """Set the tab order from the top to the bottom, including new rows."""
-        before = (self.method, self.targets.line, self.targets.following)
+        targets = self.targets
+        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)

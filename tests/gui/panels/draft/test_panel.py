@@ -186,6 +186,41 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
 
 
+def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot):
+    demo_window.activateWindow()
+    chips, line = draft.targets.chips, draft.targets.line
+    chips.setFocus()
+    qtbot.keyClicks(chips, "*")
+    qtbot.waitUntil(line.hasFocus)
+    qtbot.keyClicks(line, ".weight, !*conv1*")
+    qtbot.keyClick(line, Qt.Key.Key_Return)
+    assert chips.hasFocus()
+    assert chips.shown() == ["*.weight", "!*conv1*"]
+    qtbot.mouseClick(chips._chips[0].remove, Qt.MouseButton.LeftButton)
+    assert draft.targets.patterns() == ("!*conv1*",)
+    qtbot.keyClick(chips, Qt.Key.Key_Delete)
+    assert (chips.shown(), draft.targets.patterns()) == ([], ())
+    assert not draft.targets.following.isChecked()
+
+
+def test_a_clicked_chip_is_selected_for_editing(demo_window, draft, qtbot):
+    demo_window.activateWindow()
+    draft.targets.show_patterns(("a.b", "b", "!b"))
+    qtbot.mouseClick(draft.targets.chips._chips[1], Qt.MouseButton.LeftButton)
+    qtbot.keyClicks(draft.targets.line, "new")
+    assert draft.targets.patterns() == ("a.b", "new", "!b")
+
+
+def test_globs_that_do_not_fit_are_counted(draft):
+    globs = tuple(f"encoder.layer.{number}.attention.weight" for number in range(50))
+    draft.targets.show_patterns(globs)
+    chips = draft.targets.chips
+    assert 1 <= len(chips.shown()) < 50
+    assert chips._add.text() == f"+{50 - len(chips.shown())}"
+    assert chips._add.geometry().right() < chips.width()
+    assert all(glob in chips.toolTip() for glob in globs)
+
+
 def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
     tree = demo_window.tree
     tree.tree.setCurrentIndex(tree._model.find("features.conv1.weight"))
@@ -337,15 +372,15 @@ def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     draft.method.setCurrentIndex(draft.method.findData(method))
     draft.method.activated.emit(draft.method.currentIndex())
     qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
-    draft.targets.line.setFocus()
-    heights = []
+    draft.targets.chips.setFocus()
+    tops = []
     while draft.focusWidget() is not draft.preview:
         at = draft.focusWidget()
-        heights.append(at.mapTo(draft, at.rect().center()).y())
+        tops.append(at.mapTo(draft, at.rect().topLeft()).y())
         assert draft.focusNextChild()
     same_row = draft.fontMetrics().height() // 2
-    assert all(lower > upper - same_row for upper, lower in pairwise(heights))
-    assert len(heights) > len(draft.form._fields)
+    assert all(lower > upper - same_row for upper, lower in pairwise(tops))
+    assert len(tops) > len(draft.form._fields)
 
 
 def test_commas_in_brackets_do_not_separate_globs():

@@ -112,16 +112,19 @@ class DraftPanel(QWidget):
         """Whether the form edits a step of the recipe."""
         return self._editing is not None
 
-    def edit(self, index: int) -> None:
-        """Load a step of the recipe into the form, to replace it."""
+    def edit(self, index: int, *, focus: bool = True) -> None:
+        """Load a step of the recipe into the form, to replace it; give the form the focus."""
         session = self._workbench.session
         assert session is not None
         step = session.steps[index]
         self._editing = index, step
         self._show_step(step)
         self._turn_preview(on=True)
-        # For other reasons, Fusion draws no focus frame.
-        self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if focus:  # for other reasons, Fusion draws no focus frame
+            self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _edits(self, number: int) -> bool:
+        return self._editing is not None and self._editing[0] + 1 == number
 
     def stop_editing(self) -> None:
         """End editing without a change of the step."""
@@ -159,6 +162,8 @@ class DraftPanel(QWidget):
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
         if isinstance(request, CutRequest):
+            if request.step is not None and not self._edits(request.step):
+                self.edit(request.step - 1, focus=False)
             self._cut_at(partial(FIELD_FOR[request.quantity], value=request.value))
         else:
             self._change_channels(request)

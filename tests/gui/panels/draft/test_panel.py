@@ -329,6 +329,23 @@ def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_che
     qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
 
 
+def test_dragging_the_cut_of_a_step_edits_the_step(draft, workbench, settle, qtbot, make_step):
+    for amount in (0.5, 0.25):
+        workbench.edit(lambda session, a=amount: session.add(make_step(amount=a)))
+    workbench.choose("features.conv2.weight")
+    settle()
+    weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
+    threshold = float(weights.flatten().sort().values[999])
+    draft.change(CutRequest("weight", threshold, step=1))
+    assert draft.editing
+    qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
+    settle()
+    assert workbench.draft_number == 1
+    draft.add()
+    amounts = [step.method.amount for step in workbench.session.steps]
+    assert amounts == [1000 / weights.numel(), 0.25]
+
+
 def test_a_dragged_cut_sets_the_threshold(draft, workbench, settle, qtbot):
     workbench.choose("features.conv2.weight")
     draft.method.setCurrentIndex(draft.method.findData("threshold"))

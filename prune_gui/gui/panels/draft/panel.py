@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QPalette
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QFormLayout,
     QHBoxLayout,
     QLabel,
@@ -20,9 +19,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.panels.draft.form import MethodForm, row_label, summary
+from prune_gui.gui.panels.draft.method_box import MethodBox
 from prune_gui.gui.panels.draft.targets_field import TargetsField
 from prune_gui.gui.widgets.fit_scroll_area import FitScrollArea
 from prune_gui.gui.widgets.icons import icon
@@ -79,12 +78,11 @@ class DraftPanel(QWidget):
         font = self._heading.font()
         font.setBold(True)
         self._heading.setFont(font)
-        self.method = QComboBox()
-        self.method.setAccessibleName(tr("Method"))
-        self._list_methods()
+        self.method = MethodBox()
         self.method.activated.connect(self._change_method)
         self._summary = QLabel()
         self._summary.setWordWrap(True)
+        self._summary.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
         self.targets.chosen.connect(self.target)
@@ -147,7 +145,7 @@ class DraftPanel(QWidget):
     def _reset(self) -> None:
         """Begin a new draft: the first method with its defaults, for the selected parameters."""
         self._editing, self._has_manual_channels = None, False
-        self.method.setCurrentIndex(0)
+        self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
         self._order_tabs()
         self._show_mode()
@@ -224,7 +222,7 @@ class DraftPanel(QWidget):
         self._turn_preview(on=True)
 
     def _show_step(self, step: Step) -> None:
-        self.method.setCurrentIndex(self.method.findData(step.method.name))
+        self.method.choose(step.method.name)
         self.form.show_method(step.method)
         self._order_tabs()
         self.targets.show_patterns(step.targets)
@@ -304,19 +302,9 @@ class DraftPanel(QWidget):
         self.commit.setIcon(icon("edit" if self.editing else "add"))
         self._summary.setText(summary(METHODS[self.method.currentData()]))
 
-    def _list_methods(self) -> None:
-        chosen = self.method.currentData()
-        self.method.clear()
-        for name, method in list(METHODS.items()):
-            self.method.addItem(one_line(tr(method.title)), name)
-            self.method.setItemData(
-                self.method.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole
-            )
-        self.method.setCurrentIndex(max(self.method.findData(chosen), 0))
-
     def _renew_methods(self) -> None:
         """List the current methods, and update the form if its method was replaced."""
-        self._list_methods()
+        self.method.list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
             self._show_mode()
@@ -324,9 +312,9 @@ class DraftPanel(QWidget):
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
         """List loaded methods, and select the first of them unless a step is being edited."""
-        self._list_methods()
+        self.method.list_methods()
         if not self.editing:
-            self.method.setCurrentIndex(self.method.findData(methods[0].name))
+            self.method.choose(methods[0].name)
             self._use_method()
             self._show_mode()
             self._update()
@@ -389,8 +377,8 @@ class DraftPanel(QWidget):
         self._shows_outcome = False
         self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
-    def _offer_commit(self, error: str | None) -> None:
-        """Enable *Add step* if the draft is valid; its tool tip says what it does, or why not.
+    def _offer_commit(self, error: str | None) -> str:
+        """Enable *Add step* if the draft is valid; return why it is not, "" if it is.
 
         Args:
             error: why the draft cannot be applied; None if it can, or if that is not known yet.
@@ -410,6 +398,7 @@ class DraftPanel(QWidget):
             else tr("Add this step to the stack  (Ctrl+Return)")
         )
         self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
+        return obstacle
 
     def _show_outcome(self) -> None:
         draft, resolved = self._workbench.draft.current, self._workbench.resolved
@@ -418,14 +407,13 @@ class DraftPanel(QWidget):
         if resolved is not None and session is not None and resolved.recipe is session.recipe:
             current = resolved if resolved.draft == draft else None
         preview = current.preview if current else None
-        self._offer_commit(current.draft_error if current and preview is None else None)
+        error = current.draft_error if current and preview is None else None
+        obstacle = self._offer_commit(error)
         remarks, limits = [], []
         if not self.preview.isChecked():
             self._outcome.say(tr(IDLE), warning=False)
         elif draft is None:
-            self._outcome.say(
-                "" if self.targets.patterns() else tr("Choose parameters, or type globs.")
-            )
+            self._outcome.say(obstacle)
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
             self._outcome.fade()
             self._limits.fade()

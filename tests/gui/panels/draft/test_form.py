@@ -100,8 +100,37 @@ def test_the_form_returns_the_method_that_it_shows(form, name, data):
 def test_every_method_has_a_summary_and_a_row_for_each_field(form, name):
     assert summary(METHODS[name]).endswith(".")
     form.use(METHODS[name])
-    own_first = sorted(METHODS[name].model_fields, key=ScoredMethod.model_fields.__contains__)
-    assert list(form._fields) == own_first
+    assert set(form._fields) == set(METHODS[name].model_fields)
+    main = [name for name, field in form._fields.items() if not form.fold.isAncestorOf(field)]
+    assert list(form._fields)[: len(main)] == main
+    if not issubclass(METHODS[name], ScoredMethod):
+        return
+    assert list(form._fields)[-2:] == ["importance", "moved_from"]
+
+
+def test_more_counts_the_changed_fields_below_it(form):
+    form.use(METHODS["l1_unstructured"])
+    assert form.fold.button.text() == "&More"
+    form.show_method(METHODS["l1_unstructured"](amount=0.2, max_sparsity=0.9, amount_of="total"))
+    assert form.fold.button.text() == "&More (2 changed)"
+    form._fields["max_sparsity"].box.setValue(100)
+    assert form.fold.button.text() == "&More (1 changed)"
+
+
+def test_more_stays_open_when_the_method_changes_and_opens_for_an_error(form, qtbot):
+    form.show()
+    form.use(METHODS["l1_unstructured"])
+    qtbot.waitUntil(form.fold.button.isVisible)
+    assert not form._fields["importance"].isVisible()
+    qtbot.mouseClick(form.fold.button, Qt.MouseButton.LeftButton)
+    assert form._fields["importance"].isVisible()
+    form.use(METHODS["ln_structured"])
+    qtbot.waitUntil(form._fields["n"].isVisible)
+    qtbot.mouseClick(form.fold.button, Qt.MouseButton.LeftButton)
+    assert not form._fields["n"].isVisible()
+    form._fields["n"].set_value("two")
+    assert form.method() is None
+    assert form._messages["n"].isVisible()
 
 
 def test_values_of_fields_that_two_methods_share_are_kept(form):

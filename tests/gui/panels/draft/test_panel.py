@@ -388,6 +388,7 @@ def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path)
 def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     draft.method.setCurrentIndex(draft.method.findData(method))
     draft.method.activated.emit(draft.method.currentIndex())
+    draft.form.fold.open()
     qtbot.waitUntil(lambda: all(widget.isVisible() for widget in draft.form.inputs))
     draft.targets.chips.setFocus()
     tops = []

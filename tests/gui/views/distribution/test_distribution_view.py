@@ -47,7 +47,7 @@ def _threshold(bench):
 
 
 def dragged_weights(distribution, step=None):
-    """Return a list that receives the weights to which the cut of a step or the draft is dragged."""
+    """Return a list that receives the weights to which the cut of `step` is dragged."""
     values = []
 
     def note(request):

@@ -376,11 +376,16 @@ class MainWindow(QMainWindow):
     def _connect(self) -> None:
         self.tree.selected.connect(self.draft.targets.follow)
         self.tree.targeted.connect(self.draft.target)
+        self.tree.found.connect(self.draft.targets.offer)
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.menu_actions.refresh)
         self.status.busy_changed.connect(self.menu_actions.refresh)
         self.views.changed.connect(self.menu_actions.refresh)
         self.views.draft_wanted.connect(self.draft.change)
+        self.draft.form.fold.open(on=self.commands.settings.more_fields)
+        self.draft.form.fold_toggled.connect(
+            lambda on: self.commands.preferences.change("more_fields", on)
+        )
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.outcome_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)

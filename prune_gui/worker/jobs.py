@@ -94,7 +94,7 @@ def _resolve_with_totals(
     resolved = _resolve(session, recipe, draft, monitor)
     for resolution in (resolved.before, resolved.resolution, resolved.preview):
         if resolution is not None:
-            _ = resolution.total, [outcome.notes for outcome in resolution.outcomes]
+            _ = resolution.total, [outcome.warnings for outcome in resolution.outcomes]
     if resolved.preview is not None and resolved.draft_number is not None:
         resolved.preview.of_targets(resolved.draft_number)
     return resolved

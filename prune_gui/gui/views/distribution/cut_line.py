@@ -50,7 +50,7 @@ class CutLine(QObject):
 
     Attributes:
         label: text of the line; `arrange_labels` puts it next to the line.
-        drafted: whether it is the cut of the draft, which can be dragged.
+        drafted: whether it is the cut of the draft.
 
     Signals:
         dragged: (absolute value) the user moved one of the lines.
@@ -82,7 +82,14 @@ class CutLine(QObject):
         return float(self._positive.value())
 
     def show_cut(
-        self, value: float, text: str, colours: Colours, scale: Scale, *, limit: float | None
+        self,
+        value: float,
+        text: str,
+        colours: Colours,
+        scale: Scale,
+        *,
+        limit: float,
+        drafted: bool,
     ) -> None:
         """Show the cut of a step.
 
@@ -91,18 +98,19 @@ class CutLine(QObject):
             text: name of the step.
             colours: colours of the theme.
             scale: scale of the axis.
-            limit: largest absolute value to which the line can be dragged; None if it is fixed.
+            limit: largest absolute value to which the line can be dragged.
+            drafted: whether the step is the draft.
         """
-        self.drafted, self._scale = limit is not None, scale
+        self.drafted, self._scale = drafted, scale
         self._negative.setVisible(scale.signed)
         hint = (
             tr("Drag to change what the draft prunes")
             if self.drafted
-            else tr("Edit the step to move it")
+            else tr("Drag to edit the step")
         )
         for line in (self._negative, self._positive):
             line.setZValue(DRAFT_Z if self.drafted else STEP_Z)
-            line.setMovable(self.drafted)
+            line.setMovable(True)
             line.setPen(pen(colours.cut, width=2 if self.drafted else 1, dashed=not self.drafted))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
@@ -122,11 +130,11 @@ class CutLine(QObject):
             self._plot.removeItem(item)
         self.deleteLater()
 
-    def _set_bounds(self, limit: float | None) -> None:
-        end = None if limit is None else self._scale.position(limit)
+    def _set_bounds(self, limit: float) -> None:
+        end = self._scale.position(limit)
         start = 0.0 if self._scale.low is None else self._scale.position(0.0)
         self._positive.setBounds((start, end))
-        self._negative.setBounds((None if end is None else -end, -start))
+        self._negative.setBounds((-end, -start))
 
     def _move_to(self, position: float) -> None:
         self._positive.setValue(position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -151,7 +152,11 @@ class DistributionView(View[Subject]):
             for i in range(self._numbers_box.count())
         ]
         if items != current:
-            chosen = self._numbers_box.currentData()
+            chosen, shown = self._numbers_box.currentData(), self._picture_shown
+            if subject.draft is not None and chosen == subject.draft:
+                chosen = DRAFT  # the step is being edited
+            elif chosen == DRAFT and subject.draft is None and shown is not None:
+                chosen = shown.subject.draft  # it was edited, or added
             with QSignalBlocker(self._numbers_box):
                 self._numbers_box.clear()
                 for text, what in items:
@@ -295,25 +300,29 @@ class DistributionView(View[Subject]):
         for code, value in cuts.items():
             if code not in self._cuts:
                 self._cuts[code] = CutLine(self._plot)
-                self._cuts[code].dragged.connect(self._drag)
+                self._cuts[code].dragged.connect(partial(self._drag, code))
             drafted = code == subject.draft
             self._cuts[code].show_cut(
                 value,
                 tr("draft") if drafted else tr("step {number}", number=code),
                 self.colours(),
                 self._scale(picture),
-                limit=limit if drafted else None,
+                limit=limit,
+                drafted=drafted,
             )
         self._arrange_cuts()
 
     def _arrange_cuts(self) -> None:
         arrange_labels(self._plot, [self._cuts[code] for code in sorted(self._cuts)])
 
-    def _drag(self, value: float) -> None:
+    def _drag(self, code: int, value: float) -> None:
         self._arrange_cuts()
         picture = self._picture_shown
-        of_step = picture is not None and isinstance(picture.request.of, int)
-        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value))
+        if picture is None:
+            return
+        of_step = isinstance(picture.request.of, int)
+        step = None if code == picture.subject.draft else code
+        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value, step))
 
     def _cursor_moved(self, scene: QPointF) -> None:
         picture, self._cursor = self._picture_shown, scene

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 INNER_QUANTILE: Final = 0.999
-"""Share of the numbers that an axis shows at first, so that a few outliers do not flatten the rest."""
+"""Share of the numbers that an axis shows at first: a few outliers would flatten the others."""
 MIN_STRETCH: Final = 1.5
 """An axis leaves out outliers only if it is at least this many times as long with them."""
 MIN_NUMBERS: Final = 100

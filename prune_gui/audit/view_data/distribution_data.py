@@ -30,8 +30,8 @@ Of = int | Literal["weights", "absolute"]
 BINS: Final = (32, 1024)
 """Minimum and maximum number of bins; in between it is the square root of the number of weights."""
 MAX_REFINEMENT: Final = 16
-"""Maximum factor for the number of bins where outliers widen the axis, so that the bins of the other
-weights stay narrow.
+"""Maximum factor for the number of bins where outliers widen the axis: bins of the other weights
+stay narrow.
 """
 CURVE_POINTS: Final = 1000
 """Number of points of a cumulative curve."""

@@ -182,7 +182,7 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
         tr("channel {channel:,}: rank {value:.5g}", channel=channel, value=value)
         if measured.n is None
         else tr(
-            "channel {channel:,}: norm {value:.5g}, of kept weights {kept:.5g}",
+            "channel {channel:,}: norm {value:.4g}, kept {kept:.4g}",
             channel=channel,
             value=value,
             kept=float(measured.parts[0, channel]),

@@ -10,13 +10,14 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetricsF,
+    QHelpEvent,
     QLinearGradient,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QToolTip, QWidget
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.treemap import Cell, Rect, treemap
@@ -34,6 +35,8 @@ MARGIN_PX: Final = 8.0
 PADDING_PX: Final = 4.0
 MAX_OUTLINED_DEPTH: Final = 3
 """Modules down to this depth are outlined; the line is thinner for deeper modules."""
+MIN_TEXT_CHARS: Final = 5
+"""Width of a cell for an elided name, in average characters."""
 LIGHT_TEXT_BELOW: Final = 0.45
 """Lightness of a fill below which its text is light."""
 
@@ -179,11 +182,31 @@ class TreemapPicture(QWidget):
         """Request a treemap of the new size."""
         self.resized.emit()
 
+    def event(self, event: QEvent) -> bool:
+        """Show the name and the sparsity under the cursor as a tool tip."""
+        if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
+            index = self._index_at(QPointF(event.pos()))
+            if index is None:
+                QToolTip.hideText()
+            else:
+                _, cell, share = self._cell_rects[index]
+                text = tr(
+                    "{name}: {share} pruned", name=cell.node.path, share=percent(round(share, 3))
+                )
+                QToolTip.showText(event.globalPos(), one_line(text), self)
+            return True
+        return super().event(event)
+
     def _map_rect(self) -> QRectF:
         area = QRectF(self.rect()).adjusted(MARGIN_PX, MARGIN_PX, -MARGIN_PX, -SCALE_HEIGHT_PX)
         return QRectF(area.topLeft(), area.size().expandedTo(QSize(8, 8)))
 
     def _node_at(self, at: QPointF) -> ModuleNode | None:
+        index = self._index_at(at)
+        return None if index is None else self._cell_rects[index][1].node
+
+    def _index_at(self, at: QPointF) -> int | None:
+        """Return the index of the cell at a position; None if there is none."""
         if self._map is None:
             return None
         area = self._map_rect()
@@ -191,23 +214,28 @@ class TreemapPicture(QWidget):
             (at.x() - area.x()) * self._map.size[0] / area.width(),
             (at.y() - area.y()) * self._map.size[1] / area.height(),
         )
-        for rect, cell, _ in self._cell_rects:
+        for index, (rect, _, _) in enumerate(self._cell_rects):
             if rect.contains(inside):
-                return cell.node
+                return index
         return None
 
     def _write(self, painter: QPainter, target: QRectF, cell: Cell, fill: QColor) -> None:
-        """Write the longest name of a cell that fits, if any fits."""
+        """Write the longest name of a cell that fits, or the start and the end of the shortest."""
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
         if area.height() < metrics.height():
             return
-        for text in map(one_line, _names(cell.node)):
-            if metrics.horizontalAdvance(text) <= area.width():
-                light = fill.lightnessF() < LIGHT_TEXT_BELOW
-                painter.setPen(QColor("#ffffff" if light else "#101418"))
-                painter.drawText(area, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, text)
+        names = [one_line(name) for name in _names(cell.node)]
+        fitting = (name for name in names if metrics.horizontalAdvance(name) <= area.width())
+        text = next(fitting, None)
+        if text is None:
+            if area.width() < MIN_TEXT_CHARS * metrics.averageCharWidth():
                 return
+            shortest = min(names, key=len)
+            text = metrics.elidedText(shortest, Qt.TextElideMode.ElideMiddle, area.width())
+        light = fill.lightnessF() < LIGHT_TEXT_BELOW
+        painter.setPen(QColor("#ffffff" if light else "#101418"))
+        painter.drawText(area, Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft, text)
 
     def _draw_scale(self, painter: QPainter, colours: Colours) -> None:
         """Draw the colour scale of the sparsity."""

@@ -87,8 +87,8 @@ class NormsView(View[Subject]):
         self._warnings.setAccessibleName(tr("Dead channels and non-finite norms"))
         self._warnings.setToolTip(tr("All kept weights of a dead channel are zero"))
         controls = _side_by_side(
-            [self._dim_box, self._norm_box, self._sorted, self._full_range_box],
-            self._selection_bar,
+            [self._dim_box, self._norm_box, self._sorted],
+            [self._selection_bar, self._full_range_box],
         )
         self._lay_out([controls], self._plot, [self._channel, self._warnings])
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -323,7 +323,7 @@ def _legend(row: ChannelRow, colours: Colours) -> str:
     if measured.n is not None and len(measured.channels.codes) > 1:
         rule = norm_rule(measured.n)
         parts.append(
-            unbroken(tr("solid: norm of the kept weights; light: the rest of the norm"))
+            unbroken(tr("solid: norm of the kept weights; light: the rest"))
             + SEPARATOR
             + unbroken(rule)
         )
@@ -343,8 +343,8 @@ def _height(measured: ChannelData) -> str:
     return tr("{order:g}-norm of the channel", order=measured.n)
 
 
-def _side_by_side(boxes: Sequence[QWidget], button_bar: QWidget) -> QWidget:
-    """Return a widget with boxes and a button bar side by side, wrapped if the space is narrow."""
+def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
+    """Return a widget with boxes and more widgets side by side, wrapped if the space is narrow."""
     both, left = QWidget(), QWidget()
     row = QHBoxLayout(left)
     row.setContentsMargins(0, 0, 0, 0)
@@ -352,7 +352,7 @@ def _side_by_side(boxes: Sequence[QWidget], button_bar: QWidget) -> QWidget:
         row.addWidget(box)
     flow = QFlowLayout(both)
     flow.setContentsMargins(0, 0, 0, 0)
-    for part in (left, button_bar):
+    for part in (left, *more):
         flow.addWidget(part)
     policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
     policy.setHeightForWidth(True)

@@ -3,7 +3,9 @@
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint, QRectF, Qt
+from PySide6.QtGui import QColor, QHelpEvent
+from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.audit.rendering.colours import LIGHT
 from prune_gui.checkpoint import TensorInfo
@@ -85,3 +87,25 @@ def test_a_treemap_is_scaled_until_a_new_one_is_ready(picture, share_of, qtbot):
     area_share = picture.available_size[0] * picture.available_size[1] / (500 * 900)
     assert share_of(picture, LIGHT.share(1.0)) == pytest.approx(0.6 * area_share, rel=0.15)
     qtbot.mouseMove(picture, QPoint(490, 860))
+
+
+def test_the_tool_tip_names_the_cell_and_its_sparsity(picture, monkeypatch):
+    tips = []
+    monkeypatch.setattr(QToolTip, "showText", lambda _, text, __: tips.append(text))
+    at = middle(picture, "encoder.key.weight")
+    event = QHelpEvent(QEvent.Type.ToolTip, at, picture.mapToGlobal(at))
+    QApplication.sendEvent(picture, event)
+    assert tips == ["encoder.key.weight: 50 % pruned"]
+
+
+def test_a_name_that_does_not_fit_is_elided(picture):
+    written = []
+    painter = SimpleNamespace(
+        setPen=lambda _: None, drawText=lambda *args: written.append(args[-1])
+    )
+    [cell] = [cell for cell in picture._map.cells if cell.node.path == "encoder.query.weight"]
+    for width in (300.0, 40.0, 12.0):
+        picture._write(painter, QRectF(0, 0, width, 100), cell, QColor("white"))
+    assert written[0] == "encoder.query.weight"
+    assert len(written) == 2
+    assert "…" in written[1]

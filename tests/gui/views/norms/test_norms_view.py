@@ -98,7 +98,7 @@ def test_the_channel_under_the_cursor_is_described(norms, bench, hand):
     hand.hover(norms._plot, hand.point(norms._plot, channel, 0.1))
     text = _label(norms, "Channel")
     assert text.startswith(f"channel {channel}: norm ")
-    assert "of kept weights 0, 6 of 6" in text
+    assert ", kept 0, 6 of 6" in text
     assert "6 of 6 pruned (100.0 %), all by step 1: Ln structured, dead" in text
 
 

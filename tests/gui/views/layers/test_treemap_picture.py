@@ -1,5 +1,6 @@
 """The treemap widget."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -98,14 +99,32 @@ def test_the_tool_tip_names_the_cell_and_its_sparsity(picture, monkeypatch):
     assert tips == ["encoder.key.weight: 50 % pruned"]
 
 
-def test_a_name_that_does_not_fit_is_elided(picture):
+def test_a_name_that_does_not_fit_is_elided_or_runs_upwards(picture):
     written = []
     painter = SimpleNamespace(
-        setPen=lambda _: None, drawText=lambda *args: written.append(args[-1])
+        setPen=lambda _: None,
+        save=lambda: None,
+        translate=lambda _: None,
+        rotate=lambda angle: written.append(angle),
+        drawText=lambda _, text: written.append(text),
+        restore=lambda: None,
     )
     [cell] = [cell for cell in picture._map.cells if cell.node.path == "encoder.query.weight"]
-    for width in (300.0, 40.0, 12.0):
-        picture._write(painter, QRectF(0, 0, width, 100), cell, QColor("white"))
-    assert written[0] == "encoder.query.weight"
-    assert len(written) == 2
-    assert "…" in written[1]
+    for width, height in ((300, 30), (60, 30), (30, 60), (40, 30), (12, 12)):
+        picture._write(painter, QRectF(0, 0, width, height), cell, QColor("white"))
+    assert written[:6] == [0, "encoder.query.weight", 0, "query", -90, "query"]
+    assert written[6] == 0
+    assert "…" in written[7]
+    assert len(written) == 8
+
+
+def test_numbered_modules_are_named(qtbot, shown, share_of):
+    infos = [TensorInfo(f"layer.{i}.{k}", (40, 40), "float32") for i in "01" for k in "ab"]
+    counts = {info.name: (0, 1600) for info in infos}
+    treemap = shown(TreemapPicture())
+    data = make_treemap(infos, SimpleNamespace(counts=counts), treemap.available_size)
+    treemap.show_map(data, LIGHT)
+    named = share_of(treemap, LIGHT.background)
+    without = [cell for cell in data.modules if not cell.node.path[-1:].isdecimal()]
+    treemap.show_map(replace(data, modules=tuple(without)), LIGHT)
+    assert named > share_of(treemap, LIGHT.background)

@@ -24,8 +24,8 @@ class Session:
         checkpoint: the checkpoint; open as long as the session is.
         stamps: stamps of its files at the time of opening.
         module_index: the module tree.
-        resolver: only for the engine's thread.
-        score_histograms: only for the engine's thread.
+        resolver: only for quick jobs of the engine, which run on one thread; others copy it.
+        score_histograms: a cache for the jobs of the engine.
         history: all recipes so far.
         named_states: recipes that the user named, by name.
         kept_states: the named states that are on disk, see `session/named_states.py`.

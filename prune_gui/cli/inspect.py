@@ -21,7 +21,7 @@ from prune_gui.cli.printing import (
 from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
-    from prune_gui.audit.report import Report, Row
+    from prune_gui.audit.pruned_counts import PrunedCounts, Row
     from prune_gui.checkpoint import Checkpoint, TensorInfo
 
 MAX_SHOWN_ROLES: Final = 8
@@ -33,20 +33,20 @@ MAX_SHOWN_ROLES: Final = 8
 @as_json
 def inspect(checkpoint: Path, state: str | None, *, as_json: bool) -> None:
     """Show the tree of a checkpoint: shapes, types, sparsity, warnings."""
-    from prune_gui.audit.report import report  # torch: slow to import
+    from prune_gui.audit.pruned_counts import pruned_counts  # torch: slow to import
     from prune_gui.checkpoint import open_checkpoint
     from prune_gui.recipe import Recipe, resolve
 
     with open_checkpoint(checkpoint, state) as opened:
         with job("Counting zeros") as (progress, stop):
-            zeros = report(resolve(Recipe(start="zeros"), opened, progress, stop))
+            zeros = pruned_counts(resolve(Recipe(start="zeros"), opened, progress, stop))
         if as_json:
             print_json(_checkpoint_json(opened, zeros))
         else:
             _print_tree(opened, zeros)
 
 
-def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]:
+def _checkpoint_json(checkpoint: Checkpoint, zeros: PrunedCounts) -> dict[str, object]:
 
     rows = {row.name: row for row in zeros.rows}
     return {
@@ -82,7 +82,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: Report) -> dict[str, object]
     }
 
 
-def _print_tree(checkpoint: Checkpoint, zeros: Report) -> None:
+def _print_tree(checkpoint: Checkpoint, zeros: PrunedCounts) -> None:
 
     rows = {row.name: row for row in zeros.rows}
     lines: list[tuple[str, ...]] = []

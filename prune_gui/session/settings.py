@@ -26,6 +26,7 @@ class Settings(BaseModel):
 
     Attributes:
         theme: theme of the window.
+        density: size of texts, and space around rows.
         language: a code of `LANGUAGES`, or "system"; takes effect at the next start.
         recent: recently opened checkpoints, latest first.
         window: geometry and dock state of the window, as Qt encodes them, in base64.
@@ -39,6 +40,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     theme: Literal["system", "light", "dark"] = "system"
+    density: Literal["compact", "standard", "large"] = "standard"
     language: Literal["system", "en", "zh_CN"] = "system"
     recent: Annotated[tuple[RecentPath, ...], Field(max_length=100)] = ()
     window: tuple[str, str] | None = None

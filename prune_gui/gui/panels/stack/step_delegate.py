@@ -70,7 +70,7 @@ class StepDelegate(QStyledItemDelegate):
         enabled: bool,
     ) -> None:
         view_colours = colours(option.palette)
-        fill = QColor(view_colours.of(number) if enabled else view_colours.in_file)
+        fill = QColor(view_colours.badge(number) if enabled else view_colours.in_file)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(fill)

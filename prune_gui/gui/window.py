@@ -227,6 +227,14 @@ class MainWindow(QMainWindow):
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
+    def show_report(self) -> None:
+        """Open the modeless dialog that writes a report on the stack."""
+        from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
+
+        dialog = ReportDialog(self.workbench, self.commands.folder, self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.show()
+
     def save_preset(self) -> None:
         """Save the stack as a preset."""
         presets.save_stack(self.workbench, Presets(), self)

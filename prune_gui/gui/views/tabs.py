@@ -76,6 +76,12 @@ class ViewTabs(QWidget):
             self._create(key)
         return self._views[key]
 
+    def show_view(self, key: str) -> None:
+        """Bring the view with a key of `VIEWS` to the front, with the focus in it."""
+        view = self.view(key)
+        self._tabs.setCurrentWidget(view)
+        view.setFocus(Qt.FocusReason.OtherFocusReason)
+
     @property
     def current(self) -> View[Any] | None:
         """The view in front; None until it is created."""
@@ -85,6 +91,11 @@ class ViewTabs(QWidget):
     def front(self) -> View[Any]:
         """The view in front, created if needed."""
         return self.view(VIEWS[self._tabs.currentIndex()].key)
+
+    def bring_forward(self, key: str) -> None:
+        """Show the view with a key of `VIEWS` in front of the others."""
+        index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
+        self._tabs.setCurrentIndex(index)
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
         """Load what the views need in the background, and create the view in front.
@@ -135,6 +146,7 @@ class ViewTabs(QWidget):
         self._offer_on(view)
         view.pictured.connect(self.changed)
         view.draft_wanted.connect(self.draft_wanted)
+        view.view_wanted.connect(self.show_view)
         empty = self._tabs.widget(index)
         assert empty is not None
         had_focus = empty.hasFocus()  # the placeholder has the focus if nothing in it accepts it

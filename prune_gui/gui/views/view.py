@@ -66,12 +66,14 @@ class View(QWidget, Generic[SubjectT]):
     Signals:
         pictured: there is a new picture, or there is none any more.
         draft_wanted: (DraftRequest) the user wants the draft changed.
+        view_wanted: (key of `VIEWS`) the user wants to see another view.
     """
 
     lane: str
     has_table: ClassVar[bool] = False
     pictured = Signal()
     draft_wanted = Signal(object)
+    view_wanted = Signal(str)
 
     def __init__(
         self,

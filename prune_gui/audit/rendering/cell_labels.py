@@ -12,6 +12,7 @@ from prune_gui.language import format_number
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.slice_layout import ParameterLayout
+    from prune_gui.audit.rendering.tiles import Pixels
     from prune_gui.audit.statistics.element_values import Measure
 
 BLACK_TEXT_MIN_LUMINANCE = 0.179
@@ -33,7 +34,7 @@ def short(value: float) -> str:
     return text
 
 
-def is_bright(pixels: NDArray[np.uint8]) -> NDArray[np.bool_]:
+def is_bright(pixels: Pixels) -> NDArray[np.bool_]:
     """Return whether a text on each sRGB pixel, uint8 (..., 3 or 4), should be black, not white."""
     shares = np.arange(256) / 255
     linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.write.atomic import replace_bytes
 from prune_gui.errors import PruneGuiError
+from prune_gui.gui.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Mode
@@ -23,7 +24,6 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.start_folder import start_folder
-from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -44,9 +44,8 @@ class Commands:
         self.window = window
         self._workbench = workbench
         self.preferences = preferences
-        self._save_ticket: int | None = None
+        self._saving = CheckpointSaving(window, workbench)
         workbench.changed.connect(self._on_changed)
-        workbench.bridge.happened.connect(self._follow)
 
     def open(self) -> None:
         """Open a checkpoint that the user chooses."""
@@ -156,23 +155,9 @@ class Commands:
 
     def save_checkpoint(self) -> None:
         """Write the pruned checkpoint, in a form and to a file that the user chooses."""
-        from prune_gui.gui.dialogs.save import SaveDialog, pruned_path  # not needed at startup
-
         session = self._workbench.session
-        if session is None:
-            return
-        original = self.folder / session.checkpoint.path.name
-        dialog = SaveDialog(
-            self._workbench, pruned_path(original), self.settings.form, parent=self.window
-        )
-        if dialog.exec():
-            self._save_ticket = self._workbench.files.save(
-                dialog.path,
-                dialog.form,
-                overwrite=dialog.replaces,
-                shard_size=dialog.shard_size,
-            )
-        dialog.deleteLater()
+        if session is not None:
+            self._saving.ask(session, self.settings)
 
     def copy_recipe(self) -> None:
         """Copy the recipe to the clipboard."""
@@ -214,18 +199,17 @@ class Commands:
 
     def _copy(self, text: str, note: str) -> None:
         QGuiApplication.clipboard().setText(text)
-        self._workbench.copied.emit(note)
+        self._workbench.noted.emit(note)
 
     def may_close(self) -> bool:
         """Ask about running saves and an unsaved recipe; return whether the window may close."""
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         batches = self.window.findChildren(BatchDialog)
-        if self._save_ticket is not None or any(batch.writing for batch in batches):
+        if self._saving.is_running or any(batch.writing for batch in batches):
             if not questions.ask_cancel_saving(self.window):
                 return False
-            if self._save_ticket is not None:
-                self._workbench.bridge.cancel(self._save_ticket)
+            self._saving.cancel()
             for batch in batches:
                 batch.stop()
         return self._may_drop_recipe()
@@ -282,7 +266,3 @@ class Commands:
         session = self._workbench.session
         if changes.file and session is not None and not is_shipped(session.checkpoint.path):
             self.preferences.remember(session.checkpoint.path)
-
-    def _follow(self, event: Event) -> None:
-        if event.ticket == self._save_ticket and isinstance(event, Finished | Failed | Dropped):
-            self._save_ticket = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
@@ -11,7 +12,7 @@ from prune_gui.language import join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
 
 if TYPE_CHECKING:
-    from prune_gui.recipe import Outcome, Resolution, Step
+    from prune_gui.recipe import Resolution, Step
 
 MAX_TARGETS: Final = 5000
 """Limit of the text of a step's patterns, in characters."""
@@ -70,10 +71,10 @@ def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:
     return {"pruned": pruned, "total": total, "share": sparsity(pruned, total)}
 
 
-def notes(result: Outcome) -> list[str]:
-    """Return the remarks on a step; remarks with equal text are merged into one."""
+def notes(notes_of: Mapping[str, str]) -> list[str]:
+    """Return notes on targets, which are by name; notes with equal text are merged into one."""
     by_text: dict[str, list[str]] = {}
-    for name, note in result.notes.items():
+    for name, note in notes_of.items():
         by_text.setdefault(note, []).append(name)
     lines = [_note(text, names) for text, names in by_text.items()]
     if len(lines) <= MAX_NOTES:
@@ -81,9 +82,9 @@ def notes(result: Outcome) -> list[str]:
     return [*lines[:MAX_NOTES], tr("and {more:,} more", more=len(lines) - MAX_NOTES)]
 
 
-def short_notes(result: Outcome) -> list[str]:
-    """Return the most frequent remarks on a step, each with the number of its targets."""
-    counts = Counter(result.notes.values()).most_common(MAX_NOTES)
+def short_notes(notes_of: Mapping[str, str]) -> list[str]:
+    """Return the most frequent notes on targets, each with the number of its targets."""
+    counts = Counter(notes_of.values()).most_common(MAX_NOTES)
     return [
         tr(
             "{note}: {targets}",

@@ -51,7 +51,7 @@ class Workbench(QObject):
         ready: the engine's libraries and the methods of installed packages are loaded.
         methods_loaded: (methods) the pruning methods of a file were loaded.
         saved: (path) a file was written.
-        copied: (note) something was copied to the clipboard; the note describes it to the user.
+        noted: (note) something happened that the status bar says, such as a copy to the clipboard.
         failed: (what was tried, error) an operation failed.
     """
 
@@ -59,7 +59,7 @@ class Workbench(QObject):
     ready = Signal()
     methods_loaded = Signal(object)
     saved = Signal(object)
-    copied = Signal(str)
+    noted = Signal(str)
     failed = Signal(str, object)
 
     def __init__(self, parent: QObject | None = None) -> None:

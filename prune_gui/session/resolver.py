@@ -16,13 +16,22 @@ if TYPE_CHECKING:
 class Resolver:
     """Keeps the resolution after each step, so that an edit resolves only the steps from it on.
 
-    A resolution is a few numbers per step and parameter, so keeping them is cheap. Not thread-safe:
-    only the engine's thread may use it.
+    A resolution is a few numbers per step and parameter, so keeping them is cheap. Only one thread
+    may use a resolver, but any thread may copy it.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._after: list[Resolution] = []
+
+    def copy(self) -> Resolver:
+        """Return a resolver with the same resolutions, for another thread.
+
+        Each of them shares its cache of decisions with its copy.
+        """
+        copied = Resolver(self._checkpoint)
+        copied._after = self._after.copy()  # atomic: one list of steps at any moment
+        return copied
 
     def resolve(self, recipe: Recipe, monitor: Monitor) -> Resolution:
         """Return the resolution of `recipe`.

@@ -10,6 +10,7 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe_match import most_targeted
 from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
@@ -23,14 +24,15 @@ class Session:
         checkpoint: the checkpoint; open as long as the session is.
         stamps: stamps of its files at the time of opening.
         module_index: the module tree.
-        resolver: only for the engine's thread.
-        score_histograms: only for the engine's thread.
+        resolver: only for quick jobs of the engine, which run on one thread; others copy it.
+        score_histograms: a cache for the jobs of the engine.
         history: all recipes so far.
         named_states: recipes that the user named, by name.
         kept_states: the named states that are on disk, see `session/named_states.py`.
         made: provenance of a checkpoint that this program wrote; None for others.
         remarks: warnings about the checkpoint, one sentence each.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
+        most_targeted: the parameter that most steps of the first recipe target, or None.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Session:
         )  # (patterns, names): the last result of `protected`
         self.recipe_path = recipe_path
         self._saved_recipe = self.recipe
+        self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
 
     @property

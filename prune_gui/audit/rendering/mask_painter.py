@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prune_gui.audit.rendering.cell_labels import Texts, texts
-from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.mask_picture import colour
+from prune_gui.audit.rendering.mask_levels import mask_levels
 from prune_gui.audit.rendering.tiles import RasterBlock, TileRegion
 from prune_gui.audit.view_data.subject import Subject
 
@@ -20,22 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MaskPainter:
-    """Paints which elements are pruned.
+    """Paints which elements are pruned, as levels.
 
     Attributes:
         subject: the parameter and its resolution.
-        colours: colours of the theme.
-        plain: whether all steps have the same colour.
     """
 
     subject: Subject
-    colours: Colours
-    plain: bool
 
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft, self.colours, self.plain)
+        return (*self.subject.mask_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
@@ -45,8 +40,8 @@ class MaskPainter:
         cells = density(
             subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
-        pixels = colour(cells, self.colours, subject.draft, plain=self.plain)
-        return RasterBlock(pixels, (cells.share > 0, cells.share < 1))
+        levels = mask_levels(cells, subject.draft)
+        return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return the weights as texts."""

@@ -34,7 +34,14 @@ class HasCounts(Protocol):
         """Return the name of a code."""
 
 
-def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: int = 0) -> str:
+def legend(
+    subject: HasCounts,
+    colours: Colours,
+    *,
+    plain: bool = False,
+    marks: int = 0,
+    filled: bool = True,
+) -> str:
     """Return the legend of a picture as rich text, with an item per colour that occurs.
 
     Args:
@@ -42,6 +49,7 @@ def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: 
         colours: colours of the theme.
         plain: whether all steps have the colour of the first.
         marks: number of cells with a ring around them.
+        filled: whether the squares are filled; not if the picture has other colours now.
     """
     counts = list(subject.counts().items())
     total = sum(count for _, count in counts)
@@ -58,8 +66,10 @@ def legend(subject: HasCounts, colours: Colours, *, plain: bool = False, marks: 
     if rest:
         more = tr("{count:,} more", count=len(rest))
         parts.append((colours.grid, more, sum(count for _, count in rest)))
+    square = "■" if filled else "□"
     items = [
-        f'<span style="color: {colour}">■</span>&nbsp;{unbroken(counted(title, count, total))}'
+        f'<span style="color: {colour}">{square}</span>&nbsp;'
+        + unbroken(counted(title, count, total))
         for colour, title, count in parts
     ]
     if marks:

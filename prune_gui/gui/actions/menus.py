@@ -38,6 +38,7 @@ MENUS: Final = {
         "save_recipe_as",
         SEPARATOR,
         "save_checkpoint",
+        "report",
         SEPARATOR,
         "close_window",
         "quit",

@@ -101,6 +101,13 @@ TABLE: Final = (
         is_open,
     ),
     ActionSpec(
+        "report",
+        deferred("Report as &HTML…"),
+        deferred("Write a page that says what was pruned, to read, print and send"),
+        lambda w: w.show_report(),
+        when=is_open,
+    ),
+    ActionSpec(
         "new_window",
         deferred("N&ew window"),
         deferred("Open another window, with its own checkpoint and stack"),

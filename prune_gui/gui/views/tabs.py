@@ -93,6 +93,11 @@ class ViewTabs(QWidget):
         """The view in front, created if needed."""
         return self.view(VIEWS[self._tabs.currentIndex()].key)
 
+    def bring_forward(self, key: str) -> None:
+        """Show the view with a key of `VIEWS` in front of the others."""
+        index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
+        self._tabs.setCurrentIndex(index)
+
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
         """Load what the views need in the background, and create the view in front.
 

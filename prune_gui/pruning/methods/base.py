@@ -20,6 +20,7 @@ from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.pruning.methods.dragged_cut import DraggedCut, Setting, UnitCounts
 from prune_gui.pruning.methods.field_text import FieldText, text_of
 from prune_gui.pruning.methods.files import FileName, FilePath, file_name
+from prune_gui.pruning.methods.method_group import MethodGroup
 from prune_gui.pruning.methods.unit import Unit
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Method(BaseModel):
     """Name in the window; a message for `tr`."""
     unit: ClassVar[Unit]
     """Unit of the amount."""
+    method_group: ClassVar[MethodGroup]
+    """Group in the list of the window."""
     source: ClassVar[str] = deferred("built-in")
     """File or package of a plug-in; "built-in" for others."""
 
@@ -155,7 +158,7 @@ class ScoredMethod(Method):
             ),
             json_schema_extra={"format": "path"},
         ),
-        FieldText(label=deferred("Scores"), show=lambda _, path: file_name(path)),
+        FieldText(label=deferred("Scores"), folded=True, show=lambda _, path: file_name(path)),
     ] = None
     moved_from: Annotated[
         FileName | None,
@@ -167,6 +170,7 @@ class ScoredMethod(Method):
         ),
         FieldText(
             label=deferred("Moved from"),
+            folded=True,
             show=lambda _, path: tr("moved from {file}", file=file_name(path)),
         ),
     ] = None

@@ -14,6 +14,7 @@ from prune_gui.worker import Job
 
 NON_DEFAULTS = {
     "theme": "dark",
+    "density": "compact",
     "language": "zh_CN",
     "threads": 3,
     "picture_memory": 256,

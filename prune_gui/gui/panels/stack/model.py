@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
@@ -17,21 +17,27 @@ from prune_gui.session.changes import Changes
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
 
-    FormatNotes = Callable[[Outcome], list[str]]
+    FormatNotes = Callable[[Mapping[str, str]], list[str]]
     from prune_gui.worker.jobs import Resolved
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
+Kind = Literal["limits", "warnings"]
+"""The two kinds of notes on a step; see `Outcome`."""
 
 
 class StepRole(enum.IntEnum):
-    """Custom data roles of a row. `NOTES` keeps the old notes until the new outcome is known."""
+    """Custom data roles of a row.
+
+    `LIMITS` and `WARNINGS` keep the old notes until the new outcome is known.
+    """
 
     TARGETS = Role.UserRole
     OUTCOME = Role.UserRole + 1
     FAILED = Role.UserRole + 2
-    NOTES = Role.UserRole + 3
+    WARNINGS = Role.UserRole + 3
     KNOWN = Role.UserRole + 4
+    LIMITS = Role.UserRole + 5
 
 
 UNCHECKED: Final = Qt.CheckState.Unchecked
@@ -45,7 +51,9 @@ class StackModel(QAbstractListModel):
         self._workbench = workbench
         self._steps: tuple[Step, ...] = ()
         self._last_outcomes: dict[int, Outcome] = {}  # by row: the last known outcome
-        self._notes_cache: dict[tuple[int, FormatNotes], tuple[Mapping[str, str], list[str]]] = {}
+        self._notes_cache: dict[
+            tuple[int, FormatNotes, Kind], tuple[Mapping[str, str], list[str]]
+        ] = {}
         workbench.changed.connect(self._on_changed)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
@@ -81,7 +89,7 @@ class StackModel(QAbstractListModel):
             case Role.CheckStateRole:
                 return Qt.CheckState.Checked if step.enabled else UNCHECKED
             case Role.AccessibleTextRole | Role.ToolTipRole:
-                notes = self._notes(row, formatting.notes) if self._resolved else []
+                notes = self._all_notes(row) if self._resolved else []
                 lines = (f"{row + 1}. {formatting.title(step)}", formatting.targets(step), outcome)
                 wrap = formatting.wrapped if role == Role.ToolTipRole else str
                 return "\n".join(map(wrap, [*lines, *notes]))
@@ -91,8 +99,10 @@ class StackModel(QAbstractListModel):
                 return outcome
             case StepRole.FAILED:
                 return failed
-            case StepRole.NOTES:
-                return self._notes(row, formatting.short_notes)
+            case StepRole.LIMITS:
+                return self._notes(row, formatting.short_notes, "limits")
+            case StepRole.WARNINGS:
+                return self._notes(row, formatting.short_notes, "warnings")
             case StepRole.KNOWN:
                 return self._resolved is not None
         return None
@@ -187,11 +197,16 @@ class StackModel(QAbstractListModel):
             return tr("switched off"), False
         return tr("waits for step {number}", number=resolved.error.step), False
 
-    def _notes(self, row: int, format_notes: FormatNotes) -> list[str]:
+    def _all_notes(self, row: int) -> list[str]:
+        kinds: tuple[Kind, ...] = ("limits", "warnings")
+        return [note for kind in kinds for note in self._notes(row, formatting.notes, kind)]
+
+    def _notes(self, row: int, format_notes: FormatNotes, kind: Kind) -> list[str]:
         if row not in self._last_outcomes:
             return []
-        outcome, cached = self._last_outcomes[row], self._notes_cache.get((row, format_notes))
-        notes = outcome.notes
+        outcome, key = self._last_outcomes[row], (row, format_notes, kind)
+        notes = outcome.limits if kind == "limits" else outcome.warnings
+        cached = self._notes_cache.get(key)
         if cached is None or cached[0] is not notes:
-            cached = self._notes_cache[row, format_notes] = notes, format_notes(outcome)
+            cached = self._notes_cache[key] = notes, format_notes(notes)
         return cached[1]

@@ -57,7 +57,7 @@ class StepDelegate(QStyledItemDelegate):
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
         """Return a size for three lines and the notes."""
-        lines = 3 + len(index.data(StepRole.NOTES))
+        lines = 3 + len(index.data(StepRole.LIMITS)) + len(index.data(StepRole.WARNINGS))
         return QSize(120, lines * option.fontMetrics.height() + 2 * MARGIN_PX)
 
     def _paint_number(
@@ -70,7 +70,7 @@ class StepDelegate(QStyledItemDelegate):
         enabled: bool,
     ) -> None:
         view_colours = colours(option.palette)
-        fill = QColor(view_colours.of(number) if enabled else view_colours.in_file)
+        fill = QColor(view_colours.badge(number) if enabled else view_colours.in_file)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(fill)
@@ -105,7 +105,8 @@ class StepDelegate(QStyledItemDelegate):
                 option.font,
                 warning if index.data(StepRole.FAILED) else plain,
             ),
-            *((note, option.font, remark) for note in index.data(StepRole.NOTES)),
+            *((note, option.font, faint) for note in index.data(StepRole.LIMITS)),
+            *((note, option.font, remark) for note in index.data(StepRole.WARNINGS)),
         )
         line = QRect(area.topLeft(), QSize(area.width(), option.fontMetrics.height()))
         for text, font, shade in lines:

@@ -67,6 +67,7 @@ class ViewTabs(QWidget):
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
         workbench.changed.connect(self._on_changed)
+        workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
         self._update_header()
 
@@ -174,6 +175,11 @@ class ViewTabs(QWidget):
         if self.isVisible():
             self._make_front()
         self.changed.emit()
+
+    def _on_opened(self, continued: bool) -> None:
+        """Bring the first view to the front for another checkpoint, but not for a reloaded one."""
+        if not continued:
+            self._tabs.setCurrentIndex(0)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file or changes.selection or changes.concerns(self._workbench.chosen or ""):

@@ -14,6 +14,7 @@ from prune_gui.gui.bridge import Bridge
 from prune_gui.gui.comparison import Comparison
 from prune_gui.gui.draft_controller import DraftController
 from prune_gui.gui.session_files import SessionFiles
+from prune_gui.gui.zero_counter import ZeroCounter
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.manual_channels import drafted_channels
@@ -43,6 +44,7 @@ class Workbench(QObject):
         files: opens, replaces and saves the session.
         draft: the step in the form.
         comparison: another checkpoint to compare with.
+        zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
         chosen: the name of the parameter that the views show.
 
@@ -68,6 +70,7 @@ class Workbench(QObject):
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self)
+        self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
         self.chosen: str | None = None
         self._resolve_ticket: int | None = None
@@ -78,6 +81,7 @@ class Workbench(QObject):
         self.draft.changed.connect(self.resolve)
         self.draft.original_toggled.connect(self._on_original_toggled)
         self.comparison.changed.connect(self._on_comparison_changed)
+        self.zero_counter.counted.connect(lambda: self.changed.emit(Changes(zeros=True)))
 
     @property
     def session(self) -> Session | None:
@@ -113,6 +117,17 @@ class Workbench(QObject):
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
         return self.session.module_index.module_type_of(parameter) if self.session else ""
+
+    @property
+    def unpruned_zeros(self) -> int:
+        """Number of zeros in the file that do not count as pruned; 0 if they are not noticeable."""
+        if self.session is None or self.resolved is None:
+            return 0
+        before, zeros = self.resolved.before, self.session.file_zeros
+        is_current = before.checkpoint is self.session.checkpoint
+        if not is_current or not zeros.is_noticeable(before.counts):
+            return 0
+        return sum(zeros.unpruned(before.counts).values())
 
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.
@@ -214,6 +229,8 @@ class Workbench(QObject):
         self.resolved = self.draft.current = None
         self.changed.emit(OPENED)
         self.resolve()
+        if self.session is not None:
+            self.zero_counter.count(self.session)
         if continued and chosen is not None:
             self.choose(chosen)
 

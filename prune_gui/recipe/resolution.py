@@ -29,7 +29,7 @@ from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight
 from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
 from prune_gui.recipe.provenance import pruned_before
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import AppliedStep
@@ -212,6 +212,14 @@ class Resolution:
             sum(pruned for pruned, _ in self.counts.values()),
             sum(total for _, total in self.counts.values()),
         )
+
+    def marking_zeros(self, name: str) -> Resolution:
+        """Return a resolution with the code `ZERO` where kept elements of a parameter are zero.
+
+        It is for pictures: its counts are those of this resolution.
+        """
+        marked = AppliedStep(ZERO, _zeros(self._info(name), self.checkpoint))
+        return replace(self, layers={**self.layers, name: (*self.layers.get(name, ()), marked)})
 
     @property
     def is_current(self) -> bool:
@@ -446,10 +454,15 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
         checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
         predicates.append(CustomMask(mask_reader(checkpoint, info)))
     if zeros:
-        keys = ScoreKeys.of(weight_reader(checkpoint, info))
-        only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(ElementCut(Ranking(keys), Lazy.of_value(only_zeros)))
+        predicates.append(_zeros(info, checkpoint))
     return predicates
+
+
+def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:
+    """Return the predicate that holds for the elements that are zero in the file."""
+    keys = ScoreKeys.of(weight_reader(checkpoint, info))
+    only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
+    return ElementCut(Ranking(keys), Lazy.of_value(only_zeros))
 
 
 def _joined(one: str, other: str) -> str:

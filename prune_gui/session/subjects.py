@@ -35,7 +35,7 @@ def subject_of(
         return tr("{name} cannot be pruned: {why}.", name=one_line(info.name), why=why)
     if shown is None or shown.checkpoint is not session.checkpoint:
         return tr("Computing the masks…")
-    return Subject(shown, info, draft)
+    return Subject(shown, info, draft, session.file_zeros)
 
 
 def model_subject_of(
@@ -54,7 +54,7 @@ def model_subject_of(
         return tr("Computing the masks…")
     if not shown.counts:
         return tr("Nothing in {file} can be pruned.", file=session.checkpoint.path.name)
-    return ModelSubject(shown, draft)
+    return ModelSubject(shown, draft, session.file_zeros)
 
 
 def _nothing_is_open() -> str:

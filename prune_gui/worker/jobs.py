@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
@@ -18,11 +18,15 @@ from prune_gui.session import Session, named_states
 from prune_gui.worker.engine import Job
 
 if TYPE_CHECKING:
+    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Form, OutputPath, Resolution, Step
     from prune_gui.recipe.sizes import Sizes
+
+ZEROS_SLICE_S: Final = 0.05
+"""Time for which zeros are counted before other jobs can run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,18 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
 
 def _draft_index(draft: Draft, recipe: Recipe) -> int:
     return len(recipe.steps) if draft.replaces is None else draft.replaces
+
+
+def zeros_job(session: Session) -> Job:
+    """Continue to count the zeros of the file for a short time; the result is a `FileZeros`."""
+
+    def work(monitor: Monitor) -> FileZeros:
+        from prune_gui.audit.statistics.zero_scan import ZeroScan  # torch: slow to import
+
+        session.zero_scan = session.zero_scan or ZeroScan(session.checkpoint)
+        return session.zero_scan.advance(ZEROS_SLICE_S, monitor)
+
+    return Job(deferred("Counting zeros"), work, lane="zeros", idle=True)
 
 
 def compare_job(path: Path) -> Job:

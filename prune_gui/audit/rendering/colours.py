@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Colours:
         badges: the colours of `steps` with more chroma, for small areas such as numbers of steps.
         draft: elements pruned by the draft.
         in_file: elements that were pruned in the file already.
+        zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
         warning: warnings.
@@ -39,6 +40,7 @@ class Colours:
     badges: tuple[str, ...]
     draft: str
     in_file: str
+    zero: str
     cut: str
     box: str
     warning: str
@@ -57,13 +59,15 @@ class Colours:
         """Return the colour of elements pruned by step `code`.
 
         Args:
-            code: as in `Resolution.pruned_by`: 0 kept, 255 in the file, else the number of a step.
+            code: `KEPT`, `IN_FILE`, `ZERO`, or the number of a step.
             draft: the number of the draft as a step, if there is a draft.
         """
         if code == KEPT:
             return self.kept
         if code == IN_FILE:
             return self.in_file
+        if code == ZERO:
+            return self.zero
         return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
 
     def badge(self, number: int) -> str:
@@ -80,6 +84,7 @@ LIGHT: Final = Colours(
     badges=("#d5690b", "#0b7f66", "#7d4fc0", "#a98600", "#1c4f9c", "#9c3b2a", "#5d8c12", "#0e93b8"),
     draft="#ce4b88",
     in_file="#8b8f95",
+    zero="#e3e1dc",
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
@@ -94,6 +99,7 @@ DARK: Final = Colours(
     badges=("#f59a3c", "#35c49a", "#b592f5", "#e8d44d", "#6cc0ff", "#e08a72", "#9ccc3c", "#2fd3e6"),
     draft="#e86eab",
     in_file="#7d838b",
+    zero="#2b2e33",
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",

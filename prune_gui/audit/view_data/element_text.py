@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import format_number, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.element import Element
@@ -79,7 +79,7 @@ def describe_ranks(subject: Subject, explanation: Explanation) -> ElementText:
 
 def describe_state(subject: Subject, code: int) -> str:
     """Return a short text for a code: "pruned by step 2"."""
-    if code in (KEPT, IN_FILE):
+    if code in (KEPT, IN_FILE, ZERO):
         return subject.title(code)
     if code == subject.draft:
         return tr("pruned by the draft")
@@ -97,7 +97,7 @@ def _element_text(
     return ElementText(
         f"[{', '.join(map(str, index))}]",
         format_number(value, ".6g"),
-        describe_state(subject, code),
+        describe_state(subject, ZERO if code == KEPT and value == 0 else code),
         tuple(row(step) for step in steps if step != IN_FILE),
     )
 

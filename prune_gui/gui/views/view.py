@@ -170,8 +170,20 @@ class View(QWidget, Generic[SubjectT]):
 
     def _on_changed(self, changes: Changes) -> None:
         """React to changes in the workbench."""
-        if changes.file or changes.selection or (changes.resolution and self._is_outdated(changes)):
+        if (
+            changes.file
+            or changes.selection
+            or (changes.resolution and self._is_outdated(changes))
+            or (changes.zeros and self._has_new_facts())
+        ):
             self.refresh()
+
+    def _has_new_facts(self) -> bool:
+        """Return whether more is known of the subject than when the picture was requested."""
+        subject, shown = self._current_subject(), self.subject
+        if shown is None or isinstance(subject, str):
+            return False
+        return subject.facts() != shown.facts()
 
     def _is_outdated(self, changes: Changes) -> bool:
         """Return whether the picture is incomplete, or may differ with the new resolution."""

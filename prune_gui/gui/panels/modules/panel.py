@@ -159,6 +159,10 @@ class TreePanel(QWidget):
             self._model.protect(self._workbench.session.protected)
         if changes.resolution and self._workbench.shown is not None:
             self._model.count(self._workbench.shown.counts)
+        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
+            self._model.show_zeros(
+                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
+            )
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
             if not self._selecting:

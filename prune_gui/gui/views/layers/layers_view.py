@@ -22,6 +22,7 @@ from PySide6.QtWidgets import (
 from prune_gui.audit.column import Column
 from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
+from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
@@ -167,7 +168,7 @@ class LayersView(View[ModelSubject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution:
+        elif changes.resolution or changes.zeros:
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
@@ -192,13 +193,15 @@ class LayersView(View[ModelSubject]):
     def _show(self, layers_data: LayersData) -> None:
         before, self._found = self._found, layers_data
         checkpoint = layers_data.statistics.checkpoint
-        is_new = before is None or before.statistics.checkpoint is not checkpoint
-        if is_new:
+        if before is not None and before.statistics.checkpoint is not checkpoint:
+            before = None
+        if before is None:
             self._offer_depths(layers_data)
             self._cell_under_cursor = None
         self._model.show(layers_data.rows, layers_data.columns)
         self._small_box.setEnabled(layers_data.rows.grouping.depth is None)
-        if is_new:
+        titles = [column.title for column in layers_data.columns]
+        if before is None or titles[:4] != [column.title for column in before.columns[:4]]:
             self._fit_columns()
         self._show_order()
         if layers_data.treemap is not None:
@@ -387,7 +390,7 @@ def compute_layers(
         subject,
         statistics,
         rows,
-        columns_of(rows, subject.draft),
+        columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, statistics.infos)),
         make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
         if size
         else None,

@@ -138,7 +138,7 @@ class StepDelegate(QStyledItemDelegate):
         unchanged = round(100 * before if editor.is_share else before, editor.decimals())
         if value != unchanged:
             amount = value / 100 if editor.is_share else int(value)
-            model.setData(index, amount, Qt.ItemDataRole.EditRole)  # type: ignore[arg-type]
+            model.setData(index, amount, Qt.ItemDataRole.EditRole)
 
     def updateEditorGeometry(  # noqa: N802
         self, editor: QWidget, option: QStyleOptionViewItem, index: Index

@@ -237,11 +237,18 @@ class ModuleIndex:
         """
         names: set[str] = set()
         for node in nodes:
-            indices = node.places[shown[node.places]]
-            weights = indices[self._is_weight[indices]]
-            chosen = weights if len(weights) else indices[self.prunable[indices] > 0]
+            chosen = self._selected_indices(node, shown)
             names.update(self.tensors[index].name for index in chosen.tolist())
         return frozenset(names)
+
+    def count_selected(self, node: Node, shown: NDArray[np.bool_]) -> int:
+        """Return the number of parameters that one selected node stands for."""
+        return len(self._selected_indices(node, shown))
+
+    def _selected_indices(self, node: Node, shown: NDArray[np.bool_]) -> NDArray[np.intp]:
+        indices = node.places[shown[node.places]]
+        weights = indices[self._is_weight[indices]]
+        return weights if len(weights) else indices[self.prunable[indices] > 0]
 
     def _indices_of(self, node: ModuleNode) -> NDArray[np.intp]:
         if node.tensor and not node.below:  # the most frequent case

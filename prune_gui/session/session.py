@@ -17,6 +17,7 @@ from prune_gui.session.file_stamps import FileStamps
 from prune_gui.session.history import History
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.session.resolver import Resolver
+from prune_gui.session.step_change import describe_change
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.zero_scan import ZeroScan
@@ -152,8 +153,14 @@ class Session:
     def replace(self, index: int, step: Step) -> None:
         """Replace the step at `index`."""
         steps = list(self.steps)
+        change = describe_change(steps[index], step)
         steps[index] = step
-        self._set_steps(tr("Edit step {number}", number=index + 1), steps)
+        label = (
+            tr("Edit step {number}: {change}", number=index + 1, change=change)
+            if change
+            else tr("Edit step {number}", number=index + 1)
+        )
+        self._set_steps(label, steps)
 
     def switch(self, index: int, *, enabled: bool) -> None:
         """Enable or disable a step; its position stays."""

@@ -83,6 +83,7 @@ MENUS: Final = {
         "add_step",
         SEPARATOR,
         "edit_step",
+        "edit_amount",
         "duplicate",
         "move_up",
         "move_down",
@@ -122,7 +123,7 @@ TOOLBAR: Final = (
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("copy_modules", "save_modules")
 STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
-STACK_MENU: Final = (*STACK_BUTTONS, "switch_step", "clear_stack")
+STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "switch_step", "clear_stack")
 WELCOME: Final = ("open", "demo")
 
 

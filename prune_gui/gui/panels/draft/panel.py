@@ -85,7 +85,6 @@ class DraftPanel(QWidget):
         self._summary.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
-        self.targets.chosen.connect(self.target)
         self.form = MethodForm()
         self.form.changed.connect(self._changed_by_user)
         self.preview = QCheckBox(tr("Previe&w"))

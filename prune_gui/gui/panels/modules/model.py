@@ -212,6 +212,10 @@ class TreeModel(QAbstractItemModel):
         """Return the names of the parameters that are targets if some rows are selected."""
         return self._module_index.selected_parameters(map(self._node, indexes), self._shown)
 
+    def count_matches(self) -> int:
+        """Return the number of parameters that are targets if all that is shown is selected."""
+        return self._module_index.count_selected(self._node(ROOT), self._shown)
+
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of all shown and prunable parameters at and below some rows."""
         wanted = self._shown & (self._module_index.prunable > 0)

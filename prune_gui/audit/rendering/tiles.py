@@ -37,7 +37,8 @@ class RasterBlock:
     """The painted picture of a rectangle.
 
     Attributes:
-        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
+        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque; of several
+            pictures, their channels one after another.
         rare: bool (cells down, cells across) per kind of cells that are marked if they are rare.
     """
 
@@ -50,7 +51,8 @@ class Tile:
     """The picture of one tile, or of several joined ones.
 
     Attributes:
-        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
+        pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque; of several
+            pictures, their channels one after another.
         rare: centres of the cells of each kind that may be marked; None if there are
             `MARK_LIMIT` or more of them.
     """
@@ -209,7 +211,8 @@ class TileGrid:
     def join(self, tiles: dict[TileIndex, Tile]) -> Tile:
         """Join tiles to one picture; missing tiles are transparent."""
         sides = zip((self.rows, self.columns), self.cell, strict=True)
-        pixels = np.zeros((*(-(-len(part) // cell) for part, cell in sides), 4), np.uint8)
+        channels = max((tile.pixels.shape[2] for tile in tiles.values()), default=4)
+        pixels = np.zeros((*(-(-len(part) // cell) for part, cell in sides), channels), np.uint8)
         for (row, column), tile in tiles.items():
             top, left = (
                 (row - self.down.start) * TILE_CELLS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from prune_gui.audit.view_data.subject import Subject
@@ -33,6 +34,15 @@ def describe(subject: Subject, weight: Element) -> str:
             score_text = tr("{step}: {standing}", step=step, standing=score_text)
         parts.append(score_text)
     return "   ".join(parts)
+
+
+def describe_sides(sides: Sequence[tuple[Subject, Element]]) -> str:
+    """Describe an element in several states: "[3, 17]   0.0125 kept   |   0.0125 pruned by …"."""
+    states = [
+        f"{format_number(element.value, '.6g')} {describe_state(subject, element.code)}"
+        for subject, element in sides
+    ]
+    return f"{_index_text(sides[0][1].index)}   {'   |   '.join(states)}" if sides else ""
 
 
 def describe_state(subject: Subject, code: int) -> str:

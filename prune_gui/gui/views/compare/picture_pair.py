@@ -42,6 +42,9 @@ class PicturePair(QWidget):
         super().__init__()
         self.left, self.right = LinkedPlot(viewport), LinkedPlot(viewport)
         self.plots: Final = (self.left, self.right)
+        # Qt ignores the mask of a parent when it decides whether its opaque child, the viewport,
+        # hides the left picture. Without a mask of its own, the left picture is not repainted.
+        self._masked = self.right, self.right.viewport()
         self._messages = QLabel(), QLabel()
         self.divider = SwipeDivider(self)
         self.right_in_front = True
@@ -131,7 +134,8 @@ class PicturePair(QWidget):
             message.setGeometry(half)
             message.setVisible(shown)
             plot.setVisible(not shown and (plot is self.left or arrangement != "single"))
-        self.right.clearMask()
+        for widget in self._masked:
+            widget.clearMask()
         self.divider.setVisible(arrangement == "swipe")
         if arrangement == "swipe":
             self._divide()
@@ -145,7 +149,11 @@ class PicturePair(QWidget):
             return
         area = self._area
         x = area.left() + round(self.divider.share * area.width())
-        self.right.setMask(QRegion(x, 0, max(1, self.width() - x), self.height()))
+        beyond = QRegion(x, 0, max(1, self.width() - x), self.height())
+        for widget in self._masked:
+            widget.setMask(beyond)
+        for plot in self.plots:  # a new mask does not repaint what it uncovers
+            plot.viewport().update()
         self.right.raise_()
         self.divider.setGeometry(QRect(x - WIDTH_PX // 2, area.top(), WIDTH_PX, area.height()))
         self.divider.raise_()

@@ -23,7 +23,10 @@ def plot(shown, qtbot):
 
 def _pixels(plot, *, layout=PLANE, same=False, level=200):
     grid = TileGrid.over(plot.frame_of(layout))
-    sides = (-(-len(part) // cell) for part, cell in zip((grid.rows, grid.columns), grid.cell))
+    sides = (
+        -(-len(part) // cell)
+        for part, cell in zip((grid.rows, grid.columns), grid.cell, strict=True)
+    )
     pixels = np.full((*sides, 4), 255, np.uint8)
     pixels[..., :3] = level
     tiles = dict.fromkeys(grid.indices, Tile(pixels))

@@ -43,7 +43,7 @@ class Workbench(QObject):
         bridge: runs jobs on the engine's thread.
         files: opens, replaces and saves the session.
         draft: the step in the form.
-        comparison: another checkpoint to compare with.
+        comparison: the two sides that are compared.
         zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
         chosen: the name of the parameter that the views show.
@@ -69,7 +69,7 @@ class Workbench(QObject):
         self.bridge = Bridge(self)
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
-        self.comparison = Comparison(self.bridge, self)
+        self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
         self.chosen: str | None = None
@@ -227,6 +227,7 @@ class Workbench(QObject):
     def _on_opened(self, continued: bool) -> None:
         chosen, self.chosen = self.chosen, None
         self.resolved = self.draft.current = None
+        self.comparison.forget_session(continued=continued)
         self.changed.emit(OPENED)
         self.resolve()
         if self.session is not None:

@@ -271,7 +271,7 @@ class Engine:
             self._changed.notify_all()
 
     def _delay(self, run: _Run) -> float:
-        """Return the seconds until the next job of its kind may start; inf while jobs prevent it."""
+        """Return the seconds until a waiting job may start; inf while other jobs prevent it."""
         others = (*self._waiting, *self._running.values())
         match run.kind:
             case _Kind.QUICK:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.audit.column import Column
+from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.zero_columns import zero_columns
@@ -37,15 +36,11 @@ if TYPE_CHECKING:
     from prune_gui.audit.statistics.layer_rows import Rows
     from prune_gui.audit.statistics.layers import LayerStatistics
     from prune_gui.audit.table import Table
-    from prune_gui.checkpoint import ModuleNode, TensorInfo
+    from prune_gui.checkpoint import ModuleNode
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
-READ_SLICE_S: Final = 0.15
-"""Time for which parameters are read before the picture is updated and other jobs can run."""
-EARLY_READ_LIMIT_BYTES: Final = 1 << 24
-"""Size limit of a parameter that may be read before the counts are shown."""
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""
 FITTING: Final[Literal["fitting"]] = "fitting"
@@ -311,19 +306,6 @@ class LayersView(View[ModelSubject]):
         super().hideEvent(event)
         self._settle_timer.stop()
         self._paint_timer.stop()
-
-
-def read_budget(*, counted: bool) -> Callable[[TensorInfo], bool]:
-    """Return a predicate that is true while there is time left to read a parameter.
-
-    Args:
-        counted: whether the counts are shown already. Before that, parameters larger than
-            `EARLY_READ_LIMIT_BYTES` are not read.
-    """
-    end = time.monotonic() + READ_SLICE_S
-    return lambda info: (
-        time.monotonic() < end and (counted or info.nbytes <= EARLY_READ_LIMIT_BYTES)
-    )
 
 
 def compute_layers(

@@ -21,11 +21,12 @@ from prune_gui.worker import Dropped, Event, Failed, Finished
 
 if TYPE_CHECKING:
     from prune_gui.audit.table import Table
+    from prune_gui.gui.dialogs.sweep import SweepDialog
     from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.views.view import View
     from prune_gui.gui.workbench import Workbench
 
-    AnyView = View[Any]
+    AnyView = View[Any] | SweepDialog
 
 MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""

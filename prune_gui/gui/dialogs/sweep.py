@@ -88,16 +88,6 @@ def describe(row: SweepRow) -> str:
 COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
     record_column(deferred("Amount"), _amount, lambda row: row.amount),
     record_column(
-        deferred("Pruned"),
-        lambda row: "" if row.error else format_number(row.pruned),
-        lambda row: None if row.error else row.pruned,
-    ),
-    record_column(
-        deferred("Total"),
-        lambda row: "" if row.error else format_number(row.total),
-        lambda row: None if row.error else row.total,
-    ),
-    record_column(
         deferred("Sparsity"),
         lambda row: "" if row.error else number_formats.sparsity(row.pruned, row.total),
         lambda row: None if row.error else row.sparsity,
@@ -115,6 +105,16 @@ COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
         deferred("Nearly empty"),
         lambda row: "" if row.error else format_number(row.nearly_empty),
         lambda row: None if row.error else row.nearly_empty,
+    ),
+    record_column(
+        deferred("Pruned"),
+        lambda row: "" if row.error else format_number(row.pruned),
+        lambda row: None if row.error else row.pruned,
+    ),
+    record_column(
+        deferred("Total"),
+        lambda row: "" if row.error else format_number(row.total),
+        lambda row: None if row.error else row.total,
     ),
     record_column(
         deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False

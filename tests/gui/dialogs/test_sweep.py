@@ -105,12 +105,12 @@ def test_the_table_is_saved_with_exact_numbers(dialog, qtbot, monkeypatch, tmp_p
     head, line, _ = (tmp_path / "sweep.csv").read_bytes().decode().split("\r\n")
     [row] = dialog.model.rows
     assert head == (
-        "Amount,Pruned,Total,Sparsity,Kept energy,Of targets,Of the worst,Worst target,"
-        "Nearly empty,Problem"
+        "Amount,Sparsity,Kept energy,Of targets,Of the worst,Worst target,Nearly empty,Pruned,"
+        "Total,Problem"
     )
     assert line == (
-        f"0.1,{row.pruned},{row.total},{row.sparsity!r},{row.kept_energy!r},{row.target_energy!r},"
-        f"{row.worst_energy!r},{row.worst},{row.nearly_empty},"
+        f"0.1,{row.sparsity!r},{row.kept_energy!r},{row.target_energy!r},{row.worst_energy!r},"
+        f"{row.worst},{row.nearly_empty},{row.pruned},{row.total},"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from PySide6.QtCore import QMimeData, QObject, QSaveFile, Signal
+from PySide6.QtCore import QMimeData, QObject, QSaveFile, SignalInstance
 from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtWidgets import QWidget
 
@@ -44,7 +44,7 @@ class PictureSource(Protocol):
     """
 
     ticket: int | None
-    pictured: Signal
+    pictured: SignalInstance
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""

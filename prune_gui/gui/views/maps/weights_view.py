@@ -157,9 +157,7 @@ class WeightsContent(MapContent):
         title_text = tr("{quantity} of each weight", quantity=tr(style.title))
         parts = [title_text if single else style.reduced]
         if highest > limit:
-            parts.append(
-                unbroken(tr("numbers up to {value:.3g} have the end colour", value=highest))
-            )
+            parts.append(unbroken(tr("end colours: numbers up to {value:.3g}", value=highest)))
         [non_finite] = rendered.painted.rare
         if non_finite is None or len(non_finite):
             text = unbroken(tr("NaN or infinite"))

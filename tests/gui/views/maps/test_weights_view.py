@@ -189,10 +189,10 @@ def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights,
     bench.open_and_choose(tmp_path / "outlier.safetensors", "fc.weight")
     limit = float(weights.content.bar.numbers[2])
     assert 0.4 < limit <= 0.5
-    assert "numbers up to 90 have the end colour" in _legend(weights)
+    assert "end colours: numbers up to 90" in _legend(weights)
     [box] = [box for box in weights.findChildren(QCheckBox) if box.text() == "Full range"]
     box.click()
     bench.until_idle()
     assert weights.content.bar.numbers[2] == "90"
-    assert "end colour" not in _legend(weights)
+    assert "end colours" not in _legend(weights)
     np.testing.assert_array_equal(_pixels(weights), _expected(values.numpy(), 90.0, signed=True))

@@ -225,6 +225,7 @@ class MainWindow(QMainWindow):
         from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
+        dialog.amount_wanted.connect(self.draft.edit_with_amount)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 

@@ -7,6 +7,9 @@ from typing import Final
 
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
+LIGHT_SHARE: Final = 0.45
+"""Share of a colour in its light shade; the rest is the background."""
+
 
 @dataclass(frozen=True, slots=True)
 class Colours:
@@ -50,10 +53,7 @@ class Colours:
         """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
         position = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
         low = min(int(position), len(self.scale) - 2)
-        start, end = (bytes.fromhex(shade[1:]) for shade in self.scale[low : low + 2])
-        fraction = position - low
-        rgb = (round(a + fraction * (b - a)) for a, b in zip(start, end, strict=True))
-        return f"#{bytes(rgb).hex()}"
+        return _mixed(self.scale[low], self.scale[low + 1], position - low)
 
     def of(self, code: int, draft: int | None = None) -> str:
         """Return the colour of elements pruned by step `code`.
@@ -73,6 +73,16 @@ class Colours:
     def badge(self, number: int) -> str:
         """Return the colour of the badge of step `number`, which starts at 1."""
         return self.badges[(number - 1) % len(self.badges)]
+
+    def light_of(self, code: int, draft: int | None = None) -> str:
+        """Return a light shade of the colour of a code, mixed with the background."""
+        return _mixed(self.background, self.of(code, draft), LIGHT_SHARE)
+
+
+def _mixed(start: str, end: str, fraction: float) -> str:
+    """Return a colour between two, interpolated linearly in RGB."""
+    pairs = zip(bytes.fromhex(start[1:]), bytes.fromhex(end[1:]), strict=True)
+    return f"#{bytes(round(a + fraction * (b - a)) for a, b in pairs).hex()}"
 
 
 LIGHT: Final = Colours(

@@ -89,7 +89,7 @@ class LayersView(View[ModelSubject]):
         self._picture_box.addItems([tr("Bars"), tr("Treemap")])
         self._small_box = QCheckBox(tr("Biases and norms"))
         self._small_box.setToolTip(
-            tr("List parameters of less than two dimensions even if nothing of them is pruned")
+            tr("List parameters of fewer than two dimensions even if nothing of them is pruned")
         )
         self._small_box.setChecked(Settings.load().list_biases)
         self._bars, self._treemap = LayerBars(), TreemapPicture()

@@ -8,15 +8,17 @@ from typing import Final
 from prune_gui.audit.report import marks
 from prune_gui.audit.report.columns import (
     COLUMNS,
+    ELEMENTS,
     NAME,
     OVERLAP_COLUMNS,
     SPARSITY,
+    TYPE,
     Row,
     energy_text,
     iou_text,
     rows_of,
 )
-from prune_gui.audit.report.marks import cell, text
+from prune_gui.audit.report.marks import NUMBER, TEXT, WIDE, cell, text
 from prune_gui.audit.report.model_card import model_card
 from prune_gui.audit.report.overview import MAX_TILES, overview
 from prune_gui.audit.report.records import FileRecord, Layer, Report, StepRecord
@@ -110,19 +112,19 @@ def _files_table(files: Sequence[FileRecord]) -> Iterator[str]:
         "<tr>"
         + cell(text(file.label), "label")
         + cell(text(file.name), "name")
-        + cell(format_number(file.total), "n")
-        + cell(format_number(file.zeros), "n")
+        + cell(format_number(file.total), NUMBER)
+        + cell(format_number(file.zeros), NUMBER)
         + cell(
             f"{text(sparsity(file.zeros, file.total))}{marks.bar(file.by_code, file.total)}", "n"
         )
-        + cell(text(energy_text(file.kept_energy)), "n")
-        + cell(text(short_bytes(file.nbytes)), "n")
+        + cell(text(energy_text(file.kept_energy)), NUMBER)
+        + cell(text(short_bytes(file.nbytes)), NUMBER)
         + "</tr>"
         for file in files
     )
-    head = [("", False), (tr("File"), False)]
+    head = [("", TEXT), (tr("File"), TEXT)]
     numbers = ("Elements", "Zeros", "Sparsity", "Kept energy", "Size")
-    head += [(tr(title), True) for title in numbers]
+    head += [(tr(title), NUMBER) for title in numbers]
     yield marks.table(head, rows)
 
 
@@ -136,10 +138,10 @@ def _pairs(report: Report) -> Iterator[str]:
         rows.append(
             "<tr>"
             + cell(text(f"{pair.left} → {pair.right}"), "label")
-            + cell(iou, "n")
-            + "".join(cell(format_number(number), "n") for number in numbers)
-            + cell(format_number(len(pair.layers)), "n")
-            + cell(format_number(pair.omitted), "n")
+            + cell(iou, NUMBER)
+            + "".join(cell(format_number(number), NUMBER) for number in numbers)
+            + cell(format_number(len(pair.layers)), NUMBER)
+            + cell(format_number(pair.omitted), NUMBER)
             + "</tr>"
         )
     titles = (
@@ -150,7 +152,7 @@ def _pairs(report: Report) -> Iterator[str]:
         tr("Layers compared"),
         tr("Not compared"),
     )
-    yield marks.table([("", False), *((title, True) for title in titles)], rows)
+    yield marks.table([("", TEXT), *((title, NUMBER) for title in titles)], rows)
 
 
 def _file_sections(file: FileRecord, heading: str, max_tiles: int) -> Iterator[str]:
@@ -214,12 +216,12 @@ def _steps_table(steps: Sequence[StepRecord]) -> str:
             cell(f"<code>{text(step.targets)}</code>{notes}"),
         ]
         if known and step.pruned is not None and step.total is not None:
-            cells.append(cell(format_number(step.pruned), "n"))
-            cells.append(cell(text(sparsity(step.pruned, step.total)), "n"))
+            cells.append(cell(format_number(step.pruned), NUMBER))
+            cells.append(cell(text(sparsity(step.pruned, step.total)), NUMBER))
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    head = [("", False), (tr("Method"), False), (tr("Settings"), False), (tr("Targets"), False)]
+    head = [("", TEXT), (tr("Method"), TEXT), (tr("Settings"), TEXT), (tr("Targets"), TEXT)]
     if known:
-        head += [(tr("Pruned"), True), (tr("Share"), True)]
+        head += [(tr("Pruned"), NUMBER), (tr("Share"), NUMBER)]
     return marks.table(head, rows)
 
 
@@ -272,18 +274,22 @@ def _omitted_row(omitted: int, columns: int) -> list[str]:
 def _layers_table(file: FileRecord, rows: Sequence[Row]) -> Iterator[str]:
     yield f"<h2>{text(tr('Layers'))}</h2>"
     columns = [column for column in COLUMNS if any(map(_is_known, column.values(rows)))]
+    kinds = [
+        (NUMBER if column.is_number else TEXT) + (WIDE if column in (TYPE, ELEMENTS) else "")
+        for column in columns
+    ]
     shown = _most_remarkable(file.layers)
     lines = []
     for i in shown:
-        cells = [cell(marks.breakable(file.layers[i].name), "name")]
-        for column in columns:
-            layer = file.layers[i]
+        layer = file.layers[i]
+        cells = [cell(marks.breakable(layer.name), "name")]
+        for column, kind in zip(columns, kinds, strict=True):
             mark = marks.bar(layer.by_code, layer.total) if column is SPARSITY else ""
-            kind = "n" if column.is_number else ""
             cells.append(cell(f"{text(column.text(rows, i))}{mark}", kind))
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines += _omitted_row(len(file.layers) - len(shown), len(columns) + 1)
-    yield marks.table(marks.head_of((NAME, *columns)), lines)
+    titles = [tr(column.title) for column in (NAME, *columns)]
+    yield marks.table(zip(titles, (TEXT, *kinds), strict=True), lines)
 
 
 def _is_known(value: object) -> bool:
@@ -304,10 +310,10 @@ def _side_by_side(report: Report) -> Iterator[str]:
     shown = _most_remarkable(most_zeros)
     others = [file.label for file in report.files[1:]]
     lines = [_names_row(names[i], by_name[names[i]], report.files) for i in shown]
-    head = [(tr("Name"), False), (tr("Shape"), True)]
-    head += [(f"{file.label}: {tr('Sparsity')}", True) for file in report.files]
+    head = [(tr("Name"), TEXT), (tr("Shape"), NUMBER)]
+    head += [(f"{file.label}: {tr('Sparsity')}", NUMBER) for file in report.files]
     for label in others:
-        head += [(f"{label}: {tr(column.title)}", True) for column in OVERLAP_COLUMNS]
+        head += [(f"{label}: {tr(column.title)}", NUMBER) for column in OVERLAP_COLUMNS]
     lines += _omitted_row(len(names) - len(shown), len(head))
     yield marks.table(head, lines)
 
@@ -315,16 +321,16 @@ def _side_by_side(report: Report) -> Iterator[str]:
 def _names_row(name: str, rows: Mapping[str, Row], files: Sequence[FileRecord]) -> str:
     shapes = dict.fromkeys(row.layer.shape for row in rows.values())
     shape = "; ".join(f" {SHAPE_SEPARATOR} ".join(map(format_number, each)) for each in shapes)
-    cells = [cell(marks.breakable(name), "name"), cell(text(shape), "n")]
+    cells = [cell(marks.breakable(name), "name"), cell(text(shape), NUMBER)]
     for file in files:
         row = rows.get(file.label)
         cells.append(
-            cell(_share(row.layer.zeros, row.layer.total, row.layer.by_code) if row else "", "n")
+            cell(_share(row.layer.zeros, row.layer.total, row.layer.by_code) if row else "", NUMBER)
         )
     for file in files[1:]:
         row = rows.get(file.label)
         texts = [column.text([row], 0) if row else "" for column in OVERLAP_COLUMNS]
-        cells += [cell(text(each), "n") for each in texts]
+        cells += [cell(text(each), NUMBER) for each in texts]
     return f"<tr>{''.join(cells)}</tr>"
 
 

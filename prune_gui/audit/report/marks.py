@@ -50,6 +50,11 @@ def breakable(name: str) -> str:
     return text(name).replace(".", ".<wbr>")
 
 
+def heading(title: str, tag: str = "h2") -> str:
+    """Return a heading; `tag` is its HTML element."""
+    return f"<{tag}>{text(title)}</{tag}>"
+
+
 def style() -> str:
     """Return CSS with the colours of both themes."""
     light, dark = (_variables(theme) for theme in THEMES)

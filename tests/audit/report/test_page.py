@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from prune_gui.audit.report.columns import csv
-from prune_gui.audit.report.page import MAX_LAYERS, html_page
+from prune_gui.audit.report.layer_tables import MAX_LAYERS
+from prune_gui.audit.report.page import html_page
 from prune_gui.audit.report.records import FileRecord, Layer, Report, StepRecord
 
 VOID = {"meta", "wbr"}
@@ -130,5 +131,5 @@ def test_the_model_card_says_how_the_file_was_pruned():
     step = StepRecord(1, "L1 unstructured", "global, 50 %", "a`b.*", True, 3, 6)
     made = report(layer("w", 3, by_code={1: 3}), steps=(step,))
     shown = "".join(Page(html_page(made)).text)
-    assert "50.0% of the prunable parameters of `model.safetensors` are zero (3 of 6)." in shown
+    assert "50.0% of the prunable parameters are zero (3 of 6)." in shown
     assert "1. L1 unstructured, global, 50 %; targets `a'b.*`; zeroed 3 of 6 (50.0%)" in shown

@@ -88,15 +88,27 @@ def _cards(file: FileRecord) -> Iterator[str]:
         ),
     ]
     if file.kept_energy is not None:
-        name = file.reference or file.name
-        compared = tr("Compared with {name}", name=name) if file.reference or file.steps else ""
-        cards.insert(1, (energy_text(file.kept_energy), tr("Kept energy"), compared))
+        cards.insert(1, (energy_text(file.kept_energy), tr("Kept energy"), _compared(file)))
     shown = (
         f'<div class="card"><span>{text(label)}</span><b>{text(value)}</b>'
         f"<small>{text(detail)}</small></div>"
         for value, label, detail in cards
     )
     yield f'<div class="cards">{"".join(shown)}</div>'
+
+
+def _compared(file: FileRecord) -> str:
+    """Return what the kept energy refers to."""
+    name = file.reference or file.name
+    known = sum(layer.energy_before is not None for layer in file.layers)
+    if known == len(file.layers):
+        return tr("Compared with {name}", name=name)
+    return tr(
+        "{count:,} of {total:,} layers, compared with {name}",
+        count=known,
+        total=len(file.layers),
+        name=name,
+    )
 
 
 def _files_table(files: Sequence[FileRecord]) -> Iterator[str]:

@@ -39,7 +39,7 @@ class Workbench(QObject):
     change of the recipe goes through `edit`.
 
     Attributes:
-        bridge: runs jobs on the engine's thread.
+        bridge: runs jobs on the engine's threads.
         files: opens, replaces and saves the session.
         draft: the step in the form.
         comparison: another checkpoint to compare with.
@@ -142,7 +142,7 @@ class Workbench(QObject):
         self.resolve()
 
     def resolve(self) -> None:
-        """Resolve the recipe and the draft on the engine's thread."""
+        """Resolve the recipe and the draft on the engine."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
             self._resolve_ticket = self.bridge.run(job, self._set_resolved)

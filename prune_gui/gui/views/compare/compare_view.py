@@ -280,7 +280,11 @@ class CompareView(View[Subject]):
             return with_patterns(rows, left_result, right, monitor), total
 
         self._run_job(
-            "compare.table", subject, count, lambda result: self._show_table(compared, *result)
+            "compare.table",
+            subject,
+            count,
+            lambda result: self._show_table(compared, *result),
+            long=True,
         )
 
     def _show_table(self, compared: Compared, rows: tuple[Overlap, ...], total: str) -> None:

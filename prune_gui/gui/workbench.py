@@ -103,7 +103,8 @@ class Workbench(QObject):
     @property
     def subject(self) -> Subject | str:
         """The parameter that the views show, or a message that says why there is none."""
-        return subject_of(self.session, self.shown, self.chosen, self.draft_number)
+        masks = self.resolved.masks if self.resolved is not None else None
+        return subject_of(self.session, self.shown, self.chosen, self.draft_number, masks)
 
     @property
     def model_subject(self) -> ModelSubject | str:

@@ -392,7 +392,7 @@ def _incomparable(left: ComparedState, subject: Subject) -> str | None:
             there=list(info.shape),
             here=list(subject.info.shape),
         )
-    elif info.not_prunable is not None:
+    elif info.not_prunable is not None and name not in left.base.counts:
         why = tr(info.not_prunable)
         reason = tr("{file}: {name} cannot be pruned: {why}.", file=file, name=name, why=why)
     else:

@@ -155,6 +155,17 @@ def compare_job(path: Path) -> Job:
     return Job(deferred("Opening {name} to compare with", name=path.name), work, long=True)
 
 
+def mask_step_job(session: Session, path: Path) -> Job:
+    """Find the masks in a file; the result is a `Step` that applies them, or None."""
+
+    def work(monitor: Monitor) -> Step | None:
+        from prune_gui.recipe.mask_step import mask_step  # torch: slow to import
+
+        return mask_step(path, session.checkpoint, monitor)
+
+    return Job(deferred("Looking for masks in {name}", name=path.name), work)
+
+
 def export_job(
     session: Session, out: Path, form: Form, *, overwrite: bool, shard_size: int | None = None
 ) -> Job:

@@ -40,7 +40,7 @@ class Workbench(QObject):
     change of the recipe goes through `edit`.
 
     Attributes:
-        bridge: runs jobs on the engine's thread.
+        bridge: runs jobs on the engine's threads.
         files: opens, replaces and saves the session.
         draft: the step in the form.
         comparison: the two sides that are compared.
@@ -107,7 +107,8 @@ class Workbench(QObject):
     @property
     def subject(self) -> Subject | str:
         """The parameter that the views show, or a message that says why there is none."""
-        return subject_of(self.session, self.shown, self.chosen, self.draft_number)
+        masks = self.resolved.masks if self.resolved is not None else None
+        return subject_of(self.session, self.shown, self.chosen, self.draft_number, masks)
 
     @property
     def model_subject(self) -> ModelSubject | str:
@@ -157,7 +158,7 @@ class Workbench(QObject):
         self.resolve()
 
     def resolve(self) -> None:
-        """Resolve the recipe and the draft on the engine's thread."""
+        """Resolve the recipe and the draft on the engine."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
             self._resolve_ticket = self.bridge.run(job, self._set_resolved)

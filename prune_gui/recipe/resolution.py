@@ -28,6 +28,7 @@ from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
+from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.provenance import pruned_before
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.recipe.recipe import Recipe
@@ -102,7 +103,8 @@ class Resolution:
         recipe: the applied steps.
         checkpoint: the checkpoint; it must stay open while masks are computed.
         layers: the applied steps of each parameter that a step targeted, in order.
-        counts: (pruned elements, all elements) of every prunable parameter.
+        counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
+            file has masks and no prunable parameter.
         outcomes: one per step.
     """
 
@@ -388,7 +390,7 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
 
     Counted as pruned are: the masks of reparametrized pairs; the zeros of a parameter that this
     program pruned and finalized, unless it has fewer zeros now; and, if the recipe starts from
-    ``zeros``, every zero.
+    ``zeros``, every zero. If no parameter is prunable, these are the zeros of masks.
 
     Raises:
         Cancelled: the monitor was cancelled.
@@ -411,6 +413,8 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
             else:
                 pruned = 0
         counts[info.name] = pruned, info.numel
+    if not counts:
+        layers, counts = map(dict, masks_in(checkpoint, monitor))
     return Resolution(recipe.with_steps(()), checkpoint, layers, counts)
 
 

@@ -146,6 +146,10 @@ class Session:
         label = tr("Add {method}", method=tr(step.method.title))
         self._set_steps(label, (*self.steps, step))
 
+    def add_masks(self, path: Path, step: Step) -> None:
+        """Append a step that applies the masks of a file."""
+        self._set_steps(tr("Use the masks in {name}", name=path.name), (*self.steps, step))
+
     def add_preset(self, name: str, steps: Sequence[Step]) -> None:
         """Append the steps of a preset, as one undo entry."""
         self._set_steps(tr("Add preset {name}", name=name), (*self.steps, *steps))

@@ -51,6 +51,7 @@ class Resolved:
         resolution: resolution of its steps, up to the first step that fails.
         error: error of that step; None if no step fails.
         before: resolution before the first step.
+        masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
         draft: the draft step.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
@@ -61,6 +62,7 @@ class Resolved:
     resolution: Resolution
     error: StepError | None
     before: Resolution
+    masks: Resolution
     draft: Draft | None
     preview: Resolution | None
     draft_error: str | None
@@ -114,7 +116,8 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
         resolution = session.resolver.resolve(resolvable, monitor)
     before = session.resolver.after(0)
     assert before is not None  # the resolution before the first step always exists
-    resolved = partial(Resolved, recipe, resolution, error, before, draft)
+    masks = session.resolver.masks(monitor)
+    resolved = partial(Resolved, recipe, resolution, error, before, masks, draft)
     if draft is None:
         return resolved(None, None)
     draft_index = _draft_index(draft, recipe)
@@ -166,6 +169,17 @@ def compare_job(path: Path) -> Job:
             raise
 
     return Job(deferred("Opening {name} to compare with", name=path.name), work, long=True)
+
+
+def mask_step_job(session: Session, path: Path) -> Job:
+    """Find the masks in a file; the result is a `Step` that applies them, or None."""
+
+    def work(monitor: Monitor) -> Step | None:
+        from prune_gui.recipe.mask_step import mask_step  # torch: slow to import
+
+        return mask_step(path, session.checkpoint, monitor)
+
+    return Job(deferred("Looking for masks in {name}", name=path.name), work)
 
 
 def export_job(

@@ -64,7 +64,9 @@ class Subject:
         return counts_by_code(*self.resolution.counts[self.name], steps)
 
     def title(self, code: int) -> str:
-        """Return the name of a code: "kept", "step 2: L1 unstructured"."""
+        """Return the name of a code: "kept", "step 2: L1 unstructured"; "zero" in a mask."""
+        if code == IN_FILE and self.info.not_prunable is not None:
+            return tr("zero")
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:

@@ -99,6 +99,7 @@ MENUS: Final = {
         "save_preset",
         "manage_presets",
         SEPARATOR,
+        "use_masks",
         "sweep",
         "batch",
         SEPARATOR,

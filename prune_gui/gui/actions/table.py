@@ -63,6 +63,13 @@ TABLE: Final = (
         when=is_open,
     ),
     ActionSpec(
+        "use_masks",
+        deferred("Use a &masks file as a step…"),
+        deferred("Add a step that prunes where the masks in a file are 0"),
+        lambda w: w.commands.use_masks(),
+        when=is_open,
+    ),
+    ActionSpec(
         "reload",
         deferred("Re&load checkpoint"),
         deferred("Read the checkpoint again, and keep the steps and their history"),

@@ -81,7 +81,9 @@ class CompareView(View[Subject]):
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self._pair = PicturePair(viewport)
         self._layout_chooser = LayoutChooser(viewport, kernel_grids=False)
-        self._tables = ComparedTables(self._run_job, self._sides.summary)
+        self._tables = ComparedTables(
+            self._run_job, partial(self._run_job, long=True), self._sides.summary
+        )
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         self._pipeline = TilePipeline(
             self.lane,

@@ -41,10 +41,10 @@ class Workbench(QObject):
     change of the recipe goes through `edit`.
 
     Attributes:
-        bridge: runs jobs on the engine's thread.
+        bridge: runs jobs on the engine's threads.
         files: opens, replaces and saves the session.
         draft: the step in the form.
-        comparison: another checkpoint to compare with.
+        comparison: the two sides that are compared.
         zero_counter: counts the zeros of the open file.
         resolved: the resolution of recipe and draft; out of date while the engine works.
         chosen: the name of the parameter that the views show.
@@ -54,7 +54,7 @@ class Workbench(QObject):
         ready: the engine's libraries and the methods of installed packages are loaded.
         methods_loaded: (methods) the pruning methods of a file were loaded.
         saved: (path) a file was written.
-        copied: (note) something was copied to the clipboard; the note describes it to the user.
+        noted: (note) something happened that the status bar says, such as a copy to the clipboard.
         failed: (what was tried, error) an operation failed.
     """
 
@@ -62,7 +62,7 @@ class Workbench(QObject):
     ready = Signal()
     methods_loaded = Signal(object)
     saved = Signal(object)
-    copied = Signal(str)
+    noted = Signal(str)
     failed = Signal(str, object)
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -70,7 +70,7 @@ class Workbench(QObject):
         self.bridge = Bridge(self)
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(self)
-        self.comparison = Comparison(self.bridge, self)
+        self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None
         self.chosen: str | None = None
@@ -109,7 +109,8 @@ class Workbench(QObject):
     @property
     def subject(self) -> Subject | str:
         """The parameter that the views show, or a message that says why there is none."""
-        return subject_of(self.session, self.shown, self.chosen, self.draft_number)
+        masks = self.resolved.masks if self.resolved is not None else None
+        return subject_of(self.session, self.shown, self.chosen, self.draft_number, masks)
 
     @property
     def model_subject(self) -> ModelSubject | str:
@@ -162,7 +163,7 @@ class Workbench(QObject):
         self.resolve()
 
     def resolve(self) -> None:
-        """Resolve the recipe and the draft on the engine's thread."""
+        """Resolve the recipe and the draft on the engine."""
         if self.session is not None:
             job = resolve_job(self.session, self.draft.current)
             self._resolve_ticket = self.bridge.run(job, self._set_resolved)
@@ -232,6 +233,7 @@ class Workbench(QObject):
     def _on_opened(self, continued: bool) -> None:
         chosen, self.chosen = self.chosen, None
         self.resolved = self.draft.current = None
+        self.comparison.forget_session(continued=continued)
         self.changed.emit(OPENED)
         self.resolve()
         if self.session is not None:

@@ -27,7 +27,7 @@ class Changes:
             shown before; None if any may differ.
         stopped: the user cancelled resolving; the resolution stays out of date.
         selection: the chosen parameter.
-        comparison: the checkpoint that is compared with.
+        comparison: a side of the comparison.
         methods: the available pruning methods.
         zeros: more zeros of the file are counted.
     """

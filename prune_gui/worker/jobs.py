@@ -1,4 +1,4 @@
-"""The jobs of the application: their work on the engine's thread, and their results."""
+"""The jobs of the application: their work on the engine's threads, and their results."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class Resolved:
         resolution: resolution of its steps, up to the first step that fails.
         error: error of that step; None if no step fails.
         before: resolution before the first step.
+        masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
         draft: the draft step.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
@@ -63,6 +64,7 @@ class Resolved:
     resolution: Resolution
     error: StepError | None
     before: Resolution
+    masks: Resolution
     draft: Draft | None
     preview: Resolution | None
     draft_error: str | None
@@ -100,7 +102,7 @@ def _resolve_with_totals(
     resolved = _resolve(session, recipe, draft, monitor)
     for resolution in (resolved.before, resolved.resolution, resolved.preview):
         if resolution is not None:
-            _ = resolution.total, [outcome.notes for outcome in resolution.outcomes]
+            _ = resolution.total, [outcome.warnings for outcome in resolution.outcomes]
     if resolved.preview is not None and resolved.draft_number is not None:
         resolved.preview.of_targets(resolved.draft_number)
     return resolved
@@ -116,7 +118,8 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
         resolution = session.resolver.resolve(resolvable, monitor)
     before = session.resolver.after(0)
     assert before is not None  # the resolution before the first step always exists
-    resolved = partial(Resolved, recipe, resolution, error, before, draft)
+    masks = session.resolver.masks(monitor)
+    resolved = partial(Resolved, recipe, resolution, error, before, masks, draft)
     if draft is None:
         return resolved(None, None)
     draft_index = _draft_index(draft, recipe)
@@ -168,7 +171,18 @@ def compare_job(path: Path) -> Job:
             other.close()
             raise
 
-    return Job(deferred("Opening {name} to compare with", name=path.name), work)
+    return Job(deferred("Opening {name} to compare with", name=path.name), work, long=True)
+
+
+def mask_step_job(session: Session, path: Path) -> Job:
+    """Find the masks in a file; the result is a `Step` that applies them, or None."""
+
+    def work(monitor: Monitor) -> Step | None:
+        from prune_gui.recipe.mask_step import mask_step  # torch: slow to import
+
+        return mask_step(path, session.checkpoint, monitor)
+
+    return Job(deferred("Looking for masks in {name}", name=path.name), work)
 
 
 def export_job(
@@ -180,11 +194,11 @@ def export_job(
     def work(monitor: Monitor) -> Path:
         from prune_gui.recipe.exporting import write  # torch: slow to import
 
-        resolution = session.resolver.resolve(recipe, monitor)
+        resolution = session.resolver.copy().resolve(recipe, monitor)
         write(resolution, out, form, overwrite=overwrite, monitor=monitor, shard_size=shard_size)
         return out
 
-    return Job(deferred("Saving {name}", name=out.name), work, writes=True)
+    return Job(deferred("Saving {name}", name=out.name), work, long=True, writes=True)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
@@ -214,15 +228,22 @@ def warm_up_job() -> Job:
     return Job(deferred("Starting the engine"), work)
 
 
-def threads_job(count: int | None) -> Job:
-    """Set the number of worker threads; None for torch's default."""
+def threads_jobs(count: int | None) -> list[Job]:
+    """Return jobs that set the number of worker threads; None for torch's default.
+
+    torch keeps the number per thread, so that each thread of the engine runs one of these jobs.
+    """
+
+    def job(kind: str) -> Job:
+        title = deferred("Changing the number of threads")
+        return Job(title, work, lane=f"threads.{kind}", long=kind == "long", idle=kind == "idle")
 
     def work(_: Monitor) -> None:
         from prune_gui.pruning.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 
-    return Job(deferred("Changing the number of threads"), work, lane="threads")
+    return [job(kind) for kind in ("quick", "long", "idle")]
 
 
 def compile_jobs() -> list[Job]:

@@ -35,7 +35,13 @@ class HasCounts(Protocol):
 
 
 def legend(
-    subject: HasCounts, colours: Colours, *, plain: bool = False, marks: int = 0, zeros: int = 0
+    subject: HasCounts,
+    colours: Colours,
+    *,
+    plain: bool = False,
+    marks: int = 0,
+    zeros: int = 0,
+    filled: bool = True,
 ) -> str:
     """Return the legend of a picture as rich text, with an item per colour that occurs.
 
@@ -46,6 +52,7 @@ def legend(
         marks: number of cells with a ring around them.
         zeros: number of zeros in the file that have the colour of `ZERO` where no step prunes
             them. It is shown if there is no step, because steps may prune some of them.
+        filled: whether the picture has the colours of steps now; else their squares are hollow.
     """
     counts = list(subject.counts().items())
     if are_exact := {code for code, _ in counts} <= {KEPT, IN_FILE}:
@@ -64,12 +71,13 @@ def legend(
     if rest:
         more = tr("{count:,} more", count=len(rest))
         parts.append((colours.grid, more, sum(count for _, count in rest)))
+    hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
     items = [
-        f"{_square(colour)}{unbroken(counted(title, count, total))}"
+        _square(colour, filled=colour not in hollow) + unbroken(counted(title, count, total))
         for colour, title, count in parts
     ]
     if zeros and not are_exact:
-        items.insert(1, f"{_square(colours.zero)}{unbroken(subject.title(ZERO))}")
+        items.insert(1, _square(colours.zero, filled=filled) + unbroken(subject.title(ZERO)))
     if marks:
         items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return SEPARATOR.join(items)
@@ -82,8 +90,8 @@ def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int,
     return [(code, count) for code, count in ({KEPT: 0} | by_code | parted).items() if count]
 
 
-def _square(colour: str) -> str:
-    return f'<span style="color: {colour}">■</span>&nbsp;'
+def _square(colour: str, *, filled: bool = True) -> str:
+    return f'<span style="color: {colour}">{"■" if filled else "□"}</span>&nbsp;'
 
 
 def counted(title: str, count: int, total: int) -> str:

@@ -68,6 +68,9 @@ class ActionTarget(Protocol):
     def show_batch(self) -> None:
         """Open the dialog that applies the stack to several checkpoints."""
 
+    def show_report(self) -> None:
+        """Open the dialog that writes a report on the stack."""
+
     def show_settings(self) -> None:
         """Open the settings dialog."""
 

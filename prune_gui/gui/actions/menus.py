@@ -37,6 +37,7 @@ MENUS: Final = {
         "save_recipe_as",
         SEPARATOR,
         "save_checkpoint",
+        "report",
         SEPARATOR,
         "close_window",
         "quit",
@@ -82,6 +83,7 @@ MENUS: Final = {
         "add_step",
         SEPARATOR,
         "edit_step",
+        "edit_amount",
         "duplicate",
         "move_up",
         "move_down",
@@ -97,6 +99,7 @@ MENUS: Final = {
         "save_preset",
         "manage_presets",
         SEPARATOR,
+        "use_masks",
         "sweep",
         "batch",
         SEPARATOR,
@@ -121,7 +124,7 @@ TOOLBAR: Final = (
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("copy_modules", "save_modules")
 STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
-STACK_MENU: Final = (*STACK_BUTTONS, "switch_step", "clear_stack")
+STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "switch_step", "clear_stack")
 WELCOME: Final = ("open", "demo")
 
 

@@ -63,6 +63,13 @@ TABLE: Final = (
         when=is_open,
     ),
     ActionSpec(
+        "use_masks",
+        deferred("Use a &masks file as a step…"),
+        deferred("Add a step that prunes where the masks in a file are 0"),
+        lambda w: w.commands.use_masks(),
+        when=is_open,
+    ),
+    ActionSpec(
         "reload",
         deferred("Re&load checkpoint"),
         deferred("Read the checkpoint again, and keep the steps and their history"),
@@ -111,6 +118,13 @@ TABLE: Final = (
         "Ctrl+Shift+S",
         "save-as",
         is_open,
+    ),
+    ActionSpec(
+        "report",
+        deferred("Report as &HTML…"),
+        deferred("Write a page that says what was pruned, to read, print and send"),
+        lambda w: w.show_report(),
+        when=is_open,
     ),
     ActionSpec(
         "new_window",
@@ -182,9 +196,18 @@ TABLE: Final = (
         deferred("&Edit step"),
         deferred("Load the step into the form"),
         lambda w: w.stack.edit(),
-        "F2",
+        "Shift+F2",
         "edit",
         has_step,
+        in_stack=True,
+    ),
+    ActionSpec(
+        "edit_amount",
+        deferred("Edit amou&nt"),
+        deferred("Change the amount of the step in its card"),
+        lambda w: w.stack.edit_amount(),
+        "F2",
+        when=lambda w: w.stack.has_amount,
         in_stack=True,
     ),
     ActionSpec(

@@ -68,6 +68,7 @@ class ViewTabs(QWidget):
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
         workbench.changed.connect(self._on_changed)
+        workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
         self._update_header()
 
@@ -76,6 +77,12 @@ class ViewTabs(QWidget):
         if key not in self._views:
             self._create(key)
         return self._views[key]
+
+    def show_view(self, key: str) -> None:
+        """Bring the view with a key of `VIEWS` to the front, with the focus in it."""
+        view = self.view(key)
+        self._tabs.setCurrentWidget(view)
+        view.setFocus(Qt.FocusReason.OtherFocusReason)
 
     @property
     def current(self) -> View[Any] | None:
@@ -86,6 +93,11 @@ class ViewTabs(QWidget):
     def front(self) -> View[Any]:
         """The view in front, created if needed."""
         return self.view(VIEWS[self._tabs.currentIndex()].key)
+
+    def bring_forward(self, key: str) -> None:
+        """Show the view with a key of `VIEWS` in front of the others."""
+        index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
+        self._tabs.setCurrentIndex(index)
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
         """Load what the views need in the background, and create the view in front.
@@ -136,6 +148,7 @@ class ViewTabs(QWidget):
         self._offer_on(view)
         view.pictured.connect(self.changed)
         view.draft_wanted.connect(self.draft_wanted)
+        view.view_wanted.connect(self.show_view)
         empty = self._tabs.widget(index)
         assert empty is not None
         had_focus = empty.hasFocus()  # the placeholder has the focus if nothing in it accepts it
@@ -163,6 +176,11 @@ class ViewTabs(QWidget):
         if self.isVisible():
             self._make_front()
         self.changed.emit()
+
+    def _on_opened(self, continued: bool) -> None:
+        """Bring the first view to the front for another checkpoint, but not for a reloaded one."""
+        if not continued:
+            self._tabs.setCurrentIndex(0)
 
     def _on_changed(self, changes: Changes) -> None:
         is_concerned = changes.concerns(self._workbench.chosen or "")

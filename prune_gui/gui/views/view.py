@@ -66,12 +66,14 @@ class View(QWidget, Generic[SubjectT]):
     Signals:
         pictured: there is a new picture, or there is none any more.
         draft_wanted: (DraftRequest) the user wants the draft changed.
+        view_wanted: (key of `VIEWS`) the user wants to see another view.
     """
 
     lane: str
     has_table: ClassVar[bool] = False
     pictured = Signal()
     draft_wanted = Signal(object)
+    view_wanted = Signal(str)
 
     def __init__(
         self,
@@ -216,8 +218,13 @@ class View(QWidget, Generic[SubjectT]):
         subject: SubjectT,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
+        *,
+        long: bool = False,
     ) -> None:
-        """Run `work` on the engine, and `then` if the view still shows the same parameter."""
+        """Run `work` on the engine, and `then` if the view still shows the same parameter.
+
+        A `long` job runs beside other jobs; see `Bridge.run_long_job`.
+        """
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
@@ -237,7 +244,8 @@ class View(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        ticket = self._workbench.bridge.run_job(lane, guarded, arrived)
+        bridge = self._workbench.bridge
+        ticket = (bridge.run_long_job if long else bridge.run_job)(lane, guarded, arrived)
         if lane == self.lane:
             self.ticket = ticket
 

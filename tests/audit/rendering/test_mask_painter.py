@@ -1,10 +1,13 @@
 """The painter of masks, without a window."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.colours import DARK, LIGHT
+from prune_gui.audit.rendering.colours import LIGHT
+from prune_gui.audit.rendering.mask_levels import coloured, step_table
 from prune_gui.audit.rendering.mask_painter import MaskPainter
 from prune_gui.audit.rendering.tiles import TileRegion
 from prune_gui.audit.statistics.file_zeros import FileZeros
@@ -15,9 +18,9 @@ WEIGHTS = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 STEP = {"method": "l1_unstructured", "amount": 2}
 
 
-def _painter(resolution, *, draft=None, colours=LIGHT, plain=False):
+def _painter(resolution, *, draft=None):
     info = resolution.checkpoint.tensors["w"]
-    return MaskPainter(Subject(resolution, info, draft), colours, plain)
+    return MaskPainter(Subject(resolution, info, draft))
 
 
 def test_a_pruned_element_has_the_colour_of_its_step_and_is_rare(resolved):
@@ -26,7 +29,8 @@ def test_a_pruned_element_has_the_colour_of_its_step_and_is_rare(resolved):
     block = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor())
     pruned = np.array([[True, True, False], [False, False, False]])
     colour = [int(LIGHT.steps[0][i : i + 2], 16) for i in (1, 3, 5)]
-    np.testing.assert_array_equal((block.pixels[..., :3] == colour).all(2), pruned)
+    pixels = coloured(block.pixels, step_table(LIGHT, plain=False))
+    np.testing.assert_array_equal((pixels[..., :3] == colour).all(2), pruned)
     with_pruned, with_kept = block.rare
     np.testing.assert_array_equal(with_pruned, pruned)
     np.testing.assert_array_equal(with_kept, ~pruned)
@@ -36,13 +40,9 @@ def test_pictures_of_equal_keys_are_equal(resolved):
     resolution = resolved(STEP, w=WEIGHTS)
     painter = _painter(resolution)
     assert painter.key == _painter(resolution).key
-    others = (
-        _painter(resolution, draft=1),
-        _painter(resolution, colours=DARK),
-        _painter(resolution, plain=True),
-    )
-    assert len({painter.key, *(other.key for other in others)}) == 4
-    assert {other.profile_key for other in others} == {painter.profile_key}
+    other = _painter(resolution, draft=1)
+    assert other.key != painter.key
+    assert other.profile_key == painter.profile_key
 
 
 def test_profiles_are_the_shares_pruned_of_rows_and_columns(resolved):
@@ -52,22 +52,20 @@ def test_profiles_are_the_shares_pruned_of_rows_and_columns(resolved):
     np.testing.assert_allclose(profiles.columns, [1 / 2, 1 / 2, 0])
 
 
-def test_kept_zeros_have_their_colour_unless_pruned_or_plain(resolved):
+def test_kept_zeros_of_the_file_have_their_colour_once_they_are_counted(resolved):
     weights = WEIGHTS.clone()
     weights[1] = 0
     resolution = resolved({"method": "l1_unstructured", "amount": 1}, w=weights)
-    info = resolution.checkpoint.tensors["w"]
-    subject = Subject(resolution, info, None, FileZeros({"w": 3}))
+    uncounted = _painter(resolution)
+    marked = MaskPainter(replace(uncounted.subject, file_zeros=FileZeros({"w": 3})))
     region = TileRegion(range(2), range(3), (2, 3))
 
     def has(colour, painter):
-        pixels = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor()).pixels[..., :3]
+        levels = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor()).pixels
+        pixels = coloured(levels, step_table(LIGHT, plain=False))[..., :3]
         return (pixels == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(2).tolist()
 
-    marked = MaskPainter(subject, LIGHT, plain=False)
     assert has(LIGHT.zero, marked) == [[False] * 3, [False, True, True]]
     assert has(LIGHT.steps[0], marked) == [[False] * 3, [True, False, False]]
-    assert not np.any(has(LIGHT.zero, MaskPainter(subject, LIGHT, plain=True)))
-    uncounted = MaskPainter(Subject(resolution, info, None), LIGHT, plain=False)
     assert not np.any(has(LIGHT.zero, uncounted))
     assert marked.key != uncounted.key

@@ -3,7 +3,7 @@ from itertools import combinations, pairwise
 
 import pytest
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QDialogButtonBox, QProxyStyle, QStyle
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QListWidget, QProxyStyle, QStyle
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.gui.widgets.theme import PlainStyle, Theme, colours
@@ -14,10 +14,11 @@ THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
 @pytest.fixture
 def app(qapp):
-    style, palette = qapp.style().objectName(), qapp.palette()
+    style, palette, font = qapp.style().objectName(), qapp.palette(), qapp.font()
     yield qapp
     qapp.setStyle(style)
     qapp.setPalette(palette)
+    qapp.setFont(font)
 
 
 def _rgb(colour):
@@ -108,4 +109,21 @@ def test_dialog_buttons_have_no_icons_on_any_platform(app, qtbot):
     assert icons() == [False]
     theme = Theme(app, "dark")
     assert isinstance(app.style(), PlainStyle)
+    theme.deleteLater()
+
+
+def test_a_density_scales_texts_and_rows_of_open_widgets(app, qtbot):
+    rows = QListWidget()
+    rows.addItem("encoder.layer.0")
+    qtbot.addWidget(rows)
+    rows.show()
+    theme = Theme(app, "light")
+    heights, sizes = [], []
+    for density in ("compact", "standard", "large", "standard"):
+        theme.space(density)
+        QApplication.sendPostedEvents()
+        sizes.append(rows.font().pointSizeF())
+        heights.append(rows.sizeHintForRow(0))
+    assert sizes[0] < sizes[1] == sizes[3] < sizes[2]
+    assert heights[0] < heights[1] == heights[3] < heights[2]
     theme.deleteLater()

@@ -99,6 +99,7 @@ class TreeModel(QAbstractItemModel):
         self.has_zeros = False
         self._zeros = FileZeros()
         self._zero_counts, self._counted = self._pruned, self._pruned
+        self._countable = self._module_index.prunable
         self._protected: frozenset[str] = frozenset()
         self.chosen: str | None = None
         self._child_numbers: dict[int, list[int]] = {}
@@ -115,6 +116,7 @@ class TreeModel(QAbstractItemModel):
         self._pruned = outline.pruned({})
         self.has_zeros = False
         self._set_zeros(FileZeros())
+        self._countable = outline.prunable
         self._shown = outline.matches("")
         self.chosen = None
         self._child_numbers, self._rows, self._row_cache = {}, {}, {}
@@ -142,9 +144,11 @@ class TreeModel(QAbstractItemModel):
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
         """Show the sparsity from the counts (pruned, total) by parameter name."""
-        before, self._counts = self._pruned, counts
+        before, countable_before = self._pruned, self._countable
+        self._counts = counts
         self._pruned = self._module_index.pruned(counts)
-        changed = before != self._pruned
+        self._countable = self._module_index.countable(counts)
+        changed = (before != self._pruned) | (countable_before != self._countable)
         self._row_cache = {
             number: row
             for number, row in self._row_cache.items()
@@ -211,6 +215,10 @@ class TreeModel(QAbstractItemModel):
     def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of the parameters that are targets if some rows are selected."""
         return self._module_index.selected_parameters(map(self._node, indexes), self._shown)
+
+    def count_matches(self) -> int:
+        """Return the number of parameters that are targets if all that is shown is selected."""
+        return self._module_index.count_selected(self._node(ROOT), self._shown)
 
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of all shown and prunable parameters at and below some rows."""
@@ -304,7 +312,7 @@ class TreeModel(QAbstractItemModel):
 
     def _make_row(self, indexed_node: Node) -> Row:
         node, tensor = indexed_node.node, indexed_node.node.tensor
-        total = self._count(indexed_node, self._module_index.prunable)
+        total = self._count(indexed_node, self._countable)
         pruned = self._count(indexed_node, self._pruned)
         counted = self._count(indexed_node, self._counted)
         zeros = self._count(indexed_node, self._zero_counts)

@@ -479,3 +479,20 @@ def test_the_label_of_a_threshold_excludes_the_threshold(distribution, bench):
     assert distribution._cuts[1].label.toPlainText() == "draft: |w| < 0.5"
     bench.draft_step(bench.step(amount=0.5))
     assert distribution._cuts[1].label.toPlainText().startswith("draft: |w| ≤ ")
+
+
+def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
+    distribution, bench, outliers, tmp_path
+):
+    zeroed = outliers.masked_fill(outliers.abs() < 0.07, 0.0)
+    save_file({"fc.weight": zeroed}, tmp_path / "zeros.safetensors")
+    bench.open_and_choose(tmp_path / "zeros.safetensors", "fc.weight")
+    sums, mark = np.sort(distribution._picture_shown.sums), distribution._peak_mark
+    assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
+    assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
+    _box(distribution, "Full range").click()
+    assert distribution._plot.view.viewRange()[1][1] > sums[-1]
+    assert not mark.isVisible()
+    _box(distribution, "Full range").click()
+    choose(distribution, bench, how="Log counts")
+    assert not mark.isVisible()

@@ -58,7 +58,7 @@ class Sweep:
     """Tries amounts of one step; the steps before it are resolved once.
 
     Weights of a parameter are read again only if an amount prunes it differently from the amount
-    before. Not thread-safe: only the engine's thread may use it.
+    before. Not thread-safe.
 
     Args:
         resolver: resolver of the checkpoint.

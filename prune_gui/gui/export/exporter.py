@@ -70,7 +70,7 @@ class Exporter:
 
     Args:
         window: parent of the dialogs.
-        workbench: emits `saved`, `copied` or `failed` after each export.
+        workbench: emits `saved`, `noted` or `failed` after each export.
         preferences: contain the setting `white_pictures`.
     """
 
@@ -128,7 +128,7 @@ class Exporter:
 
     def _copy(self, mime: QMimeData, note: str) -> None:
         QGuiApplication.clipboard().setMimeData(mime)
-        self._workbench.copied.emit(note)
+        self._workbench.noted.emit(note)
 
     def _with_page(self, view: PictureSource, use: Callable[[Page], None]) -> None:
         """Call `use` with the page of a view, after rendering it in light colours if needed."""

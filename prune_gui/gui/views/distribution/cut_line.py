@@ -54,7 +54,7 @@ class CutLine(QObject):
 
     Attributes:
         label: text of the line; `arrange_labels` puts it next to the line.
-        drafted: whether it is the cut of the draft, which can be dragged.
+        drafted: whether it is the cut of the draft.
 
     Signals:
         dragged: (absolute value) the user moved one of the lines.
@@ -92,7 +92,8 @@ class CutLine(QObject):
         colours: Colours,
         scale: Scale,
         *,
-        limit: float | None,
+        limit: float,
+        drafted: bool,
         own: bool = False,
     ) -> None:
         """Show the cut of a step.
@@ -102,8 +103,10 @@ class CutLine(QObject):
             text: name of the step.
             colours: colours of the theme.
             scale: scale of the axis.
-            limit: largest absolute value to which the line can be dragged; None if it is fixed.
-            own: whether to show the parameter's own cut even if all targets have a higher one.
+            limit: largest absolute value to which the line can be dragged.
+            drafted: whether the step is the draft.
+            own: whether to show the parameter's own cut even if all targets have a higher one; it
+                cannot be dragged.
         """
         value = cut.value if own or cut.shared is None else cut.shared
         if cut.shared is not None:
@@ -115,18 +118,18 @@ class CutLine(QObject):
         message = deferred("{what}: {symbol} ≤ {value:.4g}")
         if value == cut.value and not cut.inclusive:
             message = deferred("{what}: {symbol} < {value:.4g}")
-        self.drafted, self._scale = limit is not None, scale
+        self.drafted, self._scale = drafted and not own, scale
         self._negative.setVisible(scale.signed)
         hint = (
             tr("Drag to change what the draft prunes")
             if self.drafted
             else tr("The maximum sparsity of the step stops it here")
             if own
-            else tr("Edit the step to move it")
+            else tr("Drag to edit the step")
         )
         for line in (self._negative, self._positive):
             line.setZValue(DRAFT_Z if self.drafted else STEP_Z)
-            line.setMovable(self.drafted)
+            line.setMovable(not own)
             line.setPen(pen(colours.cut, width=2 if self.drafted else 1, dashed=not self.drafted))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
@@ -143,11 +146,11 @@ class CutLine(QObject):
             self._plot.removeItem(item)
         self.deleteLater()
 
-    def _set_bounds(self, limit: float | None) -> None:
-        end = None if limit is None else self._scale.position(limit)
+    def _set_bounds(self, limit: float) -> None:
+        end = self._scale.position(limit)
         start = 0.0 if self._scale.low is None else self._scale.position(0.0)
         self._positive.setBounds((start, end))
-        self._negative.setBounds((None if end is None else -end, -start))
+        self._negative.setBounds((-end, -start))
 
     def _move_to(self, position: float) -> None:
         self._positive.setValue(position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -164,7 +165,11 @@ class DistributionView(View[Subject]):
             for i in range(self._numbers_box.count())
         ]
         if items != current:
-            chosen = self._numbers_box.currentData()
+            chosen, shown = self._numbers_box.currentData(), self._picture_shown
+            if subject.draft is not None and chosen == subject.draft:
+                chosen = DRAFT  # the step is being edited
+            elif chosen == DRAFT and subject.draft is None and shown is not None:
+                chosen = shown.subject.draft  # it was edited, or added
             with QSignalBlocker(self._numbers_box):
                 self._numbers_box.clear()
                 for text, what in items:
@@ -312,21 +317,23 @@ class DistributionView(View[Subject]):
         }  # a step that prunes nothing here has no line
         cuts = {code: cut for code, cut in picture.cuts.items() if code in shown_codes}
         limited = {code: cut for code, cut in cuts.items() if cut.shared is not None}
+        limit = float(np.abs(picture.edges).max())
         for lines, wanted in ((self._cuts, cuts), (self._own_cuts, limited)):
             for code in [code for code in lines if code not in wanted]:
                 lines.pop(code).remove()
             for code, cut in wanted.items():
                 if code not in lines:
                     lines[code] = CutLine(self._plot)
-                    lines[code].dragged.connect(self._drag)
-                own, drafted = lines is self._own_cuts, code == subject.draft
+                    lines[code].dragged.connect(partial(self._drag, code))
+                drafted = code == subject.draft
                 lines[code].show_cut(
                     cut,
                     tr("draft") if drafted else tr("step {number}", number=code),
                     self.colours(),
                     self._scale(picture),
-                    limit=float(np.abs(picture.edges).max()) if drafted and not own else None,
-                    own=own,
+                    limit=limit,
+                    drafted=drafted,
+                    own=lines is self._own_cuts,
                 )
         self._arrange()
 
@@ -348,11 +355,14 @@ class DistributionView(View[Subject]):
         if not (picture.curve or log) and picture.sums[highest] > top and low <= middle <= high:
             self._peak_mark.show_peak(middle, int(picture.sums[highest]), self.colours())
 
-    def _drag(self, value: float) -> None:
+    def _drag(self, code: int, value: float) -> None:
         self._arrange()
         picture = self._picture_shown
-        of_step = picture is not None and isinstance(picture.request.of, int)
-        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value))
+        if picture is None:
+            return
+        of_step = isinstance(picture.request.of, int)
+        step = None if code == picture.subject.draft else code
+        self.draft_wanted.emit(CutRequest("score" if of_step else "weight", value, step))
 
     def _cursor_moved(self, scene: QPointF) -> None:
         picture, self._cursor = self._picture_shown, scene

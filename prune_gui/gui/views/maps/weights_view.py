@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QPushButton
+from PySide6.QtWidgets import QCheckBox, QPushButton, QWidget
 
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.tile_render import RenderedView
@@ -69,6 +69,7 @@ class WeightsContent(MapContent):
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
         self.bar = RampBar()
+        self.scale = [self.bar, QWidget()]
         self.name = tr("Weights")
         self.picture_name = tr("Picture of the weights")
         self.profiles_tip = tr("Show the mean of the finite values in each row and column")

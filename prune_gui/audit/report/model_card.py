@@ -1,4 +1,7 @@
-"""A section on pruning for the model card of a checkpoint, in Markdown. Always in English."""
+"""A section on pruning for the model card of a checkpoint, in Markdown.
+
+Its sentences are English, as in most model cards; steps are in the language of the report.
+"""
 
 from __future__ import annotations
 

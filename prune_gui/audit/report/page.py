@@ -19,6 +19,7 @@ from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.resources import resource
 
 MAX_WARNINGS: Final = 60
+MAX_NOTES: Final = 8
 MAX_RECIPE_LINES: Final = 400
 MAX_LINE: Final = 2000
 """Limit of a line of a recipe or of a model card, in characters."""
@@ -210,7 +211,10 @@ def _steps_table(steps: Sequence[StepRecord]) -> str:
     rows = []
     for step in steps:
         key = f'<i class="key {marks.code_class(step.number)}"></i>' if known else ""
-        notes = "".join(f'<div class="faint">{text(note)}</div>' for note in step.notes[:8])
+        remarks = list(step.notes[:MAX_NOTES])
+        if len(step.notes) > MAX_NOTES:
+            remarks.append(tr("and {more:,} more", more=len(step.notes) - MAX_NOTES))
+        notes = "".join(f'<div class="faint">{text(note)}</div>' for note in remarks)
         state = "" if step.enabled else text(tr("switched off"))
         cells = [
             cell(f"{key}{step.number}", "label"),

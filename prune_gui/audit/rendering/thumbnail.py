@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
-from prune_gui.audit.rendering.mask_picture import colour
+from prune_gui.audit.rendering.mask_levels import Table, coloured, mask_levels, step_table
 from prune_gui.audit.rendering.ramps import rgb
 
 if TYPE_CHECKING:
@@ -115,8 +115,13 @@ def pixels(
     """
     density = thumbnail.density
     if shading is Shading.STEP:
-        return colour(density, colours, draft)
+        return coloured(mask_levels(density, draft), _steps(colours))
     return _scale(colours)[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
+
+
+@cache
+def _steps(colours: Colours) -> Table:
+    return step_table(colours, plain=False)
 
 
 @cache

@@ -228,6 +228,7 @@ def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
         if before is None and has_originals:
             known = rows, row
         steps = known or (rows, row)
+        energy_kept = float(known[0].kept[known[1]]) if known else None
         zeros, total = result.counts[info.name]
         monitor.advance()
         yield Layer(
@@ -239,9 +240,9 @@ def _layers(subject: Subject, monitor: Monitor) -> Iterator[Layer]:
             by_code=_by_code(*steps),
             dead_channels=int(rows.dead[row]),
             patterns=_patterns(result, info, monitor),
-            energy=float(rows.kept[row]),
+            energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
             energy_before=float(known[0].energy[known[1]]) if known else None,
-            energy_kept=float(known[0].kept[known[1]]) if known else None,
+            energy_kept=energy_kept,
             warnings=tuple(layer_columns.warnings(rows, row)),
         )
 

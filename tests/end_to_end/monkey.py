@@ -36,6 +36,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
 from prune_gui.gui.dialogs.save import SaveDialog
 from prune_gui.gui.window import MainWindow
+from prune_gui.pruning.methods import METHODS
 from prune_gui.session.draft_request import CutRequest
 
 Key, LEFT, NONE = Qt.Key, Qt.MouseButton.LeftButton, Qt.MouseButton.NoButton
@@ -224,7 +225,7 @@ class Monkey:
             QTest.mouseClick(draft.commit, LEFT)
             return "commit"
         if self._random.random() < 0.2:
-            draft.method.setCurrentIndex(self._random.randrange(draft.method.count()))
+            draft.method.choose(self._random.choice(list(METHODS)))
             draft.method.activated.emit(draft.method.currentIndex())
             return f"method {draft.method.currentText()}"
         return f"{use.__name__} {use(draft)}"

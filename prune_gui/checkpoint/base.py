@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -39,12 +39,14 @@ class Surroundings:
         remarks: remarks for the user, one sentence each.
         models: the names of the models of a pipeline, including the open one; () if there is none.
         model: the name of the open model of a pipeline; "" if there is none.
+        hf_config: the positive integers in that config.json, by key.
     """
 
     description: str = ""
     remarks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     model: str = ""
+    hf_config: Mapping[str, int] = field(default_factory=dict)
 
 
 NO_SURROUNDINGS: Final = Surroundings()
@@ -68,6 +70,7 @@ class Checkpoint(ABC):
         state_dict: the name of the open candidate; "" if there is no choice.
         root: the keys that lead from the top of each file to the state dict.
         description: a few words on the model from the config.json beside the file, or "".
+        hf_config: the positive integers in that config.json, such as "num_attention_heads".
     """
 
     format: str
@@ -114,6 +117,7 @@ class Checkpoint(ABC):
         self.state_dict = state_dict
         self.root = root
         self.description = surroundings.description
+        self.hf_config: Mapping[str, int] = MappingProxyType(dict(surroundings.hf_config))
 
     def read(self, name: str) -> torch.Tensor:
         """Return the values of a parameter; for a pair, those of the original.

@@ -18,6 +18,8 @@ CONFIG_NAME: Final = "config.json"
 MAX_CONFIG_BYTES: Final = 1_000_000
 PLAIN_WORD: Final = re.compile(r"[\w.+-]{1,60}", re.ASCII)
 MAX_WORDS: Final = 5
+TEXT_CONFIG: Final = "text_config"
+MAX_INTEGER: Final = 1 << 40
 CONFIG_KEYS: Final = ("architectures", "_class_name", "model_type", "torch_dtype", "dtype")
 
 
@@ -29,12 +31,13 @@ def look_around(path: Path, remarks: Iterable[str], component: Component | None)
         remarks: what choosing the file has to say.
         component: the model of a pipeline that the file belongs to.
     """
-    description, config_remarks = _describe_hf_config(path.parent)
+    config, config_remarks = _read_hf_config(path.parent)
     return Surroundings(
-        description,
+        _describe(config),
         (*remarks, *_index_remarks(path), *config_remarks),
         component.names if component else (),
         component.name if component else "",
+        _integers(config),
     )
 
 
@@ -53,22 +56,38 @@ def _index_remarks(path: Path) -> tuple[str, ...]:
     )
 
 
-def _describe_hf_config(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Return a few words from a Hugging Face config, and a remark if the file is invalid.
-
-    Only plain ASCII words are used, so that no control characters or markup are shown.
-    """
+def _read_hf_config(folder: Path) -> tuple[dict[str, object], tuple[str, ...]]:
+    """Return a Hugging Face config, empty if there is none, and a remark if it is invalid."""
     try:
         config = json.loads(read_regular(folder / CONFIG_NAME, MAX_CONFIG_BYTES))
     except FileNotFoundError:
-        return "", ()
+        return {}, ()
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
         remark = tr("{file} in the same folder is invalid and is ignored.", file=CONFIG_NAME)
-        return "", (remark,)
+        return {}, (remark,)
+    return config, ()
+
+
+def _describe(config: dict[str, object]) -> str:
+    """Return a few words from a config.
+
+    Only plain ASCII words are used, so that no control characters or markup are shown.
+    """
     words = [word for key in CONFIG_KEYS for word in _words(config.get(key))]
-    return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS]), ()
+    return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS])
+
+
+def _integers(config: dict[str, object]) -> dict[str, int]:
+    """Return the positive integers of a config; those of the text model of several come last."""
+    text_config = config.get(TEXT_CONFIG)
+    inner = text_config if isinstance(text_config, dict) else {}
+    return {
+        key: value
+        for key, value in (inner | config).items()
+        if type(value) is int and 0 < value <= MAX_INTEGER
+    }
 
 
 def _words(value: object) -> list[str]:

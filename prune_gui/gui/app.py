@@ -65,7 +65,7 @@ def run(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path] = 
     log_feed.start()
     preferences = Preferences(Settings.load(), app)
     set_language(app, preferences.now.language)
-    Theme(app, preferences.now.theme).follow(preferences)
+    Theme(app, preferences.now.theme, preferences.now.density).follow(preferences)
     gc_timer = GcTimer(app)
     windows = Windows(preferences, log_path(), crash_trail.last, app)
     windows.ready.connect(gc_timer.settle)

@@ -127,9 +127,22 @@ class ModuleIndex:
     def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
         """Return the pruned elements per parameter, int64, given (pruned, total) by name."""
         pruned = np.zeros(len(self.tensors), np.int64)
-        indices = np.fromiter(map(self._index_by_name.__getitem__, counts), np.intp, len(counts))
+        indices = self._indices_in(counts)
         pruned[indices] = np.fromiter((n for n, _ in counts.values()), np.int64, len(counts))
         return pruned
+
+    def countable(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
+        """Return the elements per parameter that can be pruned or, in a mask, are counted; int64.
+
+        Args:
+            counts: as in `pruned`; those of masks are included if nothing can be pruned.
+        """
+        if self.prunable.any():
+            return self.prunable
+        countable = np.zeros(len(self.tensors), np.int64)
+        indices = self._indices_in(counts)
+        countable[indices] = self.elements[indices]
+        return countable
 
     def matches(self, text: str, counts: Counts = NOTHING) -> NDArray[np.bool_]:
         """Return a boolean per parameter: its full name contains all words, or matches the glob.
@@ -249,6 +262,9 @@ class ModuleIndex:
         indices = node.places[shown[node.places]]
         weights = indices[self._is_weight[indices]]
         return weights if len(weights) else indices[self.prunable[indices] > 0]
+
+    def _indices_in(self, counts: Mapping[str, object]) -> NDArray[np.intp]:
+        return np.fromiter(map(self._index_by_name.__getitem__, counts), np.intp, len(counts))
 
     def _indices_of(self, node: ModuleNode) -> NDArray[np.intp]:
         if node.tensor and not node.below:  # the most frequent case

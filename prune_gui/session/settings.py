@@ -26,6 +26,7 @@ class Settings(BaseModel):
 
     Attributes:
         theme: theme of the window.
+        density: size of texts, and space around rows.
         language: a code of `LANGUAGES`, or "system"; takes effect at the next start.
         recent: recently opened checkpoints, latest first.
         window: geometry and dock state of the window, as Qt encodes them, in base64.
@@ -33,13 +34,16 @@ class Settings(BaseModel):
         threads: number of worker threads; None for torch's default.
         picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
         form: the form preselected in the dialog that saves a pruned checkpoint.
+        square_cells: whether maps show rows as high as columns are wide.
         more_fields: whether the form of a step shows its fields below *More*.
+        list_biases: whether the view Layers lists biases and norms of which nothing is pruned.
         keep_unsaved: whether unsaved steps are kept on disk, to restore them after a crash.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     theme: Literal["system", "light", "dark"] = "system"
+    density: Literal["compact", "standard", "large"] = "standard"
     language: Literal["system", "en", "zh_CN"] = "system"
     recent: Annotated[tuple[RecentPath, ...], Field(max_length=100)] = ()
     window: tuple[str, str] | None = None
@@ -47,7 +51,9 @@ class Settings(BaseModel):
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
     form: Literal["finalized", "reparametrized", "masks"] = "finalized"
+    square_cells: bool = False
     more_fields: bool = False
+    list_biases: bool = False
     keep_unsaved: bool = True
 
     @field_validator("window", mode="before")

@@ -59,6 +59,7 @@ MODIFIERS = (
     Qt.KeyboardModifier.ShiftModifier,
     Qt.KeyboardModifier.ControlModifier,
 )
+ENABLED = Qt.ItemFlag.ItemIsEnabled
 MAX_TRAIL_LENGTH = 25
 
 
@@ -247,9 +248,13 @@ class Monkey:
 
     def _pick(self, parent: QWidget | None = None) -> str | None:
         box = self._usable_widget(QComboBox, parent)
-        if box is None or not box.count():
+        if box is None:
             return None
-        index = self._random.randrange(box.count())
+        model = box.model()
+        enabled = [i for i in range(box.count()) if model.flags(model.index(i, 0)) & ENABLED]
+        if not enabled:
+            return None
+        index = self._random.choice(enabled)
         text = box.itemText(index)
         box.setCurrentIndex(index)
         box.activated.emit(index)

@@ -180,12 +180,12 @@ def test_an_exported_file_offers_its_own_recipe(session, tmp_path):
     with open_checkpoint(tmp_path / "made.safetensors") as checkpoint:
         again = Session(checkpoint)
         assert again.steps == ()
-        again.use_own_recipe()
+        again.apply_past_recipe()
         assert again.steps == session.steps
         assert again.unsaved
         again.undo()
         assert again.steps == ()
-    session.use_own_recipe()  # no effect: this program did not write the file
+    session.apply_past_recipe()  # no effect: this program did not write the file
     assert session.made is None
 
 

@@ -29,6 +29,11 @@ THEMES: Final = {
     "light": deferred("Light"),
     "dark": deferred("Dark"),
 }
+DENSITIES: Final = {
+    "compact": deferred("Compact"),
+    "standard": deferred("Standard"),
+    "large": deferred("Large"),
+}
 MEMORY_STEP_MB: Final = 64
 """Step of the spin box for the picture memory."""
 
@@ -51,6 +56,7 @@ class SettingsDialog(QDialog):
         self.setWindowTitle(tr("Settings"))
         themes = {theme: tr(text) for theme, text in THEMES.items()}
         self.theme = _choice(themes)
+        self.density = _choice({density: tr(text) for density, text in DENSITIES.items()})
         self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
         self.threads = _number(0, MAX_THREADS)
         self.threads.setSpecialValueText(tr("Automatic"))
@@ -65,6 +71,7 @@ class SettingsDialog(QDialog):
         self._rows = QFormLayout()
         self._rows.setVerticalSpacing(4)
         self._add(tr("&Appearance"), self.theme, tr("Colours of the window and its pictures."))
+        self._add(tr("Text si&ze"), self.density, tr("Size of texts, and space around rows."))
         self._add(tr("&Language"), self.language, tr("Takes effect at the next start."))
         self._add(
             tr("Worker &threads"), self.threads, tr("Number of threads that compute at once.")
@@ -113,6 +120,7 @@ class SettingsDialog(QDialog):
     def show_settings(self, settings: Settings) -> None:
         """Show other settings; emits `changed` for values that differ."""
         self.theme.setCurrentIndex(self.theme.findData(settings.theme))
+        self.density.setCurrentIndex(self.density.findData(settings.density))
         self.language.setCurrentIndex(self.language.findData(settings.language))
         self.threads.setValue(settings.threads or 0)
         self.picture_memory.setValue(settings.picture_memory)
@@ -124,7 +132,12 @@ class SettingsDialog(QDialog):
         def emitter(name: str) -> Callable[[object], None]:
             return lambda value: self.changed.emit(name, value)
 
-        boxes = {"theme": self.theme, "language": self.language, "form": self.form}
+        boxes = {
+            "theme": self.theme,
+            "density": self.density,
+            "language": self.language,
+            "form": self.form,
+        }
         for name, box in boxes.items():
             emit = emitter(name)
             box.currentIndexChanged.connect(lambda i, box=box, emit=emit: emit(box.itemData(i)))

@@ -47,6 +47,12 @@ class ViewSpec:
 
 VIEWS: Final = (
     ViewSpec(
+        "overview",
+        deferred("&Overview"),
+        "overview.overview_view:OverviewView",
+        caches_pictures=True,
+    ),
+    ViewSpec(
         "mask",
         deferred("&Mask"),
         "maps.mask_view:mask_view",
@@ -72,5 +78,6 @@ VIEWS: Final = (
         deferred("Compa&re"),
         "compare.compare_view:CompareView",
         shares_viewport=True,
+        caches_pictures=True,
     ),
 )

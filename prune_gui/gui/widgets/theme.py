@@ -1,10 +1,10 @@
-"""The light and the dark theme: palettes of the widgets, and colours of the views."""
+"""The light and the dark theme: palettes of the widgets, colours of the views, text sizes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from PySide6.QtCore import QObject, Qt
+from PySide6.QtCore import QObject, QSize, Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import (
     QApplication,
@@ -22,6 +22,26 @@ if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences
 
 Mode = Literal["system", "light", "dark"]
+Density = Literal["compact", "standard", "large"]
+
+
+class Spacing(NamedTuple):
+    """What a density sets.
+
+    Attributes:
+        text_scale: size of texts, relative to the font of the system.
+        row_padding: space added to the height of each row of a list, tree or table, in pixels.
+    """
+
+    text_scale: float
+    row_padding: int
+
+
+SPACINGS: Final[dict[Density, Spacing]] = {
+    "compact": Spacing(0.9, 0),
+    "standard": Spacing(1.0, 2),
+    "large": Spacing(1.2, 6),
+}
 
 
 def colours(palette: QPalette) -> Colours:
@@ -30,7 +50,7 @@ def colours(palette: QPalette) -> Colours:
 
 
 class PlainStyle(QProxyStyle):
-    """A style with plain text in labels, no icons on dialog buttons, and focus frames on top.
+    """A style with plain text in labels, no icons on dialog buttons, and padded rows.
 
     Labels and tool tips show plain text by default. Qt would treat a text that looks like HTML, for
     example because of a name from a file, as rich text, which can imitate anything and load files.
@@ -38,10 +58,15 @@ class PlainStyle(QProxyStyle):
 
     Dialog buttons have no icons because those of some platforms ignore the palette: dark on dark.
     Focus frames lie above the widget. Qt would draw them below its neighbours, as a part of it.
+
+    Args:
+        base: the style, or its name, that draws everything else.
+        row_padding: see `Spacing`.
     """
 
-    def __init__(self, base: str | QStyle) -> None:
+    def __init__(self, base: str | QStyle, row_padding: int = 0) -> None:
         super().__init__(base)
+        self._row_padding = row_padding
         self.setObjectName(base if isinstance(base, str) else base.objectName())
 
     def polish(self, target: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
@@ -64,31 +89,59 @@ class PlainStyle(QProxyStyle):
             return 1
         return super().styleHint(hint, option, widget, returnData)
 
+    def sizeFromContents(  # noqa: N802
+        self,
+        kind: QStyle.ContentsType,
+        option: QStyleOption | None,
+        contents: QSize,
+        widget: QWidget | None = None,
+    ) -> QSize:
+        """Return the size of the base style, with the padding of rows."""
+        size = super().sizeFromContents(kind, option, contents, widget)  # type: ignore[arg-type]
+        if kind == QStyle.ContentsType.CT_ItemViewItem:
+            size.setHeight(size.height() + self._row_padding)
+        return size
+
 
 class Theme(QObject):
-    """Applies the light or the dark palette to the application, by setting or system scheme.
+    """Applies the light or the dark palette and the density to the application.
 
     Args:
         app: the application; it owns this object.
-        mode: the setting of the user.
+        mode: light, dark, or as the system.
+        density: the size of texts and rows.
     """
 
-    def __init__(self, app: QApplication, mode: Mode = "system") -> None:
+    def __init__(
+        self, app: QApplication, mode: Mode = "system", density: Density = "standard"
+    ) -> None:
         super().__init__(app)
         self._app = app
         self._mode = mode
-        app.setStyle(PlainStyle("Fusion"))
+        self._text_size = app.font().pointSizeF()
+        self.space(density)
         app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
         self.use(mode)
 
     def follow(self, preferences: Preferences) -> None:
-        """Apply the theme setting whenever it changes."""
+        """Apply the settings of theme and density whenever they change."""
 
         def on_changed(name: str) -> None:
             if name == "theme":
                 self.use(preferences.now.theme)
+            elif name == "density":
+                self.space(preferences.now.density)
 
         preferences.changed.connect(on_changed)
+
+    def space(self, density: Density) -> None:
+        """Set the size of texts and rows of every widget."""
+        text_scale, row_padding = SPACINGS[density]
+        font = self._app.font()
+        font.setPointSizeF(self._text_size * text_scale)
+        self._app.setFont(font)
+        self._app.setStyle(PlainStyle("Fusion", row_padding))
+        self.use(self._mode)
 
     def use(self, mode: Mode) -> None:
         """Set the palette of every widget; pictures update on the palette change event."""

@@ -3,21 +3,22 @@ from itertools import combinations, pairwise
 
 import pytest
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QDialogButtonBox, QProxyStyle, QStyle
+from PySide6.QtWidgets import QApplication, QDialogButtonBox, QListWidget, QProxyStyle, QStyle
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.gui.widgets.theme import PlainStyle, Theme, colours
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 THEMES = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 
 
 @pytest.fixture
 def app(qapp):
-    style, palette = qapp.style().objectName(), qapp.palette()
+    style, palette, font = qapp.style().objectName(), qapp.palette(), qapp.font()
     yield qapp
     qapp.setStyle(style)
     qapp.setPalette(palette)
+    qapp.setFont(font)
 
 
 def _rgb(colour):
@@ -50,7 +51,7 @@ def test_pruned_colours_contrast_with_kept_and_background(theme):
 
 @THEMES
 def test_no_two_meanings_share_a_colour(theme):
-    meanings = [theme.kept, theme.in_file, theme.draft, *theme.steps]
+    meanings = [theme.kept, theme.in_file, theme.zero, theme.draft, *theme.steps]
     for a, b in combinations(meanings, 2):
         assert sum(abs(x - y) for x, y in zip(_rgb(a), _rgb(b), strict=True)) > 0.2
     hues = [colorsys.rgb_to_hsv(*_rgb(step)) for step in theme.steps]
@@ -62,6 +63,7 @@ def test_no_two_meanings_share_a_colour(theme):
 def test_each_code_has_its_colour(theme):
     assert theme.of(KEPT) == theme.kept
     assert theme.of(IN_FILE) == theme.in_file
+    assert theme.of(ZERO) == theme.zero
     assert theme.of(1) == theme.of(len(theme.steps) + 1) == theme.steps[0]
     assert theme.of(3, draft=3) == theme.draft
     assert theme.of(2, draft=3) == theme.steps[1]
@@ -107,4 +109,21 @@ def test_dialog_buttons_have_no_icons_on_any_platform(app, qtbot):
     assert icons() == [False]
     theme = Theme(app, "dark")
     assert isinstance(app.style(), PlainStyle)
+    theme.deleteLater()
+
+
+def test_a_density_scales_texts_and_rows_of_open_widgets(app, qtbot):
+    rows = QListWidget()
+    rows.addItem("encoder.layer.0")
+    qtbot.addWidget(rows)
+    rows.show()
+    theme = Theme(app, "light")
+    heights, sizes = [], []
+    for density in ("compact", "standard", "large", "standard"):
+        theme.space(density)
+        QApplication.sendPostedEvents()
+        sizes.append(rows.font().pointSizeF())
+        heights.append(rows.sizeHintForRow(0))
+    assert sizes[0] < sizes[1] == sizes[3] < sizes[2]
+    assert heights[0] < heights[1] == heights[3] < heights[2]
     theme.deleteLater()

@@ -66,6 +66,7 @@ class TreePanel(QWidget):
         self._workbench = workbench
         self._model = TreeModel(self)
         self._selected: list[str] = []
+        self._selecting = False
         self._open_before_filter: list[str] | None = None
 
         self.filter = QLineEdit()
@@ -157,8 +158,14 @@ class TreePanel(QWidget):
             self._model.protect(self._workbench.session.protected)
         if changes.resolution and self._workbench.shown is not None:
             self._model.count(self._workbench.shown.counts)
+        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
+            self._model.show_zeros(
+                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
+            )
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
+            if not self._selecting:
+                self._reveal(self._workbench.chosen)
 
     def _opened(self) -> None:
         assert self._workbench.session is not None
@@ -180,7 +187,8 @@ class TreePanel(QWidget):
         self._model.show(self._workbench.session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)
         wanted = self._model.selected_parameters([QModelIndex()])
-        self._choose_first(wanted)
+        most_targeted = self._workbench.session.most_targeted
+        self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
         self.selected.emit(wanted)
 
     def _choose_first(self, names: frozenset[str]) -> None:
@@ -188,6 +196,12 @@ class TreePanel(QWidget):
         assert self._workbench.session is not None
         tensors = self._workbench.session.checkpoint.tensors
         self._workbench.choose(next((name for name in tensors if name in names), None))
+
+    def _reveal(self, name: str | None) -> None:
+        """Scroll to the parameter that the views show; the selection stays."""
+        index = self._model.find(name) if name is not None else QModelIndex()
+        if index.isValid():
+            self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def _show_remarks(self) -> None:
         assert self._workbench.session is not None
@@ -272,6 +286,7 @@ class TreePanel(QWidget):
             self.tree.setCurrentIndex(index)
 
     def _select(self) -> None:
+        self._selecting = True
         rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
         self._selected = [node.path for node in nodes]
@@ -284,6 +299,7 @@ class TreePanel(QWidget):
         meant = self._parameters_of(rows)
         if rows and not parameters and self._workbench.chosen not in meant:
             self._choose_first(meant)
+        self._selecting = False
         self.selected.emit(meant)
 
     def _parameters_of(self, rows: list[QModelIndex]) -> frozenset[str]:

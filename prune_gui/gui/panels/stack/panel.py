@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.panels.stack.model import StackModel
+from prune_gui.gui.panels.stack.start_panel import StartPanel
 from prune_gui.gui.panels.stack.step_delegate import StepDelegate
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
@@ -86,6 +87,7 @@ class StackPanel(QWidget):
         heading.addLayout(self._buttons)
         layout = QVBoxLayout(self)
         layout.addLayout(heading)
+        layout.addWidget(StartPanel(workbench))
         layout.addWidget(self._empty)
         layout.addWidget(self.list)
 

@@ -85,7 +85,7 @@ class StepDelegate(QStyledItemDelegate):
 
         painter.save()
         view_colours = colours(option.palette)
-        fill = QColor(view_colours.of(index.row() + 1) if enabled else view_colours.in_file)
+        fill = QColor(view_colours.badge(index.row() + 1) if enabled else view_colours.in_file)
         _paint_number(painter, card.badge, option.font, index.row() + 1, fill)
         for line in card.lines:
             painter.setFont(line.font)

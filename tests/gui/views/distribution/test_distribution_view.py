@@ -127,6 +127,21 @@ def test_a_step_without_a_cut_has_no_line(distribution, bench):
     assert distribution._cuts == {}
 
 
+@pytest.mark.parametrize(
+    ("method", "parameters", "why"),
+    [
+        ("l1_unstructured", {"scope": "row"}, "Step 1 cuts each row by itself"),
+        ("n_m", {"m": 2, "n": 1}, "Step 1 cuts each group by itself"),
+        ("l1_unstructured", {}, ""),
+    ],
+)
+def test_the_legend_says_why_a_step_has_no_line(distribution, bench, method, parameters, why):
+    bench.add(bench.step(method, targets=["fc.weight"], **parameters))
+    assert bool(distribution._cuts) == (not why)
+    assert why in distribution._legend.text()
+    assert ("by itself" in distribution._legend.text()) == bool(why)
+
+
 def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench):
     bench.draft_step(bench.step(amount=0.5, targets=["fc.weight"]))
     line = distribution._cuts[1]._positive

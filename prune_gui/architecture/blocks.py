@@ -10,9 +10,16 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.projections import Projection, projection
+from prune_gui.architecture.projections import (
+    ATTENTION,
+    FUSED_PARAMETERS,
+    Projection,
+    projection,
+)
+from prune_gui.checkpoint.gc_paused import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
 NUMBERED: Final = re.compile(r"\D*\d+")
@@ -23,6 +30,9 @@ MIN_NAMED_SIBLINGS: Final = 3.0
 """Mean number of siblings numbered in their names, so that "attn1" and "attn2" are not blocks."""
 LOOSE_COLUMNS: Final = 6
 """Maximum number of parameters in one row outside of blocks."""
+ATTENTION_PROJECTIONS: Final = frozenset(
+    {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
+)
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
 
 
@@ -30,7 +40,8 @@ class Role(NamedTuple):
     """A column of a section.
 
     Attributes:
-        group: path of the enclosing module in the block, "self_attn"; "" for the block itself.
+        group: path of the enclosing module in the block, such as "self_attn" for all projections of
+            an attention; "" for the block itself.
         label: the projection, or the last component of the path: "q", "conv1", "conv1.bias".
     """
 
@@ -67,6 +78,7 @@ class Section:
     rows: tuple[Row, ...]
 
 
+@gc_paused()
 def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) -> list[Section]:
     """Arrange parameters by blocks and roles; those outside of blocks come last.
 
@@ -128,11 +140,12 @@ def _numbered_prefixes(name: str) -> Iterator[str]:
     module = name.rpartition(".")[0]
     while module:
         parent, _, last = module.rpartition(".")
-        if NUMBERED.fullmatch(last):
+        if last[-1:].isdecimal() and NUMBERED.fullmatch(last):
             yield module
         module = parent
 
 
+@lru_cache(maxsize=1 << 12)
 def _pattern(block: str) -> str:
     return NUMBER.sub("*", block)
 
@@ -184,6 +197,12 @@ def _role(path: str, name: str) -> Role:
     module, _, leaf = path.rpartition(".")
     group, _, last = module.rpartition(".")
     kind = projection(name)
+    if kind in ATTENTION_PROJECTIONS:
+        parts = module.split(".")
+        found = next((i for i, part in enumerate(parts) if ATTENTION.search(part)), len(parts) - 2)
+        group = ".".join(parts[: found + 1])
+    if leaf in FUSED_PARAMETERS:
+        leaf = leaf.rpartition("_")[2]
     label = kind.value if kind else last
     if leaf == "weight" and label:
         return Role(group, label)

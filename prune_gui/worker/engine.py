@@ -277,7 +277,9 @@ class Engine:
             case _Kind.QUICK:
                 return 0.0
             case _Kind.LONG:
-                before = (other.kind is _Kind.QUICK and other.ticket < run.ticket for other in others)
+                before = (
+                    other.kind is _Kind.QUICK and other.ticket < run.ticket for other in others
+                )
                 return math.inf if any(before) else 0.0
             case _Kind.IDLE:
                 if any(other.kind is not _Kind.IDLE for other in others):

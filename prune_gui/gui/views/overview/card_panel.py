@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
@@ -34,9 +34,11 @@ class CardPanel(QScrollArea):
 
     Signals:
         opened: (name) the user clicked a row that leads to a parameter.
+        pointed: (name) the cursor is over such a row; "" if it is over none.
     """
 
     opened = Signal(str)
+    pointed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, widgetResizable=True)
@@ -48,8 +50,9 @@ class CardPanel(QScrollArea):
         self._colours: Colours | None = None
         self._flat = False
         self._facts, self._warnings = self._label(), self._label()
-        self._warnings.linkActivated.connect(self._open)
-        self._facts.linkActivated.connect(self._open)
+        for label in (self._facts, self._warnings):
+            label.linkActivated.connect(lambda link: self.opened.emit(self._target(link)))
+            label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
         layout = QVBoxLayout(content)
         layout.setContentsMargins(12, 6, 12, 6)
@@ -135,8 +138,8 @@ class CardPanel(QScrollArea):
         colour = self.palette().link().color().name()
         return f'<a style="color: {colour}" href="{len(self._targets) - 1}">{text}</a>'
 
-    def _open(self, link: str) -> None:
-        self.opened.emit(self._targets[int(QUrl(link).toString())])
+    def _target(self, link: str) -> str:
+        return self._targets[int(link)] if link else ""
 
     def _faint(self) -> str:
         return self.palette().placeholderText().color().name()

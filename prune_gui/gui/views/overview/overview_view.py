@@ -100,6 +100,7 @@ class OverviewView(View[ModelSubject]):
         self._grid.pointed.connect(self._point_at)
         self._grid.moved.connect(self._on_moved)
         self._card.opened.connect(self._open)
+        self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
         self.pictured.connect(self._continue)
 
     def _on_changed(self, changes: Changes) -> None:

@@ -26,7 +26,7 @@ from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -270,10 +270,16 @@ class ThumbnailGrid(QAbstractScrollArea):
             section = self._data.arrangement.sections[index]
             for row in rows:
                 tile = layout.tile(Position(index, row, 0))
-                area = QRectF(
-                    MARGIN_PX, tile.y - top, layout.label_width - 2 * MARGIN_PX, tile.height
-                )
+                height = self._row_height(section.rows[row].names) * tile.height
+                width = layout.label_width - 2 * MARGIN_PX
+                area = QRectF(MARGIN_PX, tile.y + tile.height - height - top, width, height)
                 self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
+
+    def _row_height(self, names: Iterable[str | None]) -> float:
+        """Return the height of the highest thumbnail in a row, relative to that of its square."""
+        assert self._data is not None
+        tensors = self._data.subject.resolution.checkpoint.tensors
+        return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
 
     def _draw_headings(self, painter: QPainter) -> None:
         """Draw title and column headings of each section, which stay while it is visible."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import MIN_SHADE
 from prune_gui.audit.rendering.ramps import TABLE_SIZE, density_ramp, rgb
+from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def density_table(colours: Colours, contrast: Contrast) -> Table:
     return table.reshape(-1, 4)
 
 
-def local_contrast(levels: Levels) -> Contrast | None:
+def local_contrast(levels: Pixels) -> Contrast | None:
     """Return the range of the shares kept of partly pruned cells; None if there are none."""
     histogram = np.bincount((levels & ALL)[levels > ALL], minlength=ALL + 1)
     histogram[[0, ALL]] = 0
@@ -123,7 +124,7 @@ def local_contrast(levels: Levels) -> Contrast | None:
     return Contrast(max(0.0, float(low - missing)), min(1.0, float(high + missing)))
 
 
-def coloured(levels: Levels, table: Table) -> NDArray[np.uint8]:
+def coloured(levels: Pixels, table: Table) -> NDArray[np.uint8]:
     """Return the pixels of levels: uint8 (cells down, cells across, 4)."""
     packed = np.ascontiguousarray(table).view(np.uint32)[:, 0]
     return packed[levels].view(np.uint8).reshape(*levels.shape, 4)

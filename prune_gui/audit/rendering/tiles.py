@@ -26,7 +26,7 @@ CACHE_LIMIT_BYTES = 64 << 20
 STRIP_LIMIT_ELEMENTS = 1 << 26
 """Maximum number of elements that are painted at once, unless a single row of tiles has more."""
 
-Pixels = NDArray[np.uint8] | NDArray[np.uint16]
+Pixels = NDArray[np.uint8 | np.uint16]
 """uint8 (cells down, cells across, 4): red, green, blue, opaque; or uint16 (cells down, cells
 across): levels, whose colours are looked up when the picture is shown."""
 CellCentres = NDArray[np.float64]

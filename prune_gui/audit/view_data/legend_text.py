@@ -49,7 +49,7 @@ def legend(
         colours: colours of the theme.
         plain: whether all steps have the colour of the first.
         marks: number of cells with a ring around them.
-        filled: whether the squares are filled; not if the picture has other colours now.
+        filled: whether the picture has the colours of steps now; else their squares are hollow.
     """
     counts = list(subject.counts().items())
     total = sum(count for _, count in counts)
@@ -66,9 +66,9 @@ def legend(
     if rest:
         more = tr("{count:,} more", count=len(rest))
         parts.append((colours.grid, more, sum(count for _, count in rest)))
-    square = "■" if filled else "□"
+    hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
     items = [
-        f'<span style="color: {colour}">{square}</span>&nbsp;'
+        f'<span style="color: {colour}">{"□" if colour in hollow else "■"}</span>&nbsp;'
         + unbroken(counted(title, count, total))
         for colour, title, count in parts
     ]

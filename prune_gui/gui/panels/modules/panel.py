@@ -66,6 +66,7 @@ class TreePanel(QWidget):
         self._workbench = workbench
         self._model = TreeModel(self)
         self._selected: list[str] = []
+        self._selecting = False
         self._open_before_filter: list[str] | None = None
 
         self.filter = QLineEdit()
@@ -160,6 +161,8 @@ class TreePanel(QWidget):
             self._model.count(self._workbench.shown.counts)
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
+            if not self._selecting:
+                self._reveal(self._workbench.chosen)
 
     def _opened(self) -> None:
         assert self._workbench.session is not None
@@ -190,6 +193,12 @@ class TreePanel(QWidget):
         assert self._workbench.session is not None
         tensors = self._workbench.session.checkpoint.tensors
         self._workbench.choose(next((name for name in tensors if name in names), None))
+
+    def _reveal(self, name: str | None) -> None:
+        """Scroll to the parameter that the views show; the selection stays."""
+        index = self._model.find(name) if name is not None else QModelIndex()
+        if index.isValid():
+            self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def _show_remarks(self) -> None:
         assert self._workbench.session is not None
@@ -272,6 +281,7 @@ class TreePanel(QWidget):
             self.tree.setCurrentIndex(index)
 
     def _select(self) -> None:
+        self._selecting = True
         rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
         self._selected = [node.path for node in nodes]
@@ -284,6 +294,7 @@ class TreePanel(QWidget):
         meant = self._parameters_of(rows)
         if rows and not parameters and self._workbench.chosen not in meant:
             self._choose_first(meant)
+        self._selecting = False
         self.selected.emit(meant)
 
     def _parameters_of(self, rows: list[QModelIndex]) -> frozenset[str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from prune_gui.audit.rendering.cell_labels import Texts
+from prune_gui.audit.rendering.cell_labels import Texts, is_bright
 from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.audit.rendering.tile_render import Painter, RenderedView
 from prune_gui.audit.rendering.tiles import Pixels
@@ -16,9 +14,6 @@ from prune_gui.gui.views.maps.canvas_items import CellTexts
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
-
-DARK_TEXT_MIN_LIGHTNESS = 140
-"""Lightness of a cell, 0 to 255, above which its text is black."""
 
 
 class CellTextWriter:
@@ -63,8 +58,7 @@ class CellTextWriter:
         self._key = wanted
         top, left = rows.start - tile_grid.rows.start, columns.start - tile_grid.columns.start
         part = rendered.painted.pixels[top : top + len(rows), left : left + len(columns)]
-        lightness = self._colour(part)[..., :3] @ np.array([0.299, 0.587, 0.114])
-        bright = lightness > DARK_TEXT_MIN_LIGHTNESS
+        bright = is_bright(self._colour(part))
 
         def show(texts: Texts) -> None:
             if self._key == wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QEvent, QSize, Qt
@@ -15,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.audit.column import record_column
+from prune_gui.audit.column import Column, record_column
 from prune_gui.audit.view_data.element_text import ElementText, StepRow
 from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.gui.widgets.table_model import RecordModel
@@ -27,7 +28,7 @@ VISIBLE_ROWS: Final = 3
 ROW_MARGIN_PX: Final = 3
 LABEL_CHARS: Final = 19
 """Width of the labels, in average characters."""
-COLUMNS: Final = (
+COLUMNS: Final[tuple[Column[Sequence[StepRow]], ...]] = (
     record_column(deferred("Step"), lambda row: row.step, lambda row: row.step, is_number=False),
     record_column(deferred("Score"), lambda row: row.score, lambda row: row.score),
     record_column(deferred("Cut"), lambda row: row.cut, lambda row: row.cut),
@@ -82,7 +83,7 @@ class ElementInspector(QWidget):
 
     def clear(self) -> None:
         """Describe no element."""
-        self._say("", "", "", tr("point at a weight"))
+        self._say("", tr("point at a weight"), "", "")
         self._model.show(())
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe.explanation import Explanation
 
-REST_MS: Final = 250
+REST_MS: Final = 200
 """Time for which the cursor must rest on an element before its ranks are computed."""
 
 

@@ -19,6 +19,8 @@ from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names, layout_l
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent
 from prune_gui.gui.views.maps.cell_texts import CellTextWriter
 from prune_gui.gui.views.maps.element_reader import ElementReader
+from prune_gui.gui.views.maps.head_reader import HeadReader
+from prune_gui.gui.views.maps.icon_toggle import IconToggle
 from prune_gui.gui.views.maps.map_content import MapContent, Profiler
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts, zoom_buttons
 from prune_gui.gui.views.maps.profile_margins import ProfileMargins
@@ -63,6 +65,7 @@ class MapView(View[Subject]):
         self.content = content
         content.setParent(self)
         self.setAccessibleName(content.name)
+        self._viewport = viewport
         self._chooser = LayoutChooser(viewport)
         self._chooser.changed.connect(self.refresh)
         self._plot = MapCanvas(viewport)
@@ -80,9 +83,15 @@ class MapView(View[Subject]):
             self._plot, f"{lane}.texts", self._run_job, lambda part: self._pixels(part, (1, 1))
         )
         self._overview: RenderedView | None = None
-        self._profiles = ProfileMargins(self._plot, f"{lane}.profiles", self._run_job)
-        self._profiles.box.setToolTip(content.profiles_tip)
+        self._profiles = ProfileMargins(
+            self._plot, f"{lane}.profiles", self._run_job, content.profiles_tip
+        )
         self._profiles.box.toggled.connect(self._complete_picture)
+        self._heads = HeadReader(self._plot, viewport, f"{lane}.heads", self._run_job)
+        self._square = IconToggle(
+            "square-cells", tr("Square cells"), tr("Show rows as high as columns are wide")
+        )
+        self._square.clicked.connect(self._set_square_cells)
         self._elements = ElementReader(
             self._plot, viewport, lane, self._run_job, lambda: self.subject
         )
@@ -120,7 +129,9 @@ class MapView(View[Subject]):
             [
                 *self.content.controls,
                 self._profiles.box,
+                self._square,
                 *zoom_buttons(self._plot, self),
+                self._heads.box,
                 self._chooser,
             ],  # last, so that the others do not move when it is hidden
             self._picture_or_reason,
@@ -200,6 +211,7 @@ class MapView(View[Subject]):
             self._pictured
         ):
             self._show_layout(subject, tile_grid.layout)
+        self._heads.show(subject, tile_grid.layout)
         self._fit_colours(rendered)
         self._draw(subject, rendered)
         self._plot.show_undrawn(on=not (rendered.is_complete or has_overview))
@@ -292,7 +304,12 @@ class MapView(View[Subject]):
         layout, painter = self._plot.layout_shown, self._painter(self.subject)
         if layout is not None:
             self._profiles.request(painter, layout, self.content.profile_titles())
+            self._heads.request()
         self._pipeline.request_overview(painter)
+
+    def _set_square_cells(self, on: bool) -> None:
+        self._viewport.keep_square_cells(on=on)
+        self._plot.set_square_cells(on=on)
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():
@@ -304,8 +321,11 @@ class MapView(View[Subject]):
         self._texts.forget()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Update the pinned element, which another view may have changed."""
+        """Update what another view may have changed: square cells, and the pinned element."""
         super().showEvent(event)
+        if self._square.isChecked() != self._viewport.square_cells:
+            self._square.setChecked(self._viewport.square_cells)
+            self._plot.set_square_cells(on=self._viewport.square_cells)
         self._elements.update()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802

@@ -137,6 +137,33 @@ def test_selecting_filtered_modules_covers_only_the_shown_parameters(demo_window
     assert tree.prunable_selection == {"classifier.hidden.bias", "classifier.output.bias"}
 
 
+def test_the_tree_shows_the_parameter_that_the_views_show(demo_window, workbench, qtbot):
+    tree = demo_window.tree
+    tree.tree.collapseAll()
+    targeted = []
+    tree.selected.connect(targeted.append)
+    workbench.choose("classifier.output.weight")
+    current = tree.tree.currentIndex()
+    assert tree._model.node(current).path == "classifier.output.weight"
+    assert tree.tree.viewport().rect().intersects(tree.tree.visualRect(current))
+    assert tree.tree.isExpanded(tree._model.find("classifier.output"))
+    assert tree.tree.selection.rows() == []
+    assert targeted == []
+
+
+def test_a_module_that_the_user_selects_stays_current(demo_window, workbench, qtbot):
+    tree = demo_window.tree
+    tree.tree.collapseAll()
+    module = tree._model.find("classifier")
+    tree.tree.scrollTo(module)
+    tree.tree.setFocus()
+    center = tree.tree.visualRect(module).center()
+    qtbot.mouseClick(tree.tree.viewport(), Qt.MouseButton.LeftButton, pos=center)
+    assert workbench.chosen.startswith("classifier.")
+    assert tree.tree.currentIndex() == module
+    assert not tree.tree.isExpanded(module)
+
+
 def test_a_file_opens_on_the_parameter_that_most_steps_of_its_recipe_target(
     window, open_file, demo_checkpoint, workbench
 ):

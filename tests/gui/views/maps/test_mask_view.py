@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QCheckBox, QComboBox, QPushButton
+from PySide6.QtWidgets import QComboBox, QPushButton
 from safetensors.torch import save_file
 
 from prune_gui.audit.rendering import tile_pipeline, tiles
@@ -93,7 +93,7 @@ def test_outside_the_parameter_nothing_is_described(mask, bench, hand):
     assert _entry(mask)[0] == "[2, 3]"
     mask.one_to_one()
     hand.hover(mask._plot, hand.point(mask._plot, 40, 2))
-    assert _entry(mask) == ["", "", "", "point at a weight"]
+    assert _entry(mask) == ["", "point at a weight", "", ""]
 
 
 def test_the_index_has_every_dimension(mask, bench, hand):
@@ -394,7 +394,7 @@ def test_profiles_are_shown_in_the_margins(mask, bench):
         "Share pruned of each column, from 0 to 100 %",
         "Share pruned of each row, from 0 to 100 %",
     ]
-    mask.findChild(QCheckBox).click()
+    mask._profiles.box.click()
     bench.until_idle()
     assert not mask._plot.margins._above.isVisible()
 
@@ -535,3 +535,25 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
     assert bar.contrast == Contrast()
     np.testing.assert_array_equal(mask._plot.whole.image, pixels)
     assert requests == []
+
+
+def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
+    def pixels_per_cell():
+        left, right, top, bottom = _sight(mask)
+        size = mask._plot.view.rect()
+        return size.width() / (right - left), size.height() / (bottom - top)
+
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    mask._square.click()
+    across, down = pixels_per_cell()
+    assert across == pytest.approx(down, rel=1e-3)
+    left, right, top, bottom = _sight(mask)
+    assert left < -0.5 < 5.5 < right
+    assert top < -0.5 < 7.5 < bottom
+    assert Viewport().square_cells
+    mask._square.click()
+    assert not Viewport().square_cells
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.1)
+    bench.until_idle()

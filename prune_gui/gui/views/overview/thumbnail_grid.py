@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFocusEvent,
     QFont,
     QFontMetricsF,
     QImage,
@@ -251,7 +252,8 @@ class ThumbnailGrid(QAbstractScrollArea):
             self._write(painter, cell, row.captions[position.column])
         if name in (self._chosen, self._pointed):
             is_chosen = name == self._chosen
-            shade = self.palette().highlight().color() if is_chosen else self._faint()
+            has_focus = is_chosen and self.hasFocus()
+            shade = self.palette().highlight().color() if has_focus else self._faint()
             painter.setPen(QPen(shade, 2.0 if is_chosen else 1.0))
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
 
@@ -398,6 +400,16 @@ class ThumbnailGrid(QAbstractScrollArea):
             self.chosen.emit(target)
         else:
             super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the focus at the chosen thumbnail."""
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the chosen thumbnail faintly."""
+        super().focusOutEvent(event)
+        self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Fit the thumbnails to the new size."""

@@ -87,7 +87,7 @@ def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, gr
 def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
     tabs, bench, checkpoint
 ):
-    tabs.show_view("norms")
+    tabs.bring_forward("norms")
     bench.until_idle()
     bench.files.reload()
     bench.until_idle()

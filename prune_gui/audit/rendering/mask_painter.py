@@ -30,15 +30,19 @@ class MaskPainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft)
+        return (*self.subject.marked_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
+        """Paint a rectangle.
+
+        Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
+        pruned.
+        """
         from prune_gui.audit.raster.density import density  # torch: slow to import
 
         subject = self.subject
         cells = density(
-            subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
+            subject.marked, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
         levels = mask_levels(cells, subject.draft)
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))
@@ -53,10 +57,10 @@ class MaskPainter:
     @property
     def profile_key(self) -> Hashable:
         """A key that is equal for equal profiles."""
-        return self.subject.mask_key
+        return self.subject.marked_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the share pruned of each row and column."""
+        """Return the share of each row and column that is pruned, or zero in the file."""
         from prune_gui.audit.raster.profiles import pruned_shares  # torch: slow to import
 
-        return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)
+        return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

@@ -67,13 +67,13 @@ class HeadReader:
         subject, layout, bands = self._subject, self._layout, self._bands
         if subject is None or layout is None or bands is None:
             return
-        key = (subject.mask_key, layout, bands)
+        key = (subject.marked_key, layout, bands)
         if key == self._key:
             return
         size = subject.info.numel // len(bands.labels)
 
         def compute(monitor: Monitor) -> list[str]:
-            shares = head_shares(subject.resolution, subject.name, layout, bands, monitor)
+            shares = head_shares(subject.marked, subject.name, layout, bands, monitor)
             return [sparsity(round(float(share) * size), size) for share in shares]
 
         def show(shares: list[str]) -> None:

@@ -14,10 +14,17 @@ from prune_gui.audit.rendering.thumbnail import (
     pixels,
     proportions,
 )
+from prune_gui.audit.statistics.file_zeros import FileZeros
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.pruned_by_codes import ZERO
 
 STEP = {"method": "l1_unstructured", "amount": 0.4}
 WEIGHTS = torch.randn(96, 96, generator=torch.Generator().manual_seed(0))
+
+
+def subject_of(resolution, **zeros):
+    return Subject(resolution, resolution.checkpoint.tensors["w"], None, FileZeros(counts=zeros))
 
 
 def per_cell(values):
@@ -27,14 +34,14 @@ def per_cell(values):
 
 def test_the_share_of_each_cell_is_exact(resolved):
     resolution = resolved(STEP, w=WEIGHTS)
-    thumbnail = make_thumbnail(resolution, "w", Shading.STEP, Monitor())
+    thumbnail = make_thumbnail(subject_of(resolution), Shading.STEP, Monitor())
     pruned = per_cell(~resolution.mask("w").numpy())
     np.testing.assert_array_equal(thumbnail.density.share, pruned / 4)
 
 
 def test_the_pruned_energy_of_each_cell_is_exact(resolved):
     resolution = resolved(STEP, w=WEIGHTS)
-    thumbnail = make_thumbnail(resolution, "w", Shading.ENERGY, Monitor())
+    thumbnail = make_thumbnail(subject_of(resolution), Shading.ENERGY, Monitor())
     squares = WEIGHTS.double().numpy() ** 2
     pruned = per_cell(squares * ~resolution.mask("w").numpy())
     np.testing.assert_allclose(thumbnail.density.share, pruned / per_cell(squares), rtol=1e-5)
@@ -42,7 +49,7 @@ def test_the_pruned_energy_of_each_cell_is_exact(resolved):
 
 def test_cells_without_energy_lose_none(resolved):
     resolution = resolved(STEP, w=torch.zeros(8, 8))
-    thumbnail = make_thumbnail(resolution, "w", Shading.ENERGY, Monitor())
+    thumbnail = make_thumbnail(subject_of(resolution), Shading.ENERGY, Monitor())
     assert not thumbnail.density.share.any()
 
 
@@ -51,16 +58,16 @@ def test_a_parameter_without_steps_is_not_read(resolved, monkeypatch, shading):
     resolution = resolved(w=WEIGHTS)
     monkeypatch.setattr(resolution.checkpoint, "read", None)
     monkeypatch.setattr(resolution.checkpoint, "view", None)
-    thumbnail = make_thumbnail(resolution, "w", shading, Monitor())
+    thumbnail = make_thumbnail(subject_of(resolution), shading, Monitor())
     assert not thumbnail.density.share.any()
 
 
 def test_a_thumbnail_is_out_of_date_after_another_step_but_not_after_one_elsewhere(resolved):
     before = resolved(STEP, w=WEIGHTS)
-    thumbnail = make_thumbnail(before, "w", Shading.STEP, Monitor())
-    assert thumbnail.shows(before, "w", Shading.DENSITY)
-    assert not thumbnail.shows(before, "w", Shading.ENERGY)
-    assert not thumbnail.shows(resolved(w=WEIGHTS), "w", Shading.STEP)
+    thumbnail = make_thumbnail(subject_of(before), Shading.STEP, Monitor())
+    assert thumbnail.shows(subject_of(before), Shading.DENSITY)
+    assert not thumbnail.shows(subject_of(before), Shading.ENERGY)
+    assert not thumbnail.shows(subject_of(resolved(w=WEIGHTS)), Shading.STEP)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,7 @@ def test_the_sides_of_a_thumbnail_are_those_of_the_matrix_within_limits(shape, s
 @pytest.mark.parametrize("shape", [(3, 500), (500, 3), (1, 1), (7,), ()])
 def test_a_thumbnail_has_at_most_a_cell_per_row_and_column(resolved, shape):
     resolution = resolved(w=torch.ones(shape))
-    share = make_thumbnail(resolution, "w", Shading.STEP, Monitor()).density.share
+    share = make_thumbnail(subject_of(resolution), Shading.STEP, Monitor()).density.share
     assert max(share.shape) <= MAX_CELLS
     assert share.size <= max(1, np.prod(shape))
 
@@ -92,10 +99,31 @@ def test_colours_follow_the_scale_of_the_theme(resolved, colours):
     resolution = resolved(
         {"method": "ln_structured", "amount": 4, "n": 2, "dim": 0}, w=torch.eye(8)
     )
-    thumbnail = make_thumbnail(resolution, "w", Shading.DENSITY, Monitor())
+    thumbnail = make_thumbnail(subject_of(resolution), Shading.DENSITY, Monitor())
     image = pixels(thumbnail, Shading.DENSITY, colours, None)
     pruned = thumbnail.density.share[:, 0] == 1
     assert pruned.sum() == 4
     assert (image[pruned, :, :3] == rgb(colours.scale[-1])).all()
     assert (image[~pruned, :, :3] == rgb(colours.scale[0])).all()
     assert (image[..., 3] == 255).all()
+
+
+def test_zeros_in_the_file_are_shown_and_counted_together_with_pruned_elements(resolved):
+    weights = WEIGHTS.clone()
+    weights[:10] = 0
+    weights[:, 7] = 0
+    resolution = resolved({"method": "ln_structured", "amount": 30, "n": 2, "dim": 0}, w=weights)
+    subject = subject_of(resolution, w=int((weights == 0).sum()))
+    thumbnail = make_thumbnail(subject, Shading.STEP, Monitor())
+    zero = (~resolution.mask("w") | (weights == 0)).numpy()
+    np.testing.assert_array_equal(thumbnail.density.share, per_cell(zero) / 4)
+    assert thumbnail.zeros((96, 96)) == zero.sum()
+    assert ZERO in thumbnail.density.step
+    assert not thumbnail.shows(subject_of(resolution), Shading.STEP)
+
+
+@pytest.mark.parametrize("shape", [(1000, 700), (3, 500), (17,)])
+def test_zeros_are_counted_exactly_in_cells_of_any_size(resolved, shape):
+    resolution = resolved({"method": "random_unstructured", "amount": 0.3}, w=torch.ones(shape))
+    thumbnail = make_thumbnail(subject_of(resolution), Shading.STEP, Monitor())
+    assert thumbnail.zeros(shape) == resolution.counts["w"][0]

@@ -5,10 +5,12 @@ import torch
 
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.rendering.thumbnail import Shading
+from prune_gui.audit.statistics.file_zeros import FileZeros
+from prune_gui.audit.statistics.zero_patterns import ZeroPatterns
 from prune_gui.audit.view_data import overview
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.overview import OverviewRequest, compute_overview, name_lines
-from prune_gui.audit.view_data.overview_card import MAX_WARNINGS
+from prune_gui.audit.view_data.overview_card import MAX_LISTED
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Step
 
@@ -98,17 +100,17 @@ def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
     assert texts["Parameters"] == "6"
     assert texts["Weights"] == "384"
     assert texts["Blocks"] == "3"
-    assert texts["Sparsity"] == "16.7 %"
+    assert texts["Pruned"] == "64 (16.7 %)"
     assert [row.parameter for row in card.facts if row.parameter] == ["layers.0.fc1.weight"]
-    assert card.warnings == ()
+    assert card.warnings.count == 0
 
 
 def test_the_card_lists_parameters_with_warnings(resolved):
-    names = [f"w{i}" for i in range(MAX_WARNINGS + 3)]
+    names = [f"w{i}" for i in range(MAX_LISTED + 3)]
     card = complete(resolved(**{name: torch.eye(4)[:3] * 0 for name in names}), request()).card
-    assert [row.parameter for row in card.warnings] == names[:MAX_WARNINGS]
-    assert card.warnings[0].text == "3 of 3 channels dead (all in the file)"
-    assert card.more_warnings == 3
+    assert [row.parameter for row in card.warnings.rows] == names[:MAX_LISTED]
+    assert card.warnings.rows[0].text == "3 of 3 channels dead (all in the file)"
+    assert card.warnings.count == MAX_LISTED + 3
 
 
 def test_a_parameter_is_described_with_its_steps(resolved):
@@ -124,3 +126,16 @@ def test_the_lines_of_a_name_are_the_name(name):
     lines = name_lines(name, 16)
     assert "".join(lines) == name
     assert all(len(line) <= 17 for line in lines)
+
+
+def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):
+    resolution = resolved(a=torch.eye(4), b=torch.ones(4, 4))
+    patterns = {"a": ZeroPatterns(zeros=12, total=16, shape=(4, 4), n_m="1:4")}
+    zeros = FileZeros(counts={"a": 12, "b": 0}, patterns=patterns, elements=32)
+    subject = ModelSubject(resolution, None, zeros)
+    found = compute_overview(subject, None, request(), Monitor())
+    texts = {row.label: row.text for row in found.card.facts}
+    assert texts["Zero in the file"] == "37.5 %"
+    assert [(row.parameter, row.text) for row in found.card.patterns.rows] == [("a", "1:4")]
+    assert found.pictures["a"].zeros == 12
+    assert found.pictures["b"].zeros is None

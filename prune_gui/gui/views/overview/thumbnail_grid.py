@@ -243,8 +243,9 @@ class ThumbnailGrid(QAbstractScrollArea):
         cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
         cell.setWidth(self.layout_shown.cell(position).width)
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
-        painter.setPen(QColor(colours.foreground) if pruned else self._faint())
-        painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, sparsity(pruned, total))
+        zeros = max(pruned, (picture.zeros if picture else None) or 0)
+        painter.setPen(QColor(colours.foreground) if zeros else self._faint())
+        painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, sparsity(zeros, total))
         row = self._data.arrangement.sections[position.section].rows[position.row]
         if row.captions:
             cell.moveBottom(area.top() - 1)

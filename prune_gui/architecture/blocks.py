@@ -6,6 +6,7 @@ numbers form a family; a parameter has the same role in all blocks of a family.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -234,9 +235,11 @@ def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
 
 
 def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[Row]:
-    """Yield rows of up to `LOOSE_COLUMNS` parameters; only the first has the label."""
-    for start in range(0, len(names), LOOSE_COLUMNS):
-        of_row = tuple(names[start : start + LOOSE_COLUMNS])
+    """Yield rows of about equal length; only the first has the label."""
+    lines = math.ceil(len(names) / LOOSE_COLUMNS)
+    columns = math.ceil(len(names) / max(1, lines))
+    for start in range(0, len(names), max(1, columns)):
+        of_row = tuple(names[start : start + columns])
         captions = tuple(name[skip:].removesuffix(".weight") for name in of_row)
         yield Row("" if start else label, of_row, captions)
 

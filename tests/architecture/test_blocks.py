@@ -120,7 +120,8 @@ def test_a_network_without_blocks_has_a_row_per_stage_and_one_for_the_others():
     assert lstm.rows[0].captions == ("weight_ih_l0", "weight_hh_l0")
     (vgg,) = of(*(f"features.{3 * i}.weight" for i in range(8)), "classifier.0.weight")
     assert labels(vgg) == ["features", "", ""]
-    assert [len(row.names) for row in vgg.rows] == [LOOSE_COLUMNS, 8 - LOOSE_COLUMNS, 1]
+    assert 4 < LOOSE_COLUMNS < 8
+    assert [len(row.names) for row in vgg.rows] == [4, 4, 1]
 
 
 def test_a_unet_has_a_section_per_family_of_blocks():

@@ -23,8 +23,10 @@ MAX_HEIGHT_PX: Final = 84
 """Maximum height of the card above the thumbnails."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
-MAX_TEXT_PX: Final = 200
+MAX_NAME_PX: Final = 200
 """Names are elided to this width."""
+MAX_VALUE_PX: Final = 120
+"""Values of facts are elided to this width."""
 MAX_FLAT_ROWS: Final = 2
 """Maximum number of parameters in each list of the flat card."""
 
@@ -78,7 +80,7 @@ class CardPanel(QScrollArea):
         if self._flat:
             facts = [
                 f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, row.text)}"
+                f"{self._link(row, row.text, MAX_VALUE_PX)}"
                 for row in card.facts
             ]
             self._facts.setText(SEPARATOR.join(facts))
@@ -105,7 +107,7 @@ class CardPanel(QScrollArea):
     def _fact_table(self, card: Card) -> str:
         rows = "".join(
             f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
-            f"<td>{self._link(row, row.text)}</td></tr>"
+            f"<td>{self._link(row, row.text, MAX_VALUE_PX)}</td></tr>"
             for row in card.facts
         )
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
@@ -115,7 +117,7 @@ class CardPanel(QScrollArea):
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
         more = unbroken(tr("{count:,} more: see Layers", count=found.count - len(rows)))
         rest = [more] if found.count > len(rows) else []
-        links = [self._link(row, row.label) for row in rows]
+        links = [self._link(row, row.label, MAX_NAME_PX) for row in rows]
         if self._flat:
             return SEPARATOR.join((heading, *links, *rest))
         texts = (
@@ -137,10 +139,10 @@ class CardPanel(QScrollArea):
         heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
         return self._list(heading, found) if found.count else ""
 
-    def _link(self, row: CardRow, text: str) -> str:
+    def _link(self, row: CardRow, text: str, width: int) -> str:
         """Return a text as rich text, as a link if the row leads to a parameter."""
         metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
-        text = escape(metrics.elidedText(one_line(text), middle, MAX_TEXT_PX))
+        text = unbroken(metrics.elidedText(one_line(text), middle, width))
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)

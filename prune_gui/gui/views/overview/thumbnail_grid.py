@@ -40,6 +40,8 @@ SMALL_TEXT: Final = 0.88
 """Size of the texts relative to the font of the widget."""
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
+TEXT_GAP_PX: Final = 2
+"""Gap between a thumbnail and its texts, where the frame of the chosen one is."""
 MAX_CAPTION_PX: Final = 110
 """Captions outside of blocks are elided to this width."""
 MAX_MEASURED_ROWS: Final = 20
@@ -245,10 +247,11 @@ class ThumbnailGrid(QAbstractScrollArea):
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
         zeros = max(pruned, (picture.zeros if picture else None) or 0)
         painter.setPen(QColor(colours.foreground) if zeros else self._faint())
-        painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, sparsity(zeros, total))
+        below = cell.translated(0, TEXT_GAP_PX)
+        painter.drawText(below, Qt.AlignmentFlag.AlignCenter, sparsity(zeros, total))
         row = self._data.arrangement.sections[position.section].rows[position.row]
         if row.captions:
-            cell.moveBottom(area.top() - 1)
+            cell.moveBottom(area.top() - TEXT_GAP_PX)
             painter.setPen(self._faint())
             self._write(painter, cell, row.captions[position.column])
         if name in (self._chosen, self._pointed):

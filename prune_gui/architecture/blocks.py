@@ -21,7 +21,7 @@ MIN_MATRICES: Final = 2.0
 """Mean number of matrices of a block. Numbered modules with fewer are layers, not blocks."""
 MIN_NAMED_SIBLINGS: Final = 3.0
 """Mean number of siblings numbered in their names, so that "attn1" and "attn2" are not blocks."""
-LOOSE_COLUMNS: Final = 8
+LOOSE_COLUMNS: Final = 6
 """Maximum number of parameters in one row outside of blocks."""
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
 

@@ -85,6 +85,9 @@ def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
     yield from aligned([("File", "Zeros", "Elements", "Sparsity", "Kept energy"), *lines])
     for pair in result.pairs:
         total = pair.total
+        if not pair.layers:
+            yield f"{pair.left} and {pair.right}: no layers in common"
+            continue
         yield (
             f"{pair.left} and {pair.right}: IoU {total.iou:.3f}, {total.left:,} revived, "
             f"{total.right:,} newly zero"

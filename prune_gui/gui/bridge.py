@@ -64,19 +64,19 @@ class Bridge(QObject):
         return ticket
 
     def run_job(
-        self,
-        lane: str,
-        work: Callable[[Monitor], Result],
-        then: Callable[[Result], None],
-        *,
-        long: bool = False,
+        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
     ) -> int:
         """Run `work` urgently on the engine; a newer job of a lane replaces an older one.
 
-        A `long` job reads all parameters; it runs beside the others. Returns the ticket of the job.
-        `then` gets the result on the GUI thread.
+        Returns the ticket of the job. `then` gets the result on the GUI thread.
         """
-        return self.run(Job(deferred("Drawing"), work, lane=lane, urgent=True, long=long), then)
+        return self.run(Job(deferred("Drawing"), work, lane=lane, urgent=True), then)
+
+    def run_long_job(
+        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
+    ) -> int:
+        """Run `work` as `run_job` does, but beside other jobs, because it reads all parameters."""
+        return self.run(Job(deferred("Computing the table"), work, lane=lane, long=True), then)
 
     def load(self, work: Callable[[], None], then: Callable[[], None]) -> int:
         """Run imports for the GUI on a thread of the engine, which does not block the window."""

@@ -24,9 +24,11 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.start_folder import start_folder
+from prune_gui.worker.jobs import mask_step_job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Step
     from prune_gui.session import Session
 
 RECIPE_SUFFIXES: Final = {".yaml", ".yml"}
@@ -103,10 +105,59 @@ class Commands:
                 )
             )
             self._workbench.fail(deferred("Opening the dropped files"), several)
+        elif checkpoints and recipes:
+            self.open_path(checkpoints[0], recipes[0])
         elif checkpoints:
-            self.open_path(checkpoints[0], recipes[0] if recipes else None)
+            self._open_or_use(checkpoints[0])
         elif recipes:
             self.use_recipe(recipes[0])
+
+    def use_masks(self) -> None:
+        """Add a step that applies the masks of a file that the user chooses."""
+        path = questions.ask_masks(self.window, self.folder)
+        session = self._workbench.session
+        if path is None or session is None:
+            return
+
+        def found(step: Step | None) -> None:
+            if step is not None:
+                self._add_masks(session, path, step)
+                return
+            missing = PruneGuiError(
+                tr(
+                    "{path} has no mask with the name and shape of a parameter of {name}. Masks "
+                    "are boolean tensors, or integers that are all 0 or 1.",
+                    path=path,
+                    name=session.checkpoint.path.name,
+                )
+            )
+            self._workbench.fail(deferred("Using a masks file as a step"), missing)
+
+        self._workbench.bridge.run(mask_step_job(session, path), found)
+
+    def _open_or_use(self, path: Path) -> None:
+        """Open a dropped file, unless it holds masks that the user wants as a step."""
+        session = self._workbench.session
+        if session is None:
+            self.open_path(path)
+            return
+
+        def found(step: Step | None) -> None:
+            name = session.checkpoint.path.name
+            use = step is not None and questions.ask_use_masks(self.window, path, name)
+            if use and step is not None:
+                self._add_masks(session, path, step)
+            elif use is False:
+                self.open_path(path)
+
+        def failed(_: BaseException) -> None:
+            self.open_path(path)  # opening it shows the error
+
+        self._workbench.bridge.run(mask_step_job(session, path), found, failed)
+
+    def _add_masks(self, session: Session, path: Path, step: Step) -> None:
+        if self._workbench.session is session:
+            self._workbench.edit(lambda session: session.add_masks(path, step))
 
     def open_recipe(self) -> None:
         """Replace the steps by those of a recipe file that the user chooses."""

@@ -1,49 +1,250 @@
-"""The checkpoint that a window compares the open one with."""
+"""The two sides that a window compares, and the checkpoints and named states that they need."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from prune_gui.gui.bridge import Bridge
-from prune_gui.worker.jobs import compare_job
+from prune_gui.language import deferred, tr
+from prune_gui.session import Resolver
+from prune_gui.session.compared_side import (
+    FILE,
+    AfterStep,
+    ComparedState,
+    NamedState,
+    OtherCheckpoint,
+    Present,
+    Side,
+    Stack,
+    Which,
+    text_of,
+)
+from prune_gui.worker import Job
+from prune_gui.worker.jobs import Resolved, compare_job
 
 if TYPE_CHECKING:
-    from prune_gui.recipe import Resolution
+    from collections.abc import Callable
+
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Recipe, Resolution, Step
+    from prune_gui.session import Session
+
+MAX_OTHERS: Final = 2
+"""Maximum number of other checkpoints that stay open: one for each side."""
+REPLACED: Final[dict[Which, str]] = {
+    "left": deferred("{side} is no longer available. The left side shows: {other}."),
+    "right": deferred("{side} is no longer available. The right side shows: {other}."),
+}
+
+
+class Source(Protocol):
+    """The state of a window, as `Workbench` has it."""
+
+    resolved: Resolved | None
+
+    @property
+    def session(self) -> Session | None:
+        """The open session."""
+
+    @property
+    def shown(self) -> Resolution | None:
+        """The resolution that the views show."""
+
+    @property
+    def draft_number(self) -> int | None:
+        """The number of the draft as a step in `shown`; None if it has none."""
 
 
 class Comparison(QObject):
-    """Opens and closes another checkpoint to compare with.
+    """Keeps the chosen sides, and opens and closes the checkpoints that they need.
+
+    Args:
+        bridge: runs jobs on the engine's thread.
+        source: the state of the window.
 
     Attributes:
-        resolution: of the other checkpoint, its zeros counted as pruned; None until the user
-            chooses one.
+        chosen: the chosen sides.
+        notice: says that a side was replaced because it is no longer available; "" if none was
+            since the user last chose one.
 
     Signals:
-        changed: `resolution` changed.
+        changed: a side was chosen, or is resolved now.
     """
 
     changed = Signal()
 
-    def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
+    def __init__(self, bridge: Bridge, source: Source, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._bridge = bridge
-        self.resolution: Resolution | None = None
+        self._source = source
+        self.chosen: dict[Which, Side] = {"left": FILE, "right": Present()}
+        self.notice = ""
+        self._others: dict[Path, Resolution] = {}
+        self._states: dict[str, tuple[Recipe, Resolution]] = {}
+        self._tickets: dict[str, int] = {}  # of the jobs that resolve named states
 
-    def open(self, path: Path) -> None:
-        """Open a checkpoint in place of the other one, which stays open until that succeeds."""
-        self._bridge.run(compare_job(path), self._replace)
+    @property
+    def sides(self) -> list[Side]:
+        """The sides that can be chosen now."""
+        steps = self._steps
+        drafted = self._source.draft_number is not None or Stack() in self.chosen.values()
+        named_states = self._session_states
+        return [
+            FILE,
+            *(AfterStep(number) for number in range(1, len(steps) + 1)),
+            *([Stack()] if steps and drafted else []),
+            Present(),
+            *map(NamedState, named_states),
+            *map(OtherCheckpoint, self._others),
+        ]
+
+    def text(self, side: Side) -> str:
+        """Return the name of a side."""
+        return text_of(side, self._steps, drafted=self._source.draft_number is not None)
+
+    def state(self, which: Which) -> ComparedState | None:
+        """Return what a chosen side is resolved to; None while it is not resolved."""
+        side, resolved = self.chosen[which], self._source.resolved
+        state, other = None, None
+        match side:
+            case NamedState(name):
+                other = self._states[name][1] if name in self._states else None
+            case OtherCheckpoint(path):
+                other = self._others.get(path)
+            case Present():
+                other = self._source.shown
+            case AfterStep() | Stack() if resolved is not None:
+                steps = side.number if isinstance(side, AfterStep) else None
+                state = ComparedState(resolved.resolution, steps, None, self.text(side))
+        if other is not None:
+            draft = self._source.draft_number if isinstance(side, Present) else None
+            state = ComparedState(other, None, draft, self.text(side))
+        return state
+
+    def choose(self, which: Which, side: Side) -> None:
+        """Choose a side. A named state is resolved first."""
+        if isinstance(side, NamedState) and not self._is_resolved(side.name):
+            self._resolve(side.name, partial(self._choose, which, side))
+        else:
+            self._choose(which, side)
+
+    def swap(self) -> None:
+        """Exchange the sides."""
+        left, right = self.chosen["left"], self.chosen["right"]
+        self.chosen = {"left": right, "right": left}
+        self.notice = ""
+        self.changed.emit()
+
+    def open(self, path: Path, which: Which = "left") -> None:
+        """Open another checkpoint and choose it."""
+
+        def opened(resolution: Resolution) -> None:
+            if (before := self._others.pop(path, None)) is not None:
+                self._bridge.close_unused(before.checkpoint)
+            self._others[path] = resolution
+            self._choose(which, OtherCheckpoint(path))
+            self._close_unused()
+
+        self._bridge.run(compare_job(path), opened)
+
+    def settle(self) -> None:
+        """Replace sides that are no longer available, and resolve changed named states again.
+
+        Call it before the sides are shown.
+        """
+        if self._source.resolved is None:
+            return
+        for which, side in self.chosen.items():
+            if not self._is_available(side):
+                self._replace(which)
+            elif isinstance(side, NamedState) and not (
+                self._is_resolved(side.name) or self._bridge.waits_for(self._tickets.get(side.name))
+            ):
+                self._resolve(side.name, self.changed.emit)
+
+    def forget_session(self, *, continued: bool) -> None:
+        """Forget what belongs to the previous session.
+
+        Args:
+            continued: whether the new session has the same recipe, so that the sides stay.
+        """
+        self._states.clear()
+        if not continued:
+            self.notice = ""
+            defaults: dict[Which, Side] = {"left": FILE, "right": Present()}
+            for which, side in self.chosen.items():
+                if not isinstance(side, OtherCheckpoint):
+                    self.chosen[which] = defaults[which]
 
     def close(self) -> None:
-        """Close the checkpoint. The engine must have ended."""
-        if self.resolution is not None:
-            self.resolution.checkpoint.close()
-            self.resolution = None
+        """Close the other checkpoints. The engine must have ended."""
+        for resolution in self._others.values():
+            resolution.checkpoint.close()
+        self._others.clear()
+        self._states.clear()
 
-    def _replace(self, resolution: Resolution) -> None:
-        if self.resolution is not None:
-            self._bridge.close_unused(self.resolution.checkpoint)
-        self.resolution = resolution
+    @property
+    def _steps(self) -> tuple[Step, ...]:
+        resolved = self._source.resolved
+        return () if resolved is None else resolved.resolution.recipe.steps
+
+    @property
+    def _session_states(self) -> dict[str, Recipe]:
+        session = self._source.session
+        return {} if session is None else session.named_states
+
+    def _is_available(self, side: Side) -> bool:
+        match side:
+            case AfterStep(number):
+                return number <= len(self._steps)
+            case NamedState(name):
+                return name in self._session_states
+            case _:
+                return True
+
+    def _replace(self, which: Which) -> None:
+        gone, self.chosen[which] = self.chosen[which], Stack() if self._steps else FILE
+        other = self.text(self.chosen[which])
+        self.notice = tr(REPLACED[which], side=self.text(gone), other=other)
+
+    def _choose(self, which: Which, side: Side) -> None:
+        self.chosen[which], self.notice = side, ""
         self.changed.emit()
+
+    def _close_unused(self) -> None:
+        """Close the other checkpoints opened first, beyond `MAX_OTHERS`, that no side shows."""
+        unused = [p for p in self._others if OtherCheckpoint(p) not in self.chosen.values()]
+        for path in unused[: max(0, len(self._others) - MAX_OTHERS)]:
+            self._bridge.close_unused(self._others.pop(path).checkpoint)
+
+    def _is_resolved(self, name: str) -> bool:
+        return name in self._states and self._states[name][0] is self._session_states.get(name)
+
+    def _resolve(self, name: str, then: Callable[[], None]) -> None:
+        """Resolve a named state on the engine's thread."""
+        session, recipe = self._source.session, self._session_states[name]
+        if session is None:
+            return
+
+        def work(monitor: Monitor) -> Resolution:
+            return Resolver(session.checkpoint).resolve(recipe, monitor)
+
+        def resolved(resolution: Resolution) -> None:
+            if session is self._source.session:
+                self._states[name] = recipe, resolution
+                then()
+
+        def failed(error: BaseException) -> None:
+            self._bridge.failed.emit(tr(job.title), error)
+            for which, side in self.chosen.items():
+                if side == NamedState(name):
+                    self._replace(which)
+            self.changed.emit()
+
+        title = deferred("Resolving {name}", name=name)
+        job = Job(title, work, lane=f"compare.state.{name}", urgent=True)
+        self._tickets[name] = self._bridge.run(job, resolved, failed)

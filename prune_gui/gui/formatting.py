@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.errors import one_line
 from prune_gui.language import join_clauses, tr, trn
 from prune_gui.number_formats import sparsity
+from prune_gui.pruning.methods.field_text import text_of
+from prune_gui.recipe.amounts import has_amount
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution, Step
@@ -30,6 +32,20 @@ def steps(count: int) -> str:
 def title(step: Step) -> str:
     """Return a step in one line: "L1 unstructured, local, 50 %"."""
     return one_line(join_clauses((tr(step.method.title), step.method.options_text())))
+
+
+def title_without_amount(step: Step) -> str:
+    """Return a step in one line, without its amount: "L1 unstructured, local"."""
+    options = step.method.options_text(without=("amount",))
+    return one_line(join_clauses((tr(step.method.title), options)))
+
+
+def amount(step: Step) -> str:
+    """Return the amount of a step: "50 %"; "" if its method has none."""
+    if not has_amount(step.method):
+        return ""
+    field = type(step.method).model_fields["amount"]
+    return text_of(field).in_title(step.method, "amount", dict(step.method)["amount"])
 
 
 def targets(step: Step) -> str:

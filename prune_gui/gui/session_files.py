@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SessionFiles(QObject):
-    """Opens checkpoints, and writes the pruned checkpoint, on the engine's thread.
+    """Opens checkpoints, and writes the pruned checkpoint, on the engine's threads.
 
     Attributes:
         session: the open session; None until a checkpoint is open.

@@ -46,6 +46,7 @@ from prune_gui.gui.panels.stack.history_panel import HistoryPanel
 from prune_gui.gui.panels.stack.panel import StackPanel
 from prune_gui.gui.panels.status_bar import StatusBar
 from prune_gui.gui.panels.welcome import Welcome
+from prune_gui.gui.panels.zero_notice import ZeroNotice
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
@@ -124,7 +125,7 @@ class MainWindow(QMainWindow):
         self._welcome = Welcome(self.menu_actions.several(menus.WELCOME))
         self._centre = QStackedWidget()
         self._centre.addWidget(self._welcome)
-        self._centre.addWidget(self.views)
+        self._centre.addWidget(self._make_view_page())
         self.setCentralWidget(self._centre)
         self._docks = self._make_docks()
         self.panes = PaneNavigation(
@@ -224,6 +225,7 @@ class MainWindow(QMainWindow):
         from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
+        dialog.amount_wanted.connect(self.draft.edit_with_amount)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.show()
 
@@ -320,6 +322,15 @@ class MainWindow(QMainWindow):
         if event.type() == QEvent.Type.PaletteChange and hasattr(self, "menu_actions"):
             self.menu_actions.redraw_icons()
 
+    def _make_view_page(self) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]))
+        column.addWidget(self.views, 1)
+        return page
+
     def _make_docks(self) -> list[QDockWidget]:
         pruning = QWidget()
         column = QVBoxLayout(pruning)
@@ -385,6 +396,7 @@ class MainWindow(QMainWindow):
         self.tree.selected.connect(self.draft.targets.follow)
         self.tree.targeted.connect(self.draft.target)
         self.tree.found.connect(self.draft.targets.offer)
+        self.draft.targets.filtered_wanted.connect(self.tree.target_matches)
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.menu_actions.refresh)
         self.status.busy_changed.connect(self.menu_actions.refresh)
@@ -410,11 +422,11 @@ class MainWindow(QMainWindow):
             self._refresh()
 
     def _opened(self) -> None:
-        self._centre.setCurrentWidget(self.views)
+        self._centre.setCurrentIndex(1)
         self._refresh()
         session = self.workbench.session
         if session is not None and session.made is not None and session.made.recipe is not None:
-            self.status.say(tr("This file contains its recipe: File > Load the embedded recipe."))
+            self.status.say(tr("The steps that made this file are listed above the stack."))
 
     def _refresh(self) -> None:
         session = self.workbench.session

@@ -28,8 +28,9 @@ from prune_gui.recipe import stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
 from prune_gui.recipe.decision_cache import DecisionCache
 from prune_gui.recipe.explanation import Explanation
+from prune_gui.recipe.mask_tensors import masks_in
 from prune_gui.recipe.provenance import pruned_before
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.selector import select
 from prune_gui.recipe.stack import AppliedStep
@@ -102,7 +103,8 @@ class Resolution:
         recipe: the applied steps.
         checkpoint: the checkpoint; it must stay open while masks are computed.
         layers: the applied steps of each parameter that a step targeted, in order.
-        counts: (pruned elements, all elements) of every prunable parameter.
+        counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
+            file has masks and no prunable parameter.
         outcomes: one per step.
     """
 
@@ -212,6 +214,14 @@ class Resolution:
             sum(pruned for pruned, _ in self.counts.values()),
             sum(total for _, total in self.counts.values()),
         )
+
+    def marking_zeros(self, name: str) -> Resolution:
+        """Return a resolution with the code `ZERO` where kept elements of a parameter are zero.
+
+        It is for pictures: its counts are those of this resolution.
+        """
+        marked = AppliedStep(ZERO, _zeros(self._info(name), self.checkpoint))
+        return replace(self, layers={**self.layers, name: (*self.layers.get(name, ()), marked)})
 
     @property
     def is_current(self) -> bool:
@@ -380,7 +390,7 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
 
     Counted as pruned are: the masks of reparametrized pairs; the zeros of a parameter that this
     program pruned and finalized, unless it has fewer zeros now; and, if the recipe starts from
-    ``zeros``, every zero.
+    ``zeros``, every zero. If no parameter is prunable, these are the zeros of masks.
 
     Raises:
         Cancelled: the monitor was cancelled.
@@ -403,6 +413,8 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
             else:
                 pruned = 0
         counts[info.name] = pruned, info.numel
+    if not counts:
+        layers, counts = map(dict, masks_in(checkpoint, monitor))
     return Resolution(recipe.with_steps(()), checkpoint, layers, counts)
 
 
@@ -446,10 +458,15 @@ def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) ->
         checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
         predicates.append(CustomMask(mask_reader(checkpoint, info)))
     if zeros:
-        keys = ScoreKeys.of(weight_reader(checkpoint, info))
-        only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
-        predicates.append(ElementCut(Ranking(keys), Lazy.of_value(only_zeros)))
+        predicates.append(_zeros(info, checkpoint))
     return predicates
+
+
+def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:
+    """Return the predicate that holds for the elements that are zero in the file."""
+    keys = ScoreKeys.of(weight_reader(checkpoint, info))
+    only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
+    return ElementCut(Ranking(keys), Lazy.of_value(only_zeros))
 
 
 def _joined(one: str, other: str) -> str:

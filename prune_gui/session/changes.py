@@ -27,8 +27,9 @@ class Changes:
             shown before; None if any may differ.
         stopped: the user cancelled resolving; the resolution stays out of date.
         selection: the chosen parameter.
-        comparison: the checkpoint that is compared with.
+        comparison: a side of the comparison.
         methods: the available pruning methods.
+        zeros: more zeros of the file are counted.
     """
 
     file: bool = False
@@ -40,6 +41,7 @@ class Changes:
     selection: bool = False
     comparison: bool = False
     methods: bool = False
+    zeros: bool = False
 
     def concerns(self, name: str) -> bool:
         """Return whether there is a new resolution that may treat this parameter differently."""

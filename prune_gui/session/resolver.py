@@ -23,6 +23,7 @@ class Resolver:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._after: list[Resolution] = []
+        self._masks: Resolution | None = None
 
     def copy(self) -> Resolver:
         """Return a resolver with the same resolutions, for another thread.
@@ -31,6 +32,7 @@ class Resolver:
         """
         copied = Resolver(self._checkpoint)
         copied._after = self._after.copy()  # atomic: one list of steps at any moment
+        copied._masks = self._masks
         return copied
 
     def resolve(self, recipe: Recipe, monitor: Monitor) -> Resolution:
@@ -61,6 +63,21 @@ class Resolver:
         for step in recipe.steps[n_equal:]:
             self._after.append(self._after[-1].with_step(step, monitor))
         return self._after[-1]
+
+    def masks(self, monitor: Monitor) -> Resolution:
+        """Return a resolution without steps, whose parameters are the masks in the file.
+
+        Raises:
+            Cancelled: the work should stop.
+        """
+        from prune_gui.recipe import Resolution  # torch: slow to import
+        from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
+
+        if self._masks is None:
+            self._masks = Resolution(
+                Recipe(), self._checkpoint, *masks_in(self._checkpoint, monitor)
+            )
+        return self._masks
 
     def after(self, steps: int) -> Resolution | None:
         """Return the resolution after the first `steps` steps of the recipe last resolved.

@@ -34,6 +34,9 @@ HURRIED_CLOSE_TIMEOUT_S = 0.1
 """Timeout of `Engine.close` with `hurry` for a job that does not write files."""
 IDLE_DELAY_S = 0.3
 """Delay between a job and the next idle one, in which the window may submit other jobs."""
+IDLE_HEAD_START_S = 0.1
+"""Time since its start for which an idle job runs alone. Most are over by then, and each further
+thread that runs Python slows the window down."""
 THREAD_NAME_PREFIX = "prune-gui-engine"
 
 
@@ -271,16 +274,16 @@ class Engine:
             self._changed.notify_all()
 
     def _delay(self, run: _Run) -> float:
-        """Return the seconds until the next job of its kind may start; inf while jobs prevent it."""
+        """Return the seconds until the next job of its kind may start; inf while others run."""
         others = (*self._waiting, *self._running.values())
         match run.kind:
             case _Kind.QUICK:
-                return 0.0
+                idle = self._running.get(_Kind.IDLE)
+                return idle.started + IDLE_HEAD_START_S - time.monotonic() if idle else 0.0
             case _Kind.LONG:
-                before = (
-                    other.kind is _Kind.QUICK and other.ticket < run.ticket for other in others
-                )
-                return math.inf if any(before) else 0.0
+                before = (other for other in others if other.ticket < run.ticket)
+                quick_before = any(other.kind is _Kind.QUICK for other in before)
+                return math.inf if quick_before else 0.0
             case _Kind.IDLE:
                 if any(other.kind is not _Kind.IDLE for other in others):
                     return math.inf

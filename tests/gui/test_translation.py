@@ -112,7 +112,9 @@ def test_messages_after_actions_are_translated(demo_window, workbench, names, qt
     assert seen == set()
 
 
-@pytest.mark.parametrize("act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch"])
+@pytest.mark.parametrize(
+    "act", ["palette", "shortcuts", "guide", "settings", "sweep", "batch", "report"]
+)
 def test_what_an_action_opens_is_translated(demo_window, names, act):
     before = set(demo_window.children())
     demo_window.menu_actions[act].trigger()

@@ -120,24 +120,23 @@ def test_a_saved_checkpoint_is_announced_without_resolving_again(
     assert not workbench.session.unsaved
 
 
-def test_the_compared_checkpoint_is_replaced_and_closed(
-    workbench, announced, demo_checkpoint, tmp_path, qtbot, wait_for_engine
+def test_compared_checkpoints_that_no_side_shows_are_closed_except_for_the_latest(
+    workbench, open_file, announced, demo_checkpoint, tmp_path, qtbot, wait_for_engine
 ):
-    paths = [
-        shutil.copy(demo_checkpoint, tmp_path / name) for name in ("a.safetensors", "b.safetensors")
-    ]
+    open_file(demo_checkpoint)
+    del announced[:]
+    paths = [shutil.copy(demo_checkpoint, tmp_path / f"{name}.safetensors") for name in "abc"]
     opened = []
     for path in paths:
         with change(qtbot, workbench, "comparison"):
             workbench.comparison.open(path)
-        opened.append(workbench.comparison.resolution.checkpoint)
+        opened.append(workbench.comparison.state("left").base.checkpoint)
     assert [checkpoint.path for checkpoint in opened] == paths
-    assert announced == 2 * [Changes(comparison=True)]
+    assert announced == 3 * [Changes(comparison=True)]
     wait_for_engine(workbench)
-    assert not is_open(opened[0])
-    assert is_open(opened[1])
+    assert [is_open(checkpoint) for checkpoint in opened] == [False, True, True]
     workbench.close()
-    assert not is_open(opened[1])
+    assert not any(map(is_open, opened))
 
 
 def test_a_failed_job_is_announced_with_its_title(workbench, qtbot, tmp_path):

@@ -304,6 +304,17 @@ def test_all_jobs_run_beside_an_idle_one(running, event_log):
     event_log.until(Finished, compiling)
 
 
+def test_a_quick_job_starts_after_an_idle_one_that_is_short(running, event_log, monkeypatch):
+    monkeypatch.setattr(engine, "IDLE_HEAD_START_S", 10)
+    gate, done = Gate(), []
+    loading = running.submit(Job("loading", lambda monitor: done.append(gate(monitor)), idle=True))
+    event_log.until(Started, loading)
+    drawing = running.submit(Job("drawing", lambda _: done.append("drawn"), urgent=True))
+    gate.open.set()
+    event_log.until(Finished, drawing)
+    assert done == ["through", "drawn"]
+
+
 @pytest.mark.parametrize("long", [False, True])
 def test_idle_jobs_run_after_all_other_jobs(running, event_log, long):
     gate, done = Gate(), []

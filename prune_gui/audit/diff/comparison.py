@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final, Literal
 
 import numpy as np
@@ -79,23 +80,34 @@ class Shares:
     right: NDArray[np.float32]
 
 
-def until(resolution: Resolution, steps: int) -> Resolution:
-    """Return the resolution after the first `steps` steps. Reads no weights."""
+def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None) -> Resolution:
+    """Return the resolution after the first `steps` steps. Reads no weights.
+
+    Args:
+        resolution: the resolution after all steps.
+        steps: number of steps.
+        names: prunable parameters that the result describes; None for all.
+    """
     later = resolution.outcomes[steps:]
+    kept_names = resolution.counts if names is None else list(names)
     return replace(
         resolution,
         recipe=resolution.recipe.with_steps(resolution.recipe.steps[:steps]),
         layers={
             name: tuple(
                 applied
-                for applied in applied_steps
+                for applied in resolution.layers[name]
                 if applied.step <= steps or applied.step == IN_FILE
             )
-            for name, applied_steps in resolution.layers.items()
+            for name in kept_names
+            if name in resolution.layers
         },
         counts={
-            name: (pruned - sum(outcome.pruned.get(name, 0) for outcome in later), total)
-            for name, (pruned, total) in resolution.counts.items()
+            name: (
+                resolution.counts[name][0] - sum(outcome.pruned.get(name, 0) for outcome in later),
+                resolution.counts[name][1],
+            )
+            for name in kept_names
         },
         outcomes=resolution.outcomes[:steps],
     )
@@ -124,8 +136,8 @@ def _obstacle(left: Resolution, right: Resolution, name: str) -> Obstacle | None
 
 
 def shares(
-    left: Resolution,
-    right: Resolution,
+    left: Resolution | None,
+    right: Resolution | None,
     name: str,
     layout: SliceLayout,
     rows: range,
@@ -134,6 +146,8 @@ def shares(
     monitor: Monitor,
 ) -> Shares:
     """Return the shares that two resolutions prune in each cell of a rectangle; see `density`.
+
+    None for a resolution that has no such parameter, which counts as pruning nothing.
 
     Raises:
         Cancelled: the monitor was cancelled.
@@ -144,8 +158,13 @@ def shares(
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         result[:, *tile] = counts / elements
 
-    if left.layers.get(name) or right.layers.get(name):
-        within = _classes(left, right, name)
+    sides = [
+        (side, code)
+        for side, code in ((left, LEFT), (right, RIGHT))
+        if side is not None and side.layers.get(name)
+    ]
+    if sides:
+        within = _classes(sides, name)
         count_in_cells(within, _CODE_INDEX, grid, take, monitor)
     result.flags.writeable = False
     return Shares(result[BOTH], result[LEFT], result[RIGHT])
@@ -205,7 +224,8 @@ def _overlap(left: Resolution, right: Resolution, name: str, monitor: Monitor) -
     if steps_left[:fewer] == steps_right[:fewer] or not (of_left and of_right):
         both = min(of_left, of_right)  # later steps never restore what earlier ones pruned
     else:
-        both = _count_both(_classes(left, right, name), total, monitor)
+        sides = ((left, LEFT), (right, RIGHT))
+        both = _count_both(_classes(sides, name), total, monitor)
     return Overlap(name, both, of_left - both, of_right - both, total)
 
 
@@ -219,14 +239,15 @@ def _count_both(within: Within, size: int, monitor: Monitor) -> int:
     return sum(run(count, chunks(size)))
 
 
-def _classes(left: Resolution, right: Resolution, name: str) -> Within:
-    """Return a reader of which side prunes each element: `LEFT`, `RIGHT`, `BOTH` or 0."""
+def _classes(sides: Sequence[tuple[Resolution, int]], name: str) -> Within:
+    """Return a reader of which sides prune each element: the sum of their codes, or 0."""
 
     def within(start: int, stop: int, out: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        of_left = left.pruned_by_within(name, start, stop) != KEPT
-        of_right = right.pruned_by_within(name, start, stop, out) != KEPT
-        np.multiply(of_left, np.uint8(LEFT), out=out)
-        out |= of_right
+        classes = [
+            np.multiply(side.pruned_by_within(name, start, stop) != KEPT, code, dtype=np.uint8)
+            for side, code in sides
+        ]
+        np.copyto(out, reduce(np.bitwise_or, classes))
         return out
 
     return within

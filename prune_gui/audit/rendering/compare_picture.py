@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,16 +12,16 @@ from numpy.typing import NDArray
 
 from prune_gui.audit.raster.slice_layout import SliceLayout
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.mask_picture import MIN_SHADE, Frame
+from prune_gui.audit.rendering.mask_picture import MIN_SHADE
+from prune_gui.audit.rendering.tiles import Pixels, RasterBlock, TileRegion
 from prune_gui.audit.view_data.legend_text import SEPARATOR, counted, unbroken
+from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import deferred, join_items, tr
 
 if TYPE_CHECKING:
     from prune_gui.audit.diff.comparison import Obstacle, Overlap
+    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
-    from prune_gui.recipe import Resolution
-
-Pixels = NDArray[np.uint8]
 
 OBSTACLES: Final[dict[Obstacle, str]] = {
     "shape": deferred("{count:,} of another shape"),
@@ -46,73 +47,87 @@ class Shades:
         return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PicturePair:
-    """The same region of a parameter in two states.
+@dataclass(frozen=True, slots=True)
+class ComparePainter:
+    """Paints a parameter in two states: a picture of each, and one of their difference.
+
+    A block has the channels of the three pictures one after another; see `pictures`.
 
     Attributes:
-        left: uint8 (cells down, cells across, 4): red, green, blue, opaque.
-        right: like `left`.
-        overlap: of the whole parameter.
+        subject: the parameter of the open checkpoint.
+        left: the parameter on the left; None if it cannot be compared.
+        right: the parameter on the right, in the same way.
+        colours: colours of the theme.
     """
 
-    left: Pixels
-    right: Pixels
-    overlap: Overlap
+    subject: Subject
+    left: Subject | None
+    right: Subject | None
+    colours: Colours
+
+    @property
+    def key(self) -> Hashable:
+        """A key that is equal for equal pictures."""
+        sides = (None if side is None else side.mask_key for side in (self.left, self.right))
+        return (self.subject.name, *sides, self.colours)
+
+    def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
+        """Paint a rectangle. The only kind of rare cells: those with a difference."""
+        from prune_gui.audit.diff.comparison import shares  # torch: slow to import
+
+        assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
+        left = None if self.left is None else self.left.resolution
+        right = None if self.right is None else self.right.resolution
+        found = shares(
+            left, right, self.subject.name, layout, part.rows, part.columns, part.cells, monitor
+        )
+        shades = Shades.of(self.colours)
+        both = (found.both, shades.both)
+        only_left, only_right = (found.left, shades.left), (found.right, shades.right)
+        painted = (
+            paint(shades.kept, both, only_left),
+            paint(shades.kept, both, only_right),
+            paint(shades.kept, both, only_left, only_right),
+        )
+        differs = (found.left > 0) | (found.right > 0)
+        return RasterBlock(np.concatenate(painted, axis=2), (differs,))
 
 
-def draw_pair(
-    left: Resolution,
-    right: Resolution,
-    name: str,
-    frame: Frame,
-    colours: Colours,
-    monitor: Monitor,
-) -> PicturePair:
-    """Return both pictures of a frame.
+def pictures(pixels: Pixels) -> list[Pixels]:
+    """Return the pictures in the pixels of a painter, each with 4 channels.
 
-    Raises:
-        Cancelled: if the monitor is cancelled.
+    Of a `ComparePainter`: left, right, difference. Other painters paint one picture.
     """
-    from prune_gui.audit.diff.comparison import overlaps, shares  # torch: slow to import
-
-    assert isinstance(frame.layout, SliceLayout)  # the chooser offers no kernel grids
-    cell_shares = shares(
-        left, right, name, frame.layout, frame.rows, frame.columns, frame.cells, monitor
-    )
-    shades = Shades.of(colours)
-    [overlap] = overlaps(left, right, [name], monitor)
-    return PicturePair(
-        paint(cell_shares.both, cell_shares.left, (shades.kept, shades.both, shades.left)),
-        paint(cell_shares.both, cell_shares.right, (shades.kept, shades.both, shades.right)),
-        overlap,
-    )
+    return np.split(pixels, pixels.shape[2] // 4, axis=2)
 
 
-def paint(
-    both: NDArray[np.float32], alone: NDArray[np.float32], shades: tuple[str, str, str]
-) -> Pixels:
-    """Return the pixels of one side, uint8 (cells down, cells across, 4).
+def paint(kept: str, *overlays: tuple[NDArray[np.float32], str]) -> NDArray[np.uint8]:
+    """Return pixels, uint8 (cells down, cells across, 4): red, green, blue, opaque.
 
-    Three colours are blended in each cell, weighted by their shares: kept, pruned in both states,
-    and pruned in this state alone. The last is blended last, so it is always visible.
+    The colours are blended in each cell, weighted by their shares. Each is blended over those
+    before it, so the last one is always visible.
 
     Args:
-        both: share of each cell that is pruned in both states, in [0, 1].
-        alone: share of each cell that is pruned in this state alone, in [0, 1].
-        shades: colours of kept elements, of those pruned in both, and of those pruned here alone.
+        kept: colour of the rest.
+        overlays: share of each cell, in [0, 1], and its colour. The shares of a cell add up to at
+            most 1.
     """
-    kept, *overlays = (np.array([int(s[i : i + 2], 16) for i in (1, 3, 5)]) for s in shades)
-    picture = np.empty((*both.shape, 3), np.float32)
-    picture[:] = kept
-    both_of_rest = np.divide(both, 1 - alone, out=np.zeros_like(both), where=both > 0)
-    for share, shade in zip((both_of_rest, alone), overlays, strict=True):
-        depth = np.where(share > 0, MIN_SHADE + share * (1 - 2 * MIN_SHADE), np.float32(0))
-        depth[share >= 1] = 1
-        picture += depth[..., None] * (shade.astype(np.float32) - picture)
-    pixels = np.full((*both.shape, 4), 255, np.uint8)
+    shape = overlays[0][0].shape
+    picture = np.empty((*shape, 3), np.float32)
+    picture[:] = _rgb(kept)
+    for index, (share, shade) in enumerate(overlays):
+        above = sum((later for later, _ in overlays[index + 1 :]), np.zeros(shape, np.float32))
+        of_rest = np.divide(share, 1 - above, out=np.zeros_like(share), where=share > 0)
+        depth = np.where(share > 0, MIN_SHADE + of_rest * (1 - 2 * MIN_SHADE), np.float32(0))
+        depth[of_rest >= 1] = 1
+        picture += depth[..., None] * (_rgb(shade) - picture)
+    pixels = np.full((*shape, 4), 255, np.uint8)
     pixels[..., :3] = np.rint(picture)
     return pixels
+
+
+def _rgb(shade: str) -> NDArray[np.float32]:
+    return np.array([int(shade[i : i + 2], 16) for i in (1, 3, 5)], np.float32)
 
 
 def legend(overlap: Overlap, colours: Colours) -> str:

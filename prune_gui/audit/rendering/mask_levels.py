@@ -15,7 +15,7 @@ from prune_gui.audit.rendering.colours import Colours
 from prune_gui.audit.rendering.mask_picture import MIN_SHADE
 from prune_gui.audit.rendering.ramps import TABLE_SIZE, density_ramp, rgb
 from prune_gui.audit.rendering.tiles import Pixels
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.audit.raster.density import Density
@@ -77,7 +77,7 @@ def _colour_indices(draft: int | None) -> Levels:
     indices = 2 + (np.arange(256, dtype=np.uint16) - 1) % STEP_COLOURS
     if draft is not None:
         indices[draft] = STEP_COLOURS + 2
-    indices[KEPT], indices[IN_FILE] = 1, STEP_COLOURS + 3
+    indices[KEPT], indices[IN_FILE], indices[ZERO] = 1, STEP_COLOURS + 3, STEP_COLOURS + 4
     return indices
 
 
@@ -86,15 +86,18 @@ def step_table(colours: Colours, *, plain: bool) -> Table:
 
     Args:
         colours: colours of the theme.
-        plain: whether all steps have the colour of the first.
+        plain: whether all steps have the colour of the first, and kept zeros of the file that of
+            other kept elements.
     """
     weights = np.linspace(0.0, 1.0, ALL + 1)
     weights[1:-1] = MIN_SHADE + weights[1:-1] * (1 - 2 * MIN_SHADE)
     kept = np.array(rgb(colours.kept), np.float64)
-    shades = (colours.kept, *colours.steps, colours.draft, colours.in_file)
+    shades = [colours.kept, *colours.steps, colours.draft, colours.in_file, colours.zero]
+    if plain:
+        shades = [colours.kept, *len(shades[1:-1]) * [colours.steps[0]], colours.kept]
     table = _empty_table(colours)
     for index, shade in enumerate(shades, start=1):
-        end = rgb(colours.steps[0] if plain and index > 1 else shade)
+        end = rgb(shade)
         table[index, :, :3] = np.rint(kept + weights[:, None] * (end - kept))
     return table.reshape(-1, 4)
 

@@ -30,15 +30,27 @@ class MaskPainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft)
+        return (*self.subject.mask_key, self.subject.draft, self._marks_zeros)
+
+    @property
+    def _marks_zeros(self) -> bool:
+        """Whether kept zeros of the file have a colour of their own."""
+        return self.subject.zeros > 0
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle. Kinds of rare cells: with a pruned element, with a kept element."""
+        """Paint a rectangle.
+
+        Kinds of rare cells: with a pruned element, with a kept one. Zeros that are marked count as
+        pruned.
+        """
         from prune_gui.audit.raster.density import density  # torch: slow to import
 
         subject = self.subject
+        resolution = subject.resolution
+        if self._marks_zeros:
+            resolution = resolution.marking_zeros(subject.name)
         cells = density(
-            subject.resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
+            resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
         levels = mask_levels(cells, subject.draft)
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))

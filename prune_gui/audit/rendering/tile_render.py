@@ -39,6 +39,10 @@ class Painter(Protocol):
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle."""
 
+
+class TextPainter(Painter, Protocol):
+    """A painter that also has a text for each element."""
+
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
         """Return texts for the elements of a rectangle."""
 

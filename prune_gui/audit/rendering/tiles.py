@@ -39,7 +39,7 @@ class RasterBlock:
     """The painted picture of a rectangle.
 
     Attributes:
-        pixels: the picture.
+        pixels: the picture; of several pictures, their channels one after another.
         rare: bool (cells down, cells across) per kind of cells that are marked if they are rare.
     """
 
@@ -52,7 +52,7 @@ class Tile:
     """The picture of one tile, or of several joined ones.
 
     Attributes:
-        pixels: the picture.
+        pixels: the picture; of several pictures, their channels one after another.
         rare: centres of the cells of each kind that may be marked; None if there are
             `MARK_LIMIT` or more of them.
     """

@@ -33,8 +33,10 @@ from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.pruned_by_codes import KEPT
 from prune_gui.recipe.resolution import Outcome
 
-READS_PER_FILE: Final = 5
-"""How often the bytes of a checkpoint are read, about; for the progress."""
+READS: Final = 5
+REPEATED_READS: Final = 3
+"""How often the bytes of a checkpoint are read, and how often more with a reference; about, for
+the progress."""
 LIBRARIES: Final = ("torch", "numpy", "safetensors")
 
 
@@ -79,8 +81,8 @@ def report_on_files(
         CheckpointError: a file cannot be read, or changed while it was read.
         Cancelled: the monitor was cancelled.
     """
-    nbytes = sum(map(_nbytes, checkpoints))
-    with monitor.plan(READS_PER_FILE * nbytes + (_nbytes(reference) if reference else 0)):
+    reads = READS + (REPEATED_READS if reference else 0)
+    with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
         original = reference.fingerprint(monitor) if reference else ""
         subjects = [_subject(each, reference, original, monitor) for each in checkpoints]
         return _report(subjects, monitor, with_folders=with_folders)
@@ -101,7 +103,7 @@ def report_on_stack(
         Cancelled: the monitor was cancelled.
     """
     checkpoint = resolution.checkpoint
-    with monitor.plan(READS_PER_FILE * _nbytes(checkpoint)):
+    with monitor.plan(READS * _nbytes(checkpoint)):
         zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
         result = _combined(resolution, zeros, monitor)
         origin = result if resolution.recipe.steps else None
@@ -280,13 +282,16 @@ def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
 
 def _layers(subject: _Subject, monitor: Monitor) -> Iterator[Layer]:
     result, origin = subject.result, subject.origin
+    if not result.counts:
+        return
     rows = _rows(result, monitor)
     before = rows if origin is result else _rows(origin, monitor) if origin else None
+    has_originals = any(info.pair for info in rows.infos)  # reparametrized: nothing is lost
     index_of = {name: index for index, name in enumerate(before.names)} if before else {}
     for row, info in enumerate(rows.infos):
         known = (before, index_of[info.name]) if before and info.name in index_of else None
-        if known is None and info.pair is not None:
-            known = rows, row  # the file has the values of pruned elements, too
+        if before is None and has_originals:
+            known = rows, row
         steps = known or (rows, row)
         zeros, total = result.counts[info.name]
         monitor.advance()

@@ -87,6 +87,12 @@ def _in_pattern(of: Callable[[ZeroPatterns], Cell]) -> Callable[[Row], Cell]:
 NAME: Final[Column[Sequence[Row]]] = record_column(
     deferred("Name"), lambda row: row.layer.name, lambda row: row.layer.name, is_number=False
 )
+TYPE: Final[Column[Sequence[Row]]] = record_column(
+    deferred("Type"), lambda row: row.layer.dtype, lambda row: row.layer.dtype, is_number=False
+)
+ELEMENTS: Final[Column[Sequence[Row]]] = record_column(
+    deferred("Elements"), _count(lambda layer: layer.total), lambda row: row.layer.total
+)
 SPARSITY: Final[Column[Sequence[Row]]] = record_column(
     deferred("Sparsity"),
     lambda row: sparsity(row.layer.zeros, row.layer.total),
@@ -98,12 +104,8 @@ COLUMNS: Final[tuple[Column[Sequence[Row]], ...]] = (
         lambda row: f" {SHAPE_SEPARATOR} ".join(map(format_number, row.layer.shape)),
         lambda row: " x ".join(map(str, row.layer.shape)),
     ),
-    record_column(
-        deferred("Type"), lambda row: row.layer.dtype, lambda row: row.layer.dtype, is_number=False
-    ),
-    record_column(
-        deferred("Elements"), _count(lambda layer: layer.total), lambda row: row.layer.total
-    ),
+    TYPE,
+    ELEMENTS,
     record_column(
         deferred("Zeros"), _count(lambda layer: layer.zeros), lambda row: row.layer.zeros
     ),

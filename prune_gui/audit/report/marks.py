@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from prune_gui.audit.column import Column
 from prune_gui.audit.rendering.colours import DARK, LIGHT, Colours
 from prune_gui.audit.rendering.ramps import rgb
 from prune_gui.errors import one_line
-from prune_gui.language import tr
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 MAX_TEXT: Final = 300
@@ -35,7 +33,11 @@ THEMES: Final = {
         "hair": "#272c32",
     },
 }
-BAR_WIDTH: Final = 72
+BAR_WIDTH: Final = 48
+TEXT: Final = ""
+NUMBER: Final = "n"
+WIDE: Final = " wide"
+"""CSS classes of columns: texts, numbers, and what is left out on narrow pages."""
 
 
 def text(untrusted: str, limit: int = MAX_TEXT) -> str:
@@ -46,6 +48,11 @@ def text(untrusted: str, limit: int = MAX_TEXT) -> str:
 def breakable(name: str) -> str:
     """Return the name of a parameter for HTML; lines can break after each dot."""
     return text(name).replace(".", ".<wbr>")
+
+
+def heading(title: str, tag: str = "h2") -> str:
+    """Return a heading; `tag` is its HTML element."""
+    return f"<{tag}>{text(title)}</{tag}>"
 
 
 def style() -> str:
@@ -74,7 +81,9 @@ def code_class(code: int) -> str:
 
 
 def bar(by_code: Mapping[int, int], total: int) -> str:
-    """Return an SVG bar of the shares of `total` that steps pruned; the rest is kept."""
+    """Return an SVG bar of the shares of `total` that steps pruned; empty if none did."""
+    if not by_code:
+        return f'<svg class="bar" viewBox="0 0 {BAR_WIDTH} 9" aria-hidden="true"></svg>'
     parts, left = [], 0.0
     for code, count in sorted(by_code.items()):
         width = max(BAR_WIDTH * count / total, 0.5) if total else 0.0
@@ -89,24 +98,16 @@ def bar(by_code: Mapping[int, int], total: int) -> str:
     )
 
 
-def table(head: Iterable[tuple[str, bool]], rows: Iterable[str], attributes: str = "") -> str:
-    """Return a table; `head` has the titles, and whether a column has numbers."""
-    titles = "".join(
-        f'<th class="{"n" if is_number else ""}">{text(title)}</th>' for title, is_number in head
-    )
+def table(head: Iterable[tuple[str, str]], rows: Iterable[str]) -> str:
+    """Return a table; `head` has the title and the CSS class of each column."""
+    titles = "".join(f'<th class="{kind}">{text(title)}</th>' for title, kind in head)
     return (
-        f'<div class="scroll"><table{attributes}><thead><tr>{titles}</tr></thead><tbody>'
+        f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>'
         f"{''.join(rows)}</tbody></table></div>"
     )
 
 
-def head_of(columns: Iterable[Column[Any]]) -> Iterator[tuple[str, bool]]:
-    """Yield the title of each column, and whether it has numbers."""
-    for column in columns:
-        yield tr(column.title), column.is_number
-
-
-def cell(content: str, kind: str = "") -> str:
+def cell(content: str, kind: str = TEXT) -> str:
     """Return a cell with content in HTML; `kind` is its CSS class."""
     return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"
 

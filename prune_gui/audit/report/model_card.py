@@ -22,10 +22,7 @@ def _lines(file: FileRecord) -> Iterator[str]:
     yield "## Pruning"
     yield ""
     share = f"{file.sparsity:.1%}"
-    yield (
-        f"{share} of the prunable parameters of {_code(file.name)} are zero "
-        f"({file.zeros:,} of {file.total:,})."
-    )
+    yield f"{share} of the prunable parameters are zero ({file.zeros:,} of {file.total:,})."
     if file.kept_energy is not None:
         yield (
             f"The remaining weights keep {file.kept_energy:.2%} of the energy (the sum of squares) "
@@ -49,7 +46,8 @@ def _lines(file: FileRecord) -> Iterator[str]:
     yield "Pruned weights are stored as zeros: the file loads like the original model."
     if file.form == "reparametrized":
         yield "Pruned parameters X are stored as X_orig and X_mask; X is their product."
-    yield from ("", "```python", *file.load_code, "```")
+    if not file.is_stack:  # the name of the pruned file is not known yet
+        yield from ("", "```python", *file.load_code, "```")
 
 
 def _step(step: StepRecord) -> str:

@@ -68,9 +68,10 @@ def _section(section: Section, rows: Sequence[Row], layers: Mapping[str, Layer])
         parts += _row(row, left, y, width, layers)
         y += TILE_HEIGHT + (2 * GAP if row.captions else GAP)
     size = f"{left + columns * (width + GAP):.0f}", f"{y:.0f}"
+    kind = "fit" if width > MIN_TILE_WIDTH else ""  # a wider picture is scrolled, not shrunk
     title = f"<h3>{text(section.title)}</h3>" if section.title else ""
     return (
-        f'{title}<div class="scroll"><svg width="{size[0]}" height="{size[1]}" '
+        f'{title}<div class="scroll"><svg class="{kind}" width="{size[0]}" height="{size[1]}" '
         f'viewBox="0 0 {size[0]} {size[1]}" role="img">{"".join(parts)}</svg></div>'
     )
 
@@ -109,10 +110,11 @@ def _tile(layer: Layer, x: float, y: float, width: int) -> str:
     share = sparsity(layer.zeros, layer.total)
     tip = escape(f"{one_line(layer.name)}: {share} ({' x '.join(map(str, layer.shape))})")
     steps = "".join(_steps(layer, x, y + TILE_HEIGHT - STEPS_HEIGHT, width))
+    baseline = y + (15 if steps else 17)
     return (
         f"<g><title>{tip}</title>"
         f'<rect class="d{shade}" x="{x:.0f}" y="{y:.0f}" width="{width}" height="{TILE_HEIGHT}" '
-        f'rx="2"/>{steps}<text class="t{shade}" x="{x + width / 2:.0f}" y="{y + 15:.0f}" '
+        f'rx="2"/>{steps}<text class="t{shade}" x="{x + width / 2:.0f}" y="{baseline:.0f}" '
         f'text-anchor="middle">{escape(share)}</text></g>'
     )
 

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from prune_gui.audit.report import marks
-from prune_gui.audit.report.columns import (
-    COLUMNS,
-    NAME,
-    OVERLAP_COLUMNS,
-    SPARSITY,
-    Row,
-    energy_text,
-    iou_text,
-    rows_of,
-)
-from prune_gui.audit.report.marks import cell, text
+from prune_gui.audit.report.columns import energy_text, iou_text
+from prune_gui.audit.report.layer_tables import layers_table, share, side_by_side
+from prune_gui.audit.report.marks import NUMBER, TEXT, cell, heading, text
 from prune_gui.audit.report.model_card import model_card
 from prune_gui.audit.report.overview import MAX_TILES, overview
-from prune_gui.audit.report.records import FileRecord, Layer, Report, StepRecord
+from prune_gui.audit.report.records import FileRecord, Report, StepRecord
 from prune_gui.byte_counts import short_bytes
 from prune_gui.language import deferred, format_number, join_items, language, tr, trn
-from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
+from prune_gui.number_formats import sparsity
 from prune_gui.recipe.pruned_by_codes import IN_FILE
 from prune_gui.resources import resource
 
-MAX_LAYERS: Final = 500
-"""Limit of the rows of a table: a row takes about 1 kB."""
 MAX_WARNINGS: Final = 60
 MAX_RECIPE_LINES: Final = 400
 MAX_LINE: Final = 2000
@@ -54,15 +44,18 @@ def html_page(report: Report) -> str:
     """Return the page in the current language; a few hundred kB whatever the number of layers."""
     several = len(report.files) > 1
     title = tr("Pruning report")
-    names = join_items(file.name for file in report.files)
+    names = join_items(
+        tr("{name}, with the steps below", name=file.name) if file.is_stack else file.name
+        for file in report.files
+    )
     body = [f"<h1>{text(title)}</h1>", f'<p class="sub">{text(names)}</p>']
     body += _files_table(report.files) if several else _cards(report.files[0])
     if several:
         body += _pairs(report)
     for file in report.files:
-        heading = f"{file.label}: {file.name}" if several else ""
-        body += _file_sections(file, heading, MAX_TILES // len(report.files))
-    body += _side_by_side(report) if several else _layers_table(report.files[0], rows_of(report))
+        file_title = f"{file.label}: {file.name}" if several else ""
+        body += _file_sections(file, file_title, MAX_TILES // len(report.files))
+    body += side_by_side(report) if several else layers_table(report)
     for file in report.files:
         body += _model_card(file, f" – {file.label}" if several else "")  # noqa: RUF001
     body += _origins(report)
@@ -95,8 +88,7 @@ def _cards(file: FileRecord) -> Iterator[str]:
         ),
     ]
     if file.kept_energy is not None:
-        compared = tr("Compared with {name}", name=file.reference) if file.reference else ""
-        cards.insert(1, (energy_text(file.kept_energy), tr("Kept energy"), compared))
+        cards.insert(1, (energy_text(file.kept_energy), tr("Kept energy"), _compared(file)))
     shown = (
         f'<div class="card"><span>{text(label)}</span><b>{text(value)}</b>'
         f"<small>{text(detail)}</small></div>"
@@ -105,29 +97,41 @@ def _cards(file: FileRecord) -> Iterator[str]:
     yield f'<div class="cards">{"".join(shown)}</div>'
 
 
+def _compared(file: FileRecord) -> str:
+    """Return what the kept energy refers to."""
+    name = file.reference or file.name
+    known = sum(layer.energy_before is not None for layer in file.layers)
+    if known == len(file.layers):
+        return tr("Compared with {name}", name=name)
+    return tr(
+        "{count:,} of {total:,} layers, compared with {name}",
+        count=known,
+        total=len(file.layers),
+        name=name,
+    )
+
+
 def _files_table(files: Sequence[FileRecord]) -> Iterator[str]:
     rows = (
         "<tr>"
         + cell(text(file.label), "label")
         + cell(text(file.name), "name")
-        + cell(format_number(file.total), "n")
-        + cell(format_number(file.zeros), "n")
-        + cell(
-            f"{text(sparsity(file.zeros, file.total))}{marks.bar(file.by_code, file.total)}", "n"
-        )
-        + cell(text(energy_text(file.kept_energy)), "n")
-        + cell(text(short_bytes(file.nbytes)), "n")
+        + cell(format_number(file.total), NUMBER)
+        + cell(format_number(file.zeros), NUMBER)
+        + cell(share(file.zeros, file.total, file.by_code), NUMBER)
+        + cell(text(energy_text(file.kept_energy)), NUMBER)
+        + cell(text(short_bytes(file.nbytes)), NUMBER)
         + "</tr>"
         for file in files
     )
-    head = [("", False), (tr("File"), False)]
-    numbers = ("Elements", "Zeros", "Sparsity", "Kept energy", "Size")
-    head += [(tr(title), True) for title in numbers]
+    head = [("", TEXT), (tr("File"), TEXT)]
+    numbers = (tr("Elements"), tr("Zeros"), tr("Sparsity"), tr("Kept energy"), tr("Size"))
+    head += [(title, NUMBER) for title in numbers]
     yield marks.table(head, rows)
 
 
 def _pairs(report: Report) -> Iterator[str]:
-    yield f"<h2>{text(tr('Zeros side by side'))}</h2>"
+    yield heading(tr("Zeros side by side"))
     rows = []
     for pair in report.pairs:
         total = pair.total
@@ -136,10 +140,10 @@ def _pairs(report: Report) -> Iterator[str]:
         rows.append(
             "<tr>"
             + cell(text(f"{pair.left} → {pair.right}"), "label")
-            + cell(iou, "n")
-            + "".join(cell(format_number(number), "n") for number in numbers)
-            + cell(format_number(len(pair.layers)), "n")
-            + cell(format_number(pair.omitted), "n")
+            + cell(iou, NUMBER)
+            + "".join(cell(format_number(number), NUMBER) for number in numbers)
+            + cell(format_number(len(pair.layers)), NUMBER)
+            + cell(format_number(pair.omitted), NUMBER)
             + "</tr>"
         )
     titles = (
@@ -150,30 +154,31 @@ def _pairs(report: Report) -> Iterator[str]:
         tr("Layers compared"),
         tr("Not compared"),
     )
-    yield marks.table([("", False), *((title, True) for title in titles)], rows)
+    yield marks.table([("", TEXT), *((title, NUMBER) for title in titles)], rows)
 
 
-def _file_sections(file: FileRecord, heading: str, max_tiles: int) -> Iterator[str]:
-    if heading:
-        yield f"<h2>{text(heading)}</h2>"
-    tag = "h3" if heading else "h2"
+def _file_sections(file: FileRecord, title: str, max_tiles: int) -> Iterator[str]:
+    if title:
+        yield heading(title)
+    tag = "h3" if title else "h2"
     yield from _warnings(file, tag)
     if file.recorded:
-        yield f"<{tag}>{text(tr('Steps recorded in the file'))}</{tag}>"
+        yield heading(tr("Steps recorded in the file"), tag)
         yield _steps_table(file.recorded)
     if file.steps:
         title = tr("Steps recorded in the file") if file.retraced else tr("Steps")
-        yield f"<{tag}>{text(title)}</{tag}>"
+        yield heading(title, tag)
         if file.retraced:
             yield f"<p>{text(tr(RETRACED, name=file.reference))}</p>"
         yield _steps_table(file.steps)
     if file.recipe:
         lines = file.recipe.splitlines()
         shown = "\n".join(text(line, MAX_LINE) for line in lines[:MAX_RECIPE_LINES])
-        yield f"<details><summary>{text(tr('Recipe'))}</summary><pre>{shown}</pre></details>"
+        summary = text(tr("Recipe"))
+        yield f"<details><summary>{summary}</summary><pre>{shown}</pre></details>"
     picture = overview(file.layers, max_tiles)
     if picture:
-        yield f"<{tag}>{text(tr('Sparsity of each matrix'))}</{tag}>"
+        yield heading(tr("Sparsity of each matrix"), tag)
         yield _legend(file)
         yield picture
 
@@ -206,20 +211,20 @@ def _steps_table(steps: Sequence[StepRecord]) -> str:
     for step in steps:
         key = f'<i class="key {marks.code_class(step.number)}"></i>' if known else ""
         notes = "".join(f'<div class="faint">{text(note)}</div>' for note in step.notes[:8])
-        off = "" if step.enabled else f' <span class="faint">({text(tr("switched off"))})</span>'
+        state = "" if step.enabled else text(tr("switched off"))
         cells = [
             cell(f"{key}{step.number}", "label"),
-            cell(f"{text(step.method)}{off}"),
+            cell(f'{text(step.method)} <span class="faint">{state}</span>'),
             cell(text(step.settings)),
             cell(f"<code>{text(step.targets)}</code>{notes}"),
         ]
         if known and step.pruned is not None and step.total is not None:
-            cells.append(cell(format_number(step.pruned), "n"))
-            cells.append(cell(text(sparsity(step.pruned, step.total)), "n"))
+            cells.append(cell(format_number(step.pruned), NUMBER))
+            cells.append(cell(text(sparsity(step.pruned, step.total)), NUMBER))
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    head = [("", False), (tr("Method"), False), (tr("Settings"), False), (tr("Targets"), False)]
+    head = [("", TEXT), (tr("Method"), TEXT), (tr("Settings"), TEXT), (tr("Targets"), TEXT)]
     if known:
-        head += [(tr("Pruned"), True), (tr("Share"), True)]
+        head += [(tr("Pruned"), NUMBER), (tr("Share"), NUMBER)]
     return marks.table(head, rows)
 
 
@@ -237,112 +242,24 @@ def _warnings(file: FileRecord, tag: str) -> Iterator[str]:
         lines.append(f"<code>{name}</code>{others}: {text(warning)}")
     if not lines:
         return
-    yield f"<{tag}>{text(tr('Warnings'))}</{tag}>"
+    yield heading(tr("Warnings"), tag)
     omitted = len(lines) - MAX_WARNINGS
     if omitted > 0:
         lines = [*lines[:MAX_WARNINGS], text(tr("and {more:,} more", more=omitted))]
     yield f'<ul class="warnings">{"".join(f"<li>{line}</li>" for line in lines)}</ul>'
 
 
-def _most_remarkable(layers: Sequence[Layer]) -> list[int]:
-    """Return the indices of the layers to show, in order: all, or those with most to tell."""
-    if len(layers) <= MAX_LAYERS:
-        return list(range(len(layers)))
-    ranks = sorted(
-        range(len(layers)),
-        key=lambda i: (bool(layers[i].warnings), layers[i].zeros, layers[i].total),
-        reverse=True,
-    )
-    return sorted(ranks[:MAX_LAYERS])
-
-
-def _omitted_row(omitted: int, columns: int) -> list[str]:
-    if omitted <= 0:
-        return []
-    note = trn(
-        "{count:,} more layer is left out: the shown ones have warnings or the most zeros. The "
-        "CSV file has all.",
-        "{count:,} more layers are left out: the shown ones have warnings or the most zeros. The "
-        "CSV file has all.",
-        omitted,
-    )
-    return [f'<tr class="more"><td colspan="{columns}">{text(note)}</td></tr>']
-
-
-def _layers_table(file: FileRecord, rows: Sequence[Row]) -> Iterator[str]:
-    yield f"<h2>{text(tr('Layers'))}</h2>"
-    columns = [column for column in COLUMNS if any(map(_is_known, column.values(rows)))]
-    shown = _most_remarkable(file.layers)
-    lines = []
-    for i in shown:
-        cells = [cell(marks.breakable(file.layers[i].name), "name")]
-        for column in columns:
-            layer = file.layers[i]
-            mark = marks.bar(layer.by_code, layer.total) if column is SPARSITY else ""
-            kind = "n" if column.is_number else ""
-            cells.append(cell(f"{text(column.text(rows, i))}{mark}", kind))
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    lines += _omitted_row(len(file.layers) - len(shown), len(columns) + 1)
-    yield marks.table(marks.head_of((NAME, *columns)), lines)
-
-
-def _is_known(value: object) -> bool:
-    return value is not None and value != ""
-
-
-def _side_by_side(report: Report) -> Iterator[str]:
-    """Yield the layers of all files, one row per name."""
-    yield f"<h2>{text(tr('Layers'))}</h2>"
-    by_name: dict[str, dict[str, Row]] = {}
-    for row in rows_of(report):
-        by_name.setdefault(row.layer.name, {})[row.file.label] = row
-    names = list(by_name)
-    most_zeros = [
-        max((row.layer for row in by_name[name].values()), key=lambda layer: layer.zeros)
-        for name in names
-    ]
-    shown = _most_remarkable(most_zeros)
-    others = [file.label for file in report.files[1:]]
-    lines = [_names_row(names[i], by_name[names[i]], report.files) for i in shown]
-    head = [(tr("Name"), False), (tr("Shape"), True)]
-    head += [(f"{file.label}: {tr('Sparsity')}", True) for file in report.files]
-    for label in others:
-        head += [(f"{label}: {tr(column.title)}", True) for column in OVERLAP_COLUMNS]
-    lines += _omitted_row(len(names) - len(shown), len(head))
-    yield marks.table(head, lines)
-
-
-def _names_row(name: str, rows: Mapping[str, Row], files: Sequence[FileRecord]) -> str:
-    shapes = dict.fromkeys(row.layer.shape for row in rows.values())
-    shape = "; ".join(f" {SHAPE_SEPARATOR} ".join(map(format_number, each)) for each in shapes)
-    cells = [cell(marks.breakable(name), "name"), cell(text(shape), "n")]
-    for file in files:
-        row = rows.get(file.label)
-        cells.append(
-            cell(_share(row.layer.zeros, row.layer.total, row.layer.by_code) if row else "", "n")
-        )
-    for file in files[1:]:
-        row = rows.get(file.label)
-        texts = [column.text([row], 0) if row else "" for column in OVERLAP_COLUMNS]
-        cells += [cell(text(each), "n") for each in texts]
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _share(zeros: int, total: int, by_code: Mapping[int, int]) -> str:
-    return f"{text(sparsity(zeros, total))}{marks.bar(by_code, total)}"
-
-
 def _model_card(file: FileRecord, suffix: str) -> Iterator[str]:
-    yield f"<h2>{text(tr('Section for a model card'))}{text(suffix)}</h2>"
+    yield heading(tr("Section for a model card") + suffix)
     lines = "\n".join(text(line, MAX_LINE) for line in model_card(file).split("\n"))
     yield f"<pre>{lines}</pre>"
 
 
 def _origins(report: Report) -> Iterator[str]:
-    yield f"<h2>{text(tr('Files and versions'))}</h2>"
+    yield heading(tr("Files and versions"))
     for file in report.files:
         if len(report.files) > 1:
-            yield f"<h3>{text(f'{file.label}: {file.name}')}</h3>"
+            yield heading(f"{file.label}: {file.name}", "h3")
         yield _facts(_about(file))
     yield _facts((name, version) for name, version in report.versions.items())
 

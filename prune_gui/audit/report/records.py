@@ -153,6 +153,11 @@ class FileRecord:
         """The share of elements that is zero, in [0, 1]."""
         return self.zeros / self.total if self.total else 0.0
 
+    @property
+    def is_stack(self) -> bool:
+        """Whether the steps are applied on top of the file, which itself is not changed."""
+        return bool(self.steps) and not self.retraced
+
     @cached_property
     def by_code(self) -> Mapping[int, int]:
         """The zeros by the step that pruned them; 255 for those of no known step."""

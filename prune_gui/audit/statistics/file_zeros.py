@@ -71,6 +71,16 @@ class FileZeros:
         found = self.patterns.get(name)
         return found.describe() if found is not None else ""
 
-    def share_text(self) -> str:
-        """Return a sentence without a full stop: "30.1 % of this file is zero"."""
-        return tr("{share} of this file is zero", share=sparsity(self.zeros, self.elements))
+
+def zeros_text(file_zeros: FileZeros, zeros: int) -> str:
+    """Return how many zeros do not count as pruned, without a full stop.
+
+    Args:
+        file_zeros: the zeros of the file, which may not be complete.
+        zeros: number of those that do not count as pruned; see `FileZeros.unpruned`.
+    """
+    share = sparsity(zeros, file_zeros.elements)
+    if file_zeros.is_complete:
+        return tr("{share} of the file is zero", share=share)
+    read = 100 * file_zeros.done / file_zeros.total
+    return tr("{share} of the weights read is zero ({read:.0f} % read)", share=share, read=read)

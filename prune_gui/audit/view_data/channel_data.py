@@ -109,7 +109,8 @@ def measure(
     if n is None:
         drafted = drafted_cut(subject)
         assert drafted is not None
-        norms_or_ranks, cut = ranks(drafted.chosen())
+        chosen = drafted.chosen()
+        norms_or_ranks, cut = ranks(chosen)
         shared_cut = _shared_cut(subject, drafted)
     elif before is not None and before.n == n:
         norms_or_ranks = before.norms
@@ -119,7 +120,7 @@ def measure(
     if before is not None and is_same and before.n == n:
         parts = before.parts
     elif n is None:
-        parts = _ranks_by_step(norms_or_ranks, pruned.codes, subject.draft, drafted.chosen().pruned)
+        parts = _ranks_by_step(norms_or_ranks, pruned.codes, subject.draft, chosen.pruned)
     else:
         parts = norms_by_step(resolution, name, dim, n, norms_or_ranks, monitor)
     return ChannelData(subject, dim, n, norms_or_ranks, pruned, parts, cut, shared_cut)

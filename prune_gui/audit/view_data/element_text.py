@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.language import format_number, tr
-from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT
+from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
 if TYPE_CHECKING:
     from prune_gui.audit.statistics.element import Element
@@ -77,9 +77,18 @@ def describe_ranks(subject: Subject, explanation: Explanation) -> ElementText:
     return _element_text(subject, explanation.index, explanation.value, explanation.pruned_by, row)
 
 
+def describe_sides(sides: Sequence[tuple[Subject, Element]]) -> str:
+    """Describe an element in several states: "[3, 17]   0.0125 kept   |   0.0125 pruned by …"."""
+    states = [
+        f"{format_number(element.value, '.6g')} {describe_state(subject, element.code)}"
+        for subject, element in sides
+    ]
+    return f"{_index_text(sides[0][1].index)}   {'   |   '.join(states)}" if sides else ""
+
+
 def describe_state(subject: Subject, code: int) -> str:
     """Return a short text for a code: "pruned by step 2"."""
-    if code in (KEPT, IN_FILE):
+    if code in (KEPT, IN_FILE, ZERO):
         return subject.title(code)
     if code == subject.draft:
         return tr("pruned by the draft")
@@ -95,9 +104,9 @@ def _element_text(
 ) -> ElementText:
     steps = (applied.step for applied in subject.resolution.layers.get(subject.name, ()))
     return ElementText(
-        f"[{', '.join(map(str, index))}]",
+        _index_text(index),
         format_number(value, ".6g"),
-        describe_state(subject, code),
+        describe_state(subject, ZERO if code == KEPT and value == 0 else code),
         tuple(row(step) for step in steps if step != IN_FILE),
     )
 
@@ -112,6 +121,10 @@ def _rank_row(title: str, element_rank: ElementRank | None) -> StepRow:
     if element_rank.unit != "entry":
         title = tr("{step}, {unit}", step=title, unit=element_rank.unit)
     return StepRow(title, _number(element_rank.score), _number(element_rank.cut), rank_text)
+
+
+def _index_text(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]"
 
 
 def _number(value: float | None) -> str:

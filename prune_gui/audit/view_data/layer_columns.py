@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -247,10 +247,18 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
 STEP_FILE_RANK: Final = 9
 
 
-def columns_of(rows: Rows, draft: int | None) -> tuple[Column[Rows], ...]:
-    """Return the columns for rows; `draft` is the draft's step number, or None."""
+def columns_of(
+    rows: Rows, draft: int | None, zeros: Sequence[Column[Rows]] = ()
+) -> tuple[Column[Rows], ...]:
+    """Return the columns for rows.
+
+    Args:
+        rows: the rows.
+        draft: the draft's step number; None without a draft.
+        zeros: the columns of the zeros in the file, after that of the sparsity.
+    """
     steps = (_step_column(i, code, is_draft=code == draft) for i, code in enumerate(rows.codes))
-    return (*LAYER_COLUMNS, *steps)
+    return (*LAYER_COLUMNS[:2], *zeros, *LAYER_COLUMNS[2:], *steps)
 
 
 def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
@@ -20,10 +21,12 @@ class ModelSubject:
     Attributes:
         resolution: of the stack, with the draft if there is one.
         draft: step number of the draft; None without a draft.
+        file_zeros: the zeros of the file, as far as they are counted.
     """
 
     resolution: Resolution
     draft: int | None
+    file_zeros: FileZeros = field(default_factory=FileZeros)
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
+MAX_LINE_CHARS: Final = 36
+"""Line length of names beside an enlarged thumbnail."""
 BATCH: Final = 64
 """Number of thumbnails between two looks at the clock."""
 
@@ -123,7 +126,7 @@ class OverviewData:
             for code, count in subject.counts().items()
             if code != KEPT
         ]
-        return "\n".join([one_line(name), subject.facts(), *lines])
+        return "\n".join([*name_lines(name), subject.facts(), *lines])
 
 
 def compute_overview(
@@ -180,13 +183,23 @@ def compute_overview(
     )
 
 
+def name_lines(name: str, max_chars: int = MAX_LINE_CHARS) -> list[str]:
+    """Return a dotted name in lines of about `max_chars`, broken after dots."""
+    lines = [""]
+    for part in re.findall(r"[^.]+\.?|\.", one_line(name)):
+        if lines[-1] and len(lines[-1]) + len(part) > max_chars:
+            lines.append("")
+        lines[-1] += part
+    return lines
+
+
 def _arrange(subject: ModelSubject, *, vectors: bool) -> Arrangement:
     tensors = subject.resolution.checkpoint.tensors
     shapes = {name: tensors[name].shape for name in subject.resolution.counts}
     # A file of vectors only would have an empty overview.
     found = sections(shapes, vectors=vectors) or sections(shapes, vectors=True)
     arrangement = Arrangement(tuple(found))
-    _ = arrangement.ranks, arrangement.columns  # computed here, not on the GUI thread
+    _ = arrangement.ranks, arrangement.loose_columns  # computed here, not on the GUI thread
     return arrangement
 
 

@@ -84,7 +84,7 @@ def _facts(statistics: LayerStatistics, rows: Rows, blocks: int) -> Iterator[Car
     if pruned:
         row = int(np.argmax(rows.share))
         share = sparsity(int(rows.pruned[row]), int(rows.total[row]))
-        yield CardRow(tr("Sparsest"), f"{rows.names[row]} ({share})", rows.names[row])
+        yield CardRow(tr("Highest sparsity"), share, rows.names[row])
 
 
 def _kept_energy(statistics: LayerStatistics) -> str:

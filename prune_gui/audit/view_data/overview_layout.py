@@ -65,9 +65,9 @@ class Arrangement:
         return {name: index for index, name in enumerate(self.positions)}
 
     @cached_property
-    def columns(self) -> int:
-        """The number of columns of the widest section."""
-        return max(len(row.names) for section in self.sections for row in section.rows)
+    def loose_columns(self) -> int:
+        """The number of columns outside of blocks."""
+        return max((section_columns(part) for part in self.sections if not part.roles), default=0)
 
     def nearest_first(self, visible: tuple[str, str] | None) -> list[str]:
         """Return all names, those between the first and last visible one first, then by distance.
@@ -117,6 +117,7 @@ class OverviewLayout:
         line: height of a line of text.
         label_width: width of the labels of the rows, at the left.
         min_pitch: minimum distance of columns, so that the texts fit.
+        loose_pitch: the same outside of blocks, where each column has captions.
     """
 
     arrangement: Arrangement
@@ -124,6 +125,7 @@ class OverviewLayout:
     line: int
     label_width: int
     min_pitch: int
+    loose_pitch: int
 
     @classmethod
     def fitting(
@@ -133,14 +135,18 @@ class OverviewLayout:
         line: int,
         label_width: int,
         min_pitch: int,
+        caption_width: int,
     ) -> OverviewLayout:
         """Return the layout with the largest thumbnails that all fit into `size`.
 
-        If that would make them too small, they fit across only, or not at all.
+        If that would make them too small, they fit across only, or not at all. Captions outside of
+        blocks get up to `caption_width`, as far as there is space.
         """
+        room = (size[0] - label_width - PADDING_PX) // max(1, arrangement.loose_columns) - GAP_PX
+        loose_pitch = max(min_pitch, min(caption_width, room))
 
         def layout(side: int) -> OverviewLayout:
-            return cls(arrangement, side, line, label_width, min_pitch)
+            return cls(arrangement, side, line, label_width, min_pitch, loose_pitch)
 
         def largest(low: int, *, down: bool) -> int | None:
             fits = (
@@ -156,16 +162,17 @@ class OverviewLayout:
             whole = MIN_SIDE_PX if across is None else min(across, PREFERRED_MIN_SIDE_PX + 8)
         return layout(whole)
 
-    @property
-    def pitch(self) -> int:
-        """The distance from one column to the next."""
-        return max(self.side, self.min_pitch) + GAP_PX
+    def pitch(self, section: Section) -> int:
+        """Return the distance from one column of a section to the next."""
+        return max(self.side, self.min_pitch if section.roles else self.loose_pitch) + GAP_PX
 
     @cached_property
     def size(self) -> tuple[int, int]:
         """Width and height of the whole."""
-        width = self.label_width + self.arrangement.columns * self.pitch + PADDING_PX
-        return width, self.tops[-1] + PADDING_PX
+        columns = max(
+            section_columns(section) * self.pitch(section) for section in self.arrangement.sections
+        )
+        return self.label_width + columns + PADDING_PX, self.tops[-1] + PADDING_PX
 
     @cached_property
     def tops(self) -> Sequence[int]:
@@ -189,7 +196,8 @@ class OverviewLayout:
     def tile(self, position: Position) -> Rect:
         """Return the square in which the thumbnail of a parameter is centred."""
         section = self.arrangement.sections[position.section]
-        x = self.label_width + position.column * self.pitch + (self.pitch - self.side) / 2
+        pitch = self.pitch(section)
+        x = self.label_width + position.column * pitch + (pitch - self.side) / 2
         y = self.tops[position.section] + self.heading_height(section)
         y += position.row * self.row_height(section) + (0 if section.roles else self.line)
         return Rect(x, y, self.side, self.side)
@@ -197,9 +205,10 @@ class OverviewLayout:
     def cell(self, position: Position) -> Rect:
         """Return the rectangle of a thumbnail together with its texts."""
         tile = self.tile(position)
-        above = 0 if self.arrangement.sections[position.section].roles else self.line
-        x = self.label_width + position.column * self.pitch
-        return Rect(x, tile.y - above, self.pitch, self.side + above + self.line)
+        section = self.arrangement.sections[position.section]
+        above, pitch = 0 if section.roles else self.line, self.pitch(section)
+        x = self.label_width + position.column * pitch
+        return Rect(x, tile.y - above, pitch, self.side + above + self.line)
 
     def name_at(self, x: float, y: float) -> str | None:
         """Return the parameter whose thumbnail or text is at a point; None if none is."""
@@ -209,7 +218,7 @@ class OverviewLayout:
         section = self.arrangement.sections[index]
         below = y - self.tops[index] - self.heading_height(section)
         row, within = divmod(below, self.row_height(section))
-        column = int((x - self.label_width) // self.pitch)
+        column = int((x - self.label_width) // self.pitch(section))
         if below < 0 or row >= len(section.rows) or within > self.row_height(section) - GAP_PX:
             return None
         names = section.rows[int(row)].names
@@ -227,3 +236,8 @@ class OverviewLayout:
             first = max(0, int((top - start) // height))
             last = min(len(section.rows), max(0, int((bottom - start) // height) + 1))
             yield index, range(min(first, last), last)
+
+
+def section_columns(section: Section) -> int:
+    """Return the number of columns of a section."""
+    return max(len(row.names) for row in section.rows)

@@ -132,6 +132,12 @@ def is_made_here(window: ActionTarget) -> bool:
     return session is not None and session.made is not None and session.made.recipe is not None
 
 
+def starts_from_zeros(window: ActionTarget) -> bool:
+    """Return whether the recipe counts zeros in the file as pruned."""
+    session = window.workbench.session
+    return session is not None and session.recipe.start == "zeros"
+
+
 def has_picture(window: ActionTarget) -> bool:
     """Return whether the front view has a picture."""
     view = window.views.current

@@ -32,7 +32,6 @@ MENUS: Final = {
         "reload",
         SEPARATOR,
         "open_recipe",
-        "own_recipe",
         "use_elsewhere",
         "save_recipe",
         "save_recipe_as",
@@ -84,6 +83,7 @@ MENUS: Final = {
         "add_step",
         SEPARATOR,
         "edit_step",
+        "edit_amount",
         "duplicate",
         "move_up",
         "move_down",
@@ -92,11 +92,14 @@ MENUS: Final = {
         "clear_stack",
         SEPARATOR,
         "protect",
+        "start_from_zeros",
+        "own_recipe",
         SEPARATOR,
         PRESETS,
         "save_preset",
         "manage_presets",
         SEPARATOR,
+        "use_masks",
         "sweep",
         "batch",
         SEPARATOR,
@@ -121,7 +124,7 @@ TOOLBAR: Final = (
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("copy_modules", "save_modules")
 STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
-STACK_MENU: Final = (*STACK_BUTTONS, "switch_step", "clear_stack")
+STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "switch_step", "clear_stack")
 WELCOME: Final = ("open", "demo")
 
 

@@ -56,18 +56,21 @@ class ReportDialog(QDialog):
         self._workbench = workbench
         self._written: Path | None = None
         self._sequence = JobSequence(workbench.bridge, self)
-        explanation = QLabel(tr(EXPLANATION))
-        explanation.setWordWrap(True)
+        explanation = Message()
+        explanation.say(tr(EXPLANATION), warning=False)
         self.path = QLineEdit(str(folder / f"{self._stem()}-report.html"))
         self.path.setAccessibleName(tr("File of the report"))
         self.table = QCheckBox(tr("&Table of all layers as CSV, in a second file"))
-        self.folders = QCheckBox(tr("&Name the folders of the files in the report"))
+        self.folders = QCheckBox(tr("Name the &folders of the files in the report"))
         self.overwrite = QCheckBox(tr("Re&place existing files"))
         draft = Message()
         if workbench.draft.current is not None:
             draft.say(tr("The previewed step is not in the report: add or apply it first."))
         self.note = Message()
         keep_room(self.note, lines=2)
+        policy = self.note.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)
+        self.note.setSizePolicy(policy)
         layout = QVBoxLayout(self)
         layout.addWidget(explanation)
         layout.addLayout(self._make_path_row())
@@ -147,8 +150,9 @@ class ReportDialog(QDialog):
         self._written = None
         self.note.say(tr("Writing…"), warning=False)
         self._sequence.start([job])
-        self._refresh()
+        self.cancel.setEnabled(True)
         self.cancel.setFocus()
+        self._refresh()
 
     def _cancel(self) -> None:
         self.note.say(tr("Cancelled; nothing was changed."))
@@ -170,10 +174,10 @@ class ReportDialog(QDialog):
     def _refresh(self) -> None:
         running = self._sequence.running
         self.write.setEnabled(not running and bool(self.path.text().strip()))
-        self.cancel.setEnabled(running)
         self.open_button.setEnabled(not running and self._written is not None)
-        if self.focusWidget() in (None, self.cancel) and not running:
+        if not running and self.focusWidget() is self.cancel:  # Qt would move it to the file
             (self.open_button if self._written else self.write).setFocus()
+        self.cancel.setEnabled(running)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:

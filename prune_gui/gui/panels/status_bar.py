@@ -10,6 +10,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
 
 from prune_gui import number_formats
+from prune_gui.audit.statistics.file_zeros import zeros_text
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets.icons import icon
 from prune_gui.gui.workbench import Workbench
@@ -80,9 +81,15 @@ class StatusBar(QStatusBar):
         self._pruned.setToolTip(
             tr("Weights pruned by the stack and the draft, of all prunable weights")
         )
+        self._zeros = QLabel()
+        self._zeros.setContentsMargins(8, 0, 8, 0)
+        self._zeros.setToolTip(
+            tr("Zeros in the file that do not count as pruned, of all prunable weights")
+        )
         self._memory = QLabel()
         self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
         self.addPermanentWidget(self._pruned)
+        self.addPermanentWidget(self._zeros)
         self.addPermanentWidget(self._memory)
         self._original = QLabel(tr("Original: the checkpoint as it is in the file"))
         self._original.hide()
@@ -122,6 +129,8 @@ class StatusBar(QStatusBar):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._pruned.clear()
+        if changes.file or changes.zeros or changes.resolution:
+            self._show_zeros()
         if changes.resolution:
             self._show_pruned()
             shows_original = self._workbench.draft.shows_original
@@ -196,6 +205,12 @@ class StatusBar(QStatusBar):
                     share=number_formats.sparsity(pruned, total),
                 )
             )
+
+    def _show_zeros(self) -> None:
+        session, zeros = self._workbench.session, self._workbench.unpruned_zeros
+        self._zeros.setVisible(zeros > 0)
+        if session is not None and zeros:
+            self._zeros.setText(zeros_text(session.file_zeros, zeros))
 
     def _show_memory(self) -> None:
         import psutil  # not needed at startup

@@ -78,5 +78,6 @@ VIEWS: Final = (
         deferred("Compa&re"),
         "compare.compare_view:CompareView",
         shares_viewport=True,
+        caches_pictures=True,
     ),
 )

@@ -16,6 +16,7 @@ from prune_gui.gui.runtime.qt_classes import make_classes
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets.elided_label import ElidedLabel
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -52,9 +53,8 @@ class ViewTabs(QWidget):
             widget.setAccessibleName(tr("Views of the parameter"))
         for spec in VIEWS:
             self._tabs.addTab(QWidget(), tr(spec.title))
-        self._name, self._facts = QLabel(), QLabel()
+        self._name, self._facts = QLabel(), ElidedLabel(tr("Shape, type and sparsity"))
         self._name.setAccessibleName(tr("Chosen parameter"))
-        self._facts.setAccessibleName(tr("Shape, type and sparsity"))
         bold = self._name.font()
         bold.setBold(True)
         self._name.setFont(bold)
@@ -67,6 +67,7 @@ class ViewTabs(QWidget):
             layout.addWidget(label)
         layout.addWidget(self._tabs, 1)
         workbench.changed.connect(self._on_changed)
+        workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
         self._update_header()
 
@@ -175,8 +176,14 @@ class ViewTabs(QWidget):
             self._make_front()
         self.changed.emit()
 
+    def _on_opened(self, continued: bool) -> None:
+        """Bring the first view to the front for another checkpoint, but not for a reloaded one."""
+        if not continued:
+            self._tabs.setCurrentIndex(0)
+
     def _on_changed(self, changes: Changes) -> None:
-        if changes.file or changes.selection or changes.concerns(self._workbench.chosen or ""):
+        is_concerned = changes.concerns(self._workbench.chosen or "")
+        if changes.file or changes.selection or changes.zeros or is_concerned:
             self._update_header()
 
     def _update_header(self) -> None:
@@ -184,9 +191,11 @@ class ViewTabs(QWidget):
         info = session.checkpoint.tensors.get(name) if session and name is not None else None
         subject_or_message = self._workbench.subject
         if isinstance(subject_or_message, Subject):
-            self._facts.setText(subject_or_message.facts())
+            facts = subject_or_message.facts()
         else:
-            self._facts.setText(bare_facts(info) if info else "")
+            facts = bare_facts(info) if info else ""
+        self._facts.say(facts)
+        self._facts.setToolTip(facts)
         self._name.setToolTip(one_line(name or ""))
         self._elide()
 

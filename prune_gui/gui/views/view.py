@@ -170,8 +170,20 @@ class View(QWidget, Generic[SubjectT]):
 
     def _on_changed(self, changes: Changes) -> None:
         """React to changes in the workbench."""
-        if changes.file or changes.selection or (changes.resolution and self._is_outdated(changes)):
+        if (
+            changes.file
+            or changes.selection
+            or (changes.resolution and self._is_outdated(changes))
+            or (changes.zeros and self._has_new_facts())
+        ):
             self.refresh()
+
+    def _has_new_facts(self) -> bool:
+        """Return whether more is known of the subject than when the picture was requested."""
+        subject, shown = self._current_subject(), self.subject
+        if shown is None or isinstance(subject, str):
+            return False
+        return subject.facts() != shown.facts()
 
     def _is_outdated(self, changes: Changes) -> bool:
         """Return whether the picture is incomplete, or may differ with the new resolution."""
@@ -206,8 +218,13 @@ class View(QWidget, Generic[SubjectT]):
         subject: SubjectT,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
+        *,
+        long: bool = False,
     ) -> None:
-        """Run `work` on the engine, and `then` if the view still shows the same parameter."""
+        """Run `work` on the engine, and `then` if the view still shows the same parameter.
+
+        A `long` job runs beside other jobs; see `Bridge.run_long_job`.
+        """
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
@@ -227,7 +244,8 @@ class View(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        ticket = self._workbench.bridge.run_job(lane, guarded, arrived)
+        bridge = self._workbench.bridge
+        ticket = (bridge.run_long_job if long else bridge.run_job)(lane, guarded, arrived)
         if lane == self.lane:
             self.ticket = ticket
 

@@ -19,10 +19,20 @@ MIN_WIDTH_PX: Final = 90
 
 
 class ElidedComboBox(QComboBox):
-    """A combo box that may be narrower than its texts, and then shows an ellipsis."""
+    """A combo box that may be narrower than its texts, and then shows an ellipsis.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    Args:
+        elide: where the ellipsis is.
+    """
+
+    def __init__(
+        self,
+        parent: QWidget | None = None,
+        *,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
         super().__init__(parent)
+        self._elide = elide
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setMinimumWidth(MIN_WIDTH_PX)
 
@@ -34,7 +44,7 @@ class ElidedComboBox(QComboBox):
         control = QStyle.ComplexControl.CC_ComboBox
         rect = self.style().subControlRect(control, option, field, self)
         width = rect.width() - 2  # Fusion's margins
-        return self.fontMetrics().elidedText(self.currentText(), Qt.TextElideMode.ElideRight, width)
+        return self.fontMetrics().elidedText(self.currentText(), self._elide, width)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Draw the box as Qt does, with the elided text; Fusion would cut the text off."""

@@ -10,18 +10,26 @@ from PySide6.QtWidgets import QLabel, QSizePolicy
 class ElidedLabel(QLabel):
     """A label with selectable text that never makes the window grow.
 
-    A text that is too long is wrapped, or elided at the end.
+    A text that is too long is wrapped or elided.
 
     Args:
         name: the accessible name, for screen readers.
         wrapped: whether to wrap the text instead of eliding it.
+        elide: where the ellipsis is.
     """
 
-    def __init__(self, name: str, *, wrapped: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        wrapped: bool = False,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
         super().__init__(
             textInteractionFlags=Qt.TextInteractionFlag.TextSelectableByMouse, wordWrap=wrapped
         )
         self._full_text = ""
+        self._elide = elide
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
@@ -32,8 +40,8 @@ class ElidedLabel(QLabel):
         self._fit()
 
     def _fit(self) -> None:
-        right = Qt.TextElideMode.ElideRight
-        line = self.fontMetrics().elidedText(self._full_text, right, self.contentsRect().width())
+        width = self.contentsRect().width()
+        line = self.fontMetrics().elidedText(self._full_text, self._elide, width)
         self.setText(self._full_text if self.wordWrap() else line)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -22,26 +22,25 @@ class Fold(QWidget):
         super().__init__(parent)
         self.content = content
         self.button = QToolButton()
-        self.button.setCheckable(True)
         self.button.setAutoRaise(True)
         self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.button.toggled.connect(self._show)
-        self.button.clicked.connect(self.toggled)
+        self.button.clicked.connect(self._toggle)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.button)
         layout.addWidget(content)
-        self._show(False)
+        self.open(on=False)
 
     @property
     def is_open(self) -> bool:
         """Whether the content is shown."""
-        return self.button.isChecked()
+        return not self.content.isHidden()
 
     def open(self, *, on: bool = True) -> None:
         """Show or hide the content. Does not signal."""
-        self.button.setChecked(on)
-
-    def _show(self, on: bool) -> None:
         self.button.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
         self.content.setVisible(on)
+
+    def _toggle(self) -> None:
+        self.open(on=not self.is_open)
+        self.toggled.emit(self.is_open)

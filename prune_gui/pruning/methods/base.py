@@ -10,7 +10,7 @@ the form must not wait for them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -88,9 +88,17 @@ class Method(BaseModel):
         decisions: list[Decision] = engine.decide(self, targets, monitor)
         return decisions
 
-    def options_text(self) -> str:
-        """Return the main and the non-default field values: "global, 50 %"."""
-        fields = [(name, field, text_of(field)) for name, field in type(self).model_fields.items()]
+    def options_text(self, without: Collection[str] = ()) -> str:
+        """Return the main and the non-default field values: "global, 50 %".
+
+        Args:
+            without: names of fields to leave out.
+        """
+        fields = [
+            (name, field, text_of(field))
+            for name, field in type(self).model_fields.items()
+            if name not in without
+        ]
         main = [item for item in fields if item[2].position is not None]
         main.sort(key=lambda item: item[2].position or 0)
         others = [

@@ -14,7 +14,7 @@ share = st.floats(0, 1, width=32)
 
 def _pixel(both, alone, shades=SHADES):
     one = [np.array([[value]], np.float32) for value in (both, alone)]
-    return paint(*one, shades)[0, 0].tolist()
+    return paint(shades[0], *zip(one, shades[1:], strict=True))[0, 0].tolist()
 
 
 def test_uniform_cells_have_the_exact_colour():

@@ -99,3 +99,16 @@ def test_a_report_can_be_cancelled(in_memory):
     stop.set()
     with pytest.raises(Cancelled):
         report_on_files([in_memory({"w": torch.ones(2)})], None, Monitor(cancel=stop))
+
+
+def test_a_file_without_prunable_parameters_has_no_layers(report_on):
+    found = report_on({"mask": torch.ones(2, 2, dtype=torch.bool)}).files[0]
+    assert (found.layers, found.total, found.sparsity, found.kept_energy) == ((), 0, 0.0, None)
+
+
+def test_a_reparametrized_file_knows_its_past_without_a_reference(report_on):
+    mask = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    file = {"w_orig": torch.full((2, 2), 2.0), "w_mask": mask, "v": torch.full((2,), 2.0)}
+    found = report_on(file).files[0]
+    assert [layer.zeros for layer in found.layers] == [2, 0]
+    assert found.kept_energy == pytest.approx(16 / 24)

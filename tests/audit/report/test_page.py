@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from prune_gui.audit.report.columns import csv
-from prune_gui.audit.report.page import MAX_LAYERS, html_page
+from prune_gui.audit.report.layer_tables import MAX_LAYERS
+from prune_gui.audit.report.page import html_page
 from prune_gui.audit.report.records import FileRecord, Layer, Report, StepRecord
 
 VOID = {"meta", "wbr"}
@@ -126,9 +127,19 @@ def test_tensors_that_are_no_matrices_need_no_picture(shape):
     assert "<h2>Sparsity of each matrix" not in html_page(report(layer("w", 0, 5, shape)))
 
 
+def test_every_heading_is_translated(report_on, foreign_language):
+    halves = [{"layer.0.a.weight": torch.eye(2), "layer.1.a.weight": torch.eye(2)}] * 2
+    step = StepRecord(1, "", "", "", enabled=False)
+    for page in map(html_page, (report_on(*halves), report(layer("w", 3), recorded=(step,)))):
+        headings = re.findall(r"<(?:th|h[123]|summary)[^>]*>([^<]*)<", page)
+        assert len(headings) > 10
+        names = {"", "layer.*", "A: in_memory.pt", "B: in_memory.pt"}
+        assert {each for each in headings if "⟦" not in each} <= names
+
+
 def test_the_model_card_says_how_the_file_was_pruned():
     step = StepRecord(1, "L1 unstructured", "global, 50 %", "a`b.*", True, 3, 6)
     made = report(layer("w", 3, by_code={1: 3}), steps=(step,))
     shown = "".join(Page(html_page(made)).text)
-    assert "50.0% of the prunable parameters of `model.safetensors` are zero (3 of 6)." in shown
+    assert "50.0% of the prunable parameters are zero (3 of 6)." in shown
     assert "1. L1 unstructured, global, 50 %; targets `a'b.*`; zeroed 3 of 6 (50.0%)" in shown

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import (
+    QColor,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QSizePolicy, QStyle, QStyleOptionFocusRect, QToolButton, QWidget
 
 from prune_gui.errors import one_line
@@ -203,7 +211,9 @@ class _Chip(QWidget):
         palette, role = self.palette(), QPalette.ColorRole
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(palette.color(role.Dark))
+        outline = QColor(palette.color(role.Text))
+        outline.setAlphaF(0.35)
+        painter.setPen(outline)
         painter.setBrush(palette.color(role.Base))
         radius = (self.height() - 1) / 2
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)

@@ -13,6 +13,8 @@ from prune_gui.number_formats import percent
 from prune_gui.recipe.amounts import parse_share
 
 PERCENT_DECIMALS: Final = 4
+BUTTONS_PX: Final = 32
+"""Width of the buttons and margins."""
 MAX_PERCENT: Final = 99_999.0
 """Limit of a share. It exceeds 100 so that a share above 100 % is reported, and not changed."""
 MAX_UNITS: Final = 2.0**53
@@ -29,6 +31,7 @@ class NumberBox(QDoubleSpinBox):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setKeyboardTracking(True)
+        self.setMinimumWidth(self.fontMetrics().horizontalAdvance("00.0000 %") + BUTTONS_PX)
         self.use_share()
 
     @property

@@ -31,6 +31,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.methods.dragged_cut import Setting
 from prune_gui.recipe import Step
+from prune_gui.recipe.amounts import Amount
 from prune_gui.session.amount_from_cut import (
     DraggedAmount,
     field_for_rank,
@@ -85,7 +86,6 @@ class DraftPanel(QWidget):
         self._summary.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
-        self.targets.chosen.connect(self.target)
         self.form = MethodForm()
         self.form.changed.connect(self._changed_by_user)
         self.preview = QCheckBox(tr("Previe&w"))
@@ -123,6 +123,11 @@ class DraftPanel(QWidget):
 
     def _edits(self, number: int) -> bool:
         return self._editing is not None and self._editing[0] + 1 == number
+
+    def edit_with_amount(self, index: int, amount: Amount) -> None:
+        """Load a step of the recipe into the form, with another amount."""
+        self.edit(index)
+        self.form.set_value("amount", amount)
 
     def stop_editing(self) -> None:
         """End editing without a change of the step."""

@@ -47,11 +47,11 @@ class TargetsField(QWidget):
 
     Signals:
         changed: (by_user) the globs changed.
-        chosen: (names) the user wants these parameters as the targets.
+        filtered_wanted: the user wants the matches of the filter as the targets.
     """
 
     changed = Signal(bool)
-    chosen = Signal(object)
+    filtered_wanted = Signal()
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -81,10 +81,9 @@ class TargetsField(QWidget):
         self._pages = QStackedLayout()
         self._pages.addWidget(self.chips)
         self._pages.addWidget(self.line)
-        self._filtered: frozenset[str] = frozenset()
         self.use_filtered = QToolButton()
         self.use_filtered.setIcon(icon("filter"))
-        self.use_filtered.clicked.connect(lambda: self.chosen.emit(self._filtered))
+        self.use_filtered.clicked.connect(self.filtered_wanted)
         self.following = QToolButton()
         self.following.setCheckable(True)
         self.following.setChecked(True)
@@ -110,7 +109,7 @@ class TargetsField(QWidget):
         layout.setSpacing(2)
         layout.addLayout(row)
         layout.addWidget(self.count)
-        self.offer(frozenset())
+        self.offer(0)
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; () while they are invalid."""
@@ -144,17 +143,16 @@ class TargetsField(QWidget):
         self._set_following(following=False)
         self._write(names, by_user=True)
 
-    def offer(self, names: frozenset[str]) -> None:
-        """Offer the matches of the filter as targets; none without a filter."""
-        self._filtered = names
-        self.use_filtered.setEnabled(bool(names))
+    def offer(self, count: int) -> None:
+        """Offer the matches of the filter as targets; 0 without a filter."""
+        self.use_filtered.setEnabled(count > 0)
         tip = (
             trn(
                 "Use the {count:,} parameter of the filter as the target",
                 "Use the {count:,} parameters of the filter as targets",
-                len(names),
+                count,
             )
-            if names
+            if count
             else tr("Use what the filter of the tree shows as targets; there is no filter now")
         )
         self.use_filtered.setToolTip(tip)

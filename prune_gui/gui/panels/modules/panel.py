@@ -53,13 +53,13 @@ class TreePanel(QWidget):
         selected: (names) the selected parameters changed; without a selection, these are the
             parameters of the whole checkpoint.
         targeted: (names) the user wants these as the targets of the draft.
-        found: (names) the filter matches other parameters; those that they stand for, none without
-            a filter.
+        found: (count) the filter changed; the number of targets that its matches stand for, 0
+            without a filter.
     """
 
     selected = Signal(object)
     targeted = Signal(object)
-    found = Signal(object)
+    found = Signal(int)
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -99,9 +99,8 @@ class TreePanel(QWidget):
         self._use_found.setToolTip(
             tr("Biases, norms and embeddings are left out, unless the filter matches only such")
         )
-        self._use_found.clicked.connect(lambda: self.targeted.emit(self._matches))
+        self._use_found.clicked.connect(self.target_matches)
         self._use_found.hide()
-        self._matches: frozenset[str] = frozenset()
         self.tree = ModuleTree(self._model)
         self.tree.selection.selectionChanged.connect(self._select)
         self.tree.customContextMenuRequested.connect(self._show_menu)
@@ -159,6 +158,10 @@ class TreePanel(QWidget):
             self._model.protect(self._workbench.session.protected)
         if changes.resolution and self._workbench.shown is not None:
             self._model.count(self._workbench.shown.counts)
+        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
+            self._model.show_zeros(
+                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
+            )
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
             if not self._selecting:
@@ -172,7 +175,7 @@ class TreePanel(QWidget):
         self.filter.clear()
         self.filter.blockSignals(False)
         self._found.hide()
-        self._offer_matches(frozenset())
+        self._offer_matches(0)
         checkpoint = self._workbench.session.checkpoint
         self.tree.header().setToolTip(one_line(checkpoint.description))
         number = len(self._workbench.session.remarks)
@@ -241,8 +244,7 @@ class TreePanel(QWidget):
                 self.tree.expand(self._model.find(path))
             self._open_before_filter = None
         self._found.setVisible(bool(text.strip()))
-        whole = [QModelIndex()]
-        self._offer_matches(self._model.selected_parameters(whole) if text.strip() else frozenset())
+        self._offer_matches(self._model.count_matches() if text.strip() else 0)
         for path in self._selected:
             index = self._model.find(path)
             if index.isValid():
@@ -262,14 +264,17 @@ class TreePanel(QWidget):
             "filter", lambda _: module_index.load_condition_values(text), then
         )
 
-    def _offer_matches(self, names: frozenset[str]) -> None:
+    def target_matches(self) -> None:
+        """Set the matches of the filter as the targets of the draft."""
+        self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
+
+    def _offer_matches(self, count: int) -> None:
         """Offer the matches of the filter as targets."""
-        self._matches = names
         self._use_found.setText(
-            trn("Use this {count:,} as the target", "Use these {count:,} as targets", len(names))
+            trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
         )
-        self._use_found.setVisible(bool(names))
-        self.found.emit(names)
+        self._use_found.setVisible(count > 0)
+        self.found.emit(count)
 
     def _go_to_first_match(self) -> None:
         """Give the focus to the tree, at the first parameter that it shows."""

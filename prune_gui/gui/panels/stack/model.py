@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
+from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
+from prune_gui.gui.panels.draft.number_box import share_error
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.recipe import Step
+from prune_gui.recipe.amounts import has_amount, with_amount
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
@@ -29,7 +32,9 @@ Kind = Literal["limits", "warnings"]
 class StepRole(enum.IntEnum):
     """Custom data roles of a row.
 
-    `LIMITS` and `WARNINGS` keep the old notes until the new outcome is known.
+    `LIMITS`, `WARNINGS` and `SHARE` keep the old values until the new outcome is known. `SHARE` is
+    the share of the targets that the step prunes, or None. `TITLE` is without the amount, which is
+    `AMOUNT` as text, and the edit role as a number.
     """
 
     TARGETS = Role.UserRole
@@ -38,6 +43,9 @@ class StepRole(enum.IntEnum):
     WARNINGS = Role.UserRole + 3
     KNOWN = Role.UserRole + 4
     LIMITS = Role.UserRole + 5
+    TITLE = Role.UserRole + 6
+    AMOUNT = Role.UserRole + 7
+    SHARE = Role.UserRole + 8
 
 
 UNCHECKED: Final = Qt.CheckState.Unchecked
@@ -61,11 +69,16 @@ class StackModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return the flags of an item: steps are checkable, and can be dragged between others."""
+        """Return the flags of an item: steps are checkable, and can be dragged between others.
+
+        Those with an amount are editable.
+        """
         if not index.isValid():
             return Qt.ItemFlag.ItemIsDropEnabled
+        editable = has_amount(self._steps[index.row()].method)
         return (
-            Qt.ItemFlag.ItemIsEnabled
+            (Qt.ItemFlag.ItemIsEditable if editable else Qt.ItemFlag.NoItemFlags)
+            | Qt.ItemFlag.ItemIsEnabled
             | Qt.ItemFlag.ItemIsSelectable
             | Qt.ItemFlag.ItemIsUserCheckable
             | Qt.ItemFlag.ItemIsDragEnabled
@@ -86,6 +99,17 @@ class StackModel(QAbstractListModel):
         match role:
             case Role.DisplayRole:
                 return formatting.title(step)
+            case Role.EditRole:
+                return dict(step.method).get("amount")
+            case StepRole.TITLE:
+                return formatting.title_without_amount(step)
+            case StepRole.AMOUNT:
+                return formatting.amount(step)
+            case StepRole.SHARE:
+                pruned, total = (
+                    self._last_outcomes[row].total if row in self._last_outcomes else (0, 0)
+                )
+                return pruned / total if total else None
             case Role.CheckStateRole:
                 return Qt.CheckState.Checked if step.enabled else UNCHECKED
             case Role.AccessibleTextRole | Role.ToolTipRole:
@@ -108,11 +132,22 @@ class StackModel(QAbstractListModel):
         return None
 
     def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
-        """Switch a step on or off."""
-        if role != Role.CheckStateRole or not index.isValid():
+        """Switch a step on or off, or change its amount."""
+        if not index.isValid():
             return False
-        row, enabled = index.row(), Qt.CheckState(value) != UNCHECKED
-        self._workbench.edit(lambda session: session.switch(row, enabled=enabled))
+        row = index.row()
+        if role == Role.CheckStateRole:
+            enabled = Qt.CheckState(value) != UNCHECKED
+            self._workbench.edit(lambda session: session.switch(row, enabled=enabled))
+        elif role == Role.EditRole:
+            if error := share_error(value):
+                self._workbench.fail(deferred("Changing the amount"), RecipeError(error))
+                return False
+            self._workbench.edit(
+                lambda session: session.replace(row, with_amount(session.steps[row], value))
+            )
+        else:
+            return False
         return True
 
     def moveRows(  # noqa: N802

@@ -1,80 +1,68 @@
-"""A parameter in two states of the stack, or in two checkpoints, side by side."""
+"""A parameter in two states of the stack, or in two checkpoints; or after each step, as a film."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import (
-    QGridLayout,
-    QHBoxLayout,
-    QLabel,
-    QSplitter,
-    QStackedWidget,
-    QWidget,
-)
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QHBoxLayout, QLayout, QSplitter, QVBoxLayout, QWidget
 
-from prune_gui.audit.rendering.compare_picture import PicturePair, draw_pair, legend, total_text
-from prune_gui.audit.rendering.mask_picture import Frame
-from prune_gui.audit.view_data.element_text import describe_state
+from prune_gui.audit.rendering.compare_picture import (
+    ComparePainter,
+    legend,
+    pictures,
+)
+from prune_gui.audit.rendering.mask_levels import coloured, step_table
+from prune_gui.audit.rendering.mask_painter import MaskPainter
+from prune_gui.audit.rendering.tile_pipeline import TilePipeline
+from prune_gui.audit.rendering.tile_render import Painter, RenderedView
+from prune_gui.audit.rendering.tiles import Pixels, TileGrid
+from prune_gui.audit.view_data.element_text import describe_sides
 from prune_gui.audit.view_data.subject import Subject
-from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.axes import dim_names, layout_labels
-from prune_gui.gui.views.compare.comparison_picker import ComparedState, ComparisonPicker
-from prune_gui.gui.views.compare.linked_plot import LinkedPlot
+from prune_gui.gui.views.compare.compared_tables import Compared, ComparedTables
+from prune_gui.gui.views.compare.modes import ARRANGEMENTS, Mode, mode_switch
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
+from prune_gui.gui.views.compare.picture_pair import PicturePair
+from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
+from prune_gui.gui.views.compare.sides_bar import SidesBar
 from prune_gui.gui.views.maps.map_navigation import zoom_buttons
 from prune_gui.gui.views.maps.slice_chooser import LayoutChooser
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.elided_label import ElidedLabel
-from prune_gui.language import format_number, tr
-from prune_gui.recipe.pruned_by_codes import KEPT
+from prune_gui.language import deferred, tr
+from prune_gui.session.compared_side import ComparedState, frame_title
 
 if TYPE_CHECKING:
-    from prune_gui.audit.diff.comparison import Overlap
+    from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.audit.statistics.element import Element
     from prune_gui.audit.table import Table
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.recipe import Resolution
     from prune_gui.session.changes import Changes
 
-TABLE_DELAY_MS: Final = 250
-"""Delay between the last change and the update of the table of all parameters."""
-
-TABLE_HEIGHT_PX: Final = 180
-"""Initial height of the table."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Compared:
-    """Two states.
-
-    Attributes:
-        left: the state that the stack is compared with.
-        right: the stack, with the draft if there is one.
-    """
-
-    left: ComparedState
-    right: Resolution
-
-    def same_as(self, other: Compared | None) -> bool:
-        """Return whether both compare the same states."""
-        return other is not None and self.right is other.right and self.left.same_as(other.left)
+DELAY_MS: Final = 250
+"""Delay between the last change and the update of the tables and the overview."""
+TABLE_HEIGHT_PX: Final = 120
+"""Initial height of the table of all parameters."""
+GROWING: Final = (PicturePair, OverlapTable, QSplitter)
+"""Widgets that get the remaining height."""
+IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
+"""Name of the side in front; True is the right side."""
 
 
 class CompareView(View[Subject]):
-    """Shows what another state prunes on the left, and what the stack prunes on the right.
+    """Shows a parameter in two states that the user chooses, or after each step.
 
-    Both pictures zoom and pan together, with the keys of the mask view. The table below lists every
+    The pictures zoom and pan together, with the keys of the mask view. The table below lists every
     parameter; selecting a row chooses its parameter.
 
     Args:
-        workbench: provides the stack and the other checkpoint.
+        workbench: provides the states.
         viewport: shared with the other views of a parameter.
     """
 
@@ -86,312 +74,315 @@ class CompareView(View[Subject]):
     ) -> None:
         super().__init__(workbench, lambda: workbench.subject, parent)
         self.setAccessibleName(tr("Compare"))
-        self._drawn: tuple[Compared, Frame] | None = None
-        self._tabulated: Compared | None = None
+        self._wanted: Painter | None = None  # of the pictures that are shown or about to be
         self._cursor: tuple[int, int] | None = None
-        self._picker = ComparisonPicker(workbench, ask_checkpoint)
+        self._switch = mode_switch()
+        self._sides = SidesBar(workbench, ask_checkpoint)
+        self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
+        self._pair = PicturePair(viewport)
         self._layout_chooser = LayoutChooser(viewport, kernel_grids=False)
-        self._left, self._right = LinkedPlot(viewport), LinkedPlot(viewport)
-        self._plots = QWidget()
-        self._title = QLabel()
-        self._table = OverlapTable()
-        self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
-        self._total = QLabel(wordWrap=True)
-        self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
-        self._reason.setForegroundRole(self._reason.palette().ColorRole.PlaceholderText)
-        self._reason.setMargin(24)
-        self._name_widgets()
-        self._pictures = QStackedWidget()
-        self._pictures.addWidget(self._side_by_side())
-        self._pictures.addWidget(self._reason)
-        halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        halves.addWidget(self._under_titles())
-        halves.addWidget(self._table)
-        halves.setStretchFactor(0, 1)
-        halves.setSizes([3 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
-        self._lay_out(
-            [*zoom_buttons(self._left, self), self._layout_chooser], halves, [self._total]
+        self._tables = ComparedTables(
+            self._run_job, partial(self._run_job, long=True), self._sides.summary
         )
-        self._picture_layout.addWidget(self._layout_chooser.sliders, 3, 0)
-        self._picture_layout.addWidget(self._legend, 2, 0)  # it describes the pictures only
-        self._table_timer = QTimer(self, singleShot=True, interval=TABLE_DELAY_MS)
-        self._table_timer.timeout.connect(self._tabulate)
+        self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
+        self._pipeline = TilePipeline(
+            self.lane,
+            self._run_job,
+            lambda subject, rendered: self._show_result(
+                subject, rendered, partial(self._show, subject)
+            ),
+            self._show_overview,
+        )
+        body = QWidget()
+        self._lay_out([self._switch, *zoom_buttons(self._pair.left, self)], body, [])
+        self._fill(body)
+        self._delay_timer = QTimer(self, singleShot=True, interval=DELAY_MS)
+        self._delay_timer.timeout.connect(self._fill_in)
         self._connect(workbench)
+        self._change_mode()
         self._recolour()
 
-    def fit(self) -> None:
-        """Show the whole layout on both sides."""
-        self._left.fit()
+    @property
+    def mode(self) -> Mode:
+        """What the pictures show."""
+        return self._switch.value
 
-    def _name_widgets(self) -> None:
-        for widget, name in (
-            (self._left, tr("Picture of the comparison")),
-            (self._right, tr("Picture of the stack")),
-            (self._title, tr("What the right picture shows")),
-            (self._total, tr("All parameters that can be compared")),
-        ):
-            widget.setAccessibleName(name)
-        for label in (self._title, self._total):
-            label.setMinimumWidth(1)
+    def fit(self) -> None:
+        """Show the whole layout."""
+        self._pair.left.fit()
+
+    def limit_memory(self, nbytes: int) -> None:
+        """Limit the cached tiles to a number of bytes."""
+        self._pipeline.tiles.limit(nbytes)
+
+    def _fill(self, body: QWidget) -> None:
+        """Lay out the bars above the splitter of the pictures and the table."""
         self._element_label.setContentsMargins(8, 2, 8, 0)
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
-
-    def _side_by_side(self) -> QWidget:
-        widget = QWidget()
-        self._picture_layout = QGridLayout(widget)
-        self._picture_layout.setContentsMargins(0, 0, 0, 0)
-        self._picture_layout.setSpacing(0)
-        plots = QHBoxLayout(self._plots)
-        plots.setContentsMargins(0, 0, 0, 0)
-        plots.setSpacing(0)
-        for plot in (self._left, self._right):
-            plots.addWidget(plot, 1)
-        self._picture_layout.addWidget(self._plots, 0, 0)
-        self._picture_layout.setRowStretch(0, 1)
-        self._picture_layout.addWidget(self._element_label, 1, 0)
-        return widget
-
-    def _under_titles(self) -> QWidget:
-        """Return the pictures, each below a title that says what it shows."""
-        widget = QWidget()
-        layout = QGridLayout(widget)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setVerticalSpacing(4)
-        layout.setHorizontalSpacing(0)
-        for column, title in enumerate((self._picker, self._title)):
-            title.setContentsMargins(8, 0, 8, 0)
-            layout.addWidget(title, 0, column)
-            layout.setColumnStretch(column, 1)
-        layout.addWidget(self._pictures, 1, 0, 1, -1)
-        layout.setRowStretch(1, 1)
-        return widget
+        upper, lower = QWidget(), QWidget()
+        halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        slices = QHBoxLayout()
+        slices.addWidget(self._layout_chooser)
+        slices.addWidget(self._layout_chooser.sliders, 1)
+        _stack(upper, self._pair, self._element_label, self._legend, slices)
+        _stack(lower, self._tables.overlaps, self._tables.total)
+        for half in (upper, lower):
+            halves.addWidget(half)
+        halves.setStretchFactor(0, 1)
+        halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
+        _stack(body, self._sides, self._blink_bar, self._film_bar, halves)
 
     def _connect(self, workbench: Workbench) -> None:
-        self._right.view.setXLink(self._left.view)
-        self._right.view.setYLink(self._left.view)
-        self._left.settled.connect(self.refresh)
-        self._layout_chooser.changed.connect(self.refresh)
-        self._picker.changed.connect(self.refresh)
-        self._table.chosen.connect(workbench.choose)
-        for plot in (self._left, self._right):
-            plot.pointed.connect(self._point_at)
+        for signal in (
+            self._pair.left.settled,
+            self._pair.right.settled,
+            self._layout_chooser.changed,
+            self._film_bar.changed,
+        ):
+            signal.connect(self.refresh)
+        self._switch.changed.connect(self._change_mode)
+        self._blink_bar.changed.connect(self._blink)
+        self._pair.blinked.connect(self._name_front)
+        self._tables.summarized.connect(self._show_legend)
+        self._tables.overlaps.chosen.connect(workbench.choose)
+        for plot in self._pair.plots:
+            plot.pointed.connect(self._set_cursor)
+        self._space = QShortcut(QKeySequence(Qt.Key.Key_Space), self._pair)
+        self._space.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        self._space.activated.connect(self._toggle_playing)
+
+    def _change_mode(self) -> None:
+        """Show what belongs to the mode."""
+        mode = self.mode
+        self._sides.setVisible(mode != "film")
+        self._blink_bar.setVisible(mode == "blink")
+        self._film_bar.setVisible(mode == "film")
+        self._space.setEnabled(mode in ("blink", "film"))
+        self._pair.arrange(ARRANGEMENTS[mode])
+        self._blink()
+        control = {
+            "swipe": self._pair.divider,
+            "blink": self._blink_bar.button,
+            "film": self._film_bar.slider,
+        }.get(mode)
+        if control is not None and not self._switch.has_focus:
+            control.setFocus()  # chosen with the mouse
+        self._pipeline.forget_pictures()
+        self.refresh()
+
+    def _toggle_playing(self) -> None:
+        bar = self._film_bar if self.mode == "film" else self._blink_bar
+        bar.button.toggle()
+
+    def _blink(self) -> None:
+        on = self.mode == "blink" and self._blink_bar.playing
+        self._pair.set_blinking(on=on, interval_ms=self._blink_bar.interval_ms)
+        self._name_front()
+
+    def _name_front(self) -> None:
+        compared = self._tables.compared
+        if compared is not None:
+            right = self._pair.right_in_front
+            state = compared.right if right else compared.left
+            self._blink_bar.name_front(tr(IN_FRONT[right], side=state.text))
 
     def _on_changed(self, changes: Changes) -> None:
-        if changes.comparison:
-            self._picker.choose_other()
-        if changes.comparison or changes.resolution:  # the table is about all parameters
+        if changes.file:
+            self._pipeline.tiles.clear()
+            self._tables.forget()
+        # The tables are about all parameters, and named states may have changed.
+        if changes.comparison or changes.resolution or (changes.recipe and not changes.file):
             self.refresh()
         else:
             super()._on_changed(changes)
 
     def _request_picture(self, subject: Subject) -> None:
-        self._picker.offer()
-        left = self._picker.chosen
-        if left is None:
-            return
-        compared = Compared(left, subject.resolution)
-        self._table.mark(subject.name)
-        if not compared.same_as(self._tabulated):
-            self._table_timer.start()
-        if (problem := _incomparable(left, subject)) is not None:
-            self._pictured = None
-            self._show_message(problem)
-            return
+        self._tables.overlaps.mark(subject.name)
         self._layout_chooser.set_shape(subject.info.shape)
-        frame = self._left.frame_of(self._layout_chooser.layout_chosen)
-        if self._shows(subject, compared, frame):
+        painter = self._film_painter(subject) if self.mode == "film" else self._painter(subject)
+        if painter is None:
+            self._show_message(tr("Computing the masks…"))
             return
-        colours = self.colours()
-        self._run_picture_job(
+        self._wanted = painter
+        layout, plot = self._layout_chooser.layout_chosen, self._pair.visible_plot
+        self._pipeline.request(
+            painter,
+            TileGrid.over(plot.frame_of(layout)),
+            keep_previous=layout == plot.layout_shown and subject.same_parameter(self._pictured),
+        )
+        if self._pipeline.is_current:
+            self._pictured = painter.subject
+            self._pages.setCurrentWidget(self._picture_page)
+
+    def _painter(self, subject: Subject) -> ComparePainter | None:
+        """Return the painter of both sides; None while a side is not resolved."""
+        self._sides.offer()
+        comparison = self._workbench.comparison
+        left, right = comparison.state("left"), comparison.state("right")
+        if left is None or right is None:
+            return None
+        self._tables.request_summary(subject, Compared(left, right))
+        self._delay_timer.start()
+        self._name_front()
+        problems = [state.obstacle(subject.info) or "" for state in (left, right)]
+        self._pair.say(*problems)
+        return ComparePainter(
             subject,
-            lambda monitor: draw_pair(
-                left.resolution(), subject.resolution, subject.name, frame, colours, monitor
-            ),
-            lambda pair: self._show(subject, compared, frame, pair),
+            None if problems[0] else left.subject(subject.name),
+            None if problems[1] else right.subject(subject.name),
+            self.colours(),
         )
 
-    def _shows(self, subject: Subject, compared: Compared, frame: Frame) -> bool:
-        """Return whether these pictures are on the screen already."""
-        return (
-            self._drawn is not None
-            and self._drawn[1] == frame
-            and subject.same_parameter(self._pictured)
-            and compared.same_as(self._drawn[0])
-        )
+    def _film_painter(self, subject: Subject) -> MaskPainter:
+        """Return the painter of the frame."""
+        resolved = self._workbench.resolved
+        assert resolved is not None  # otherwise there is no subject
+        resolution, draft = resolved.resolution, None
+        if resolved.preview is not None:
+            resolution, draft = resolved.preview, resolved.draft_number
+        self._film_bar.set_last(len(resolution.recipe.steps))
+        self._pair.say("", "")
+        frame = self._film_bar.frame
+        shown = ComparedState(resolution, frame, draft, "").subject(subject.name)
+        self._film_bar.show_title(frame_title(shown, frame))
+        return MaskPainter(shown)
 
-    def _show(self, subject: Subject, compared: Compared, frame: Frame, pair: PicturePair) -> None:
-        same = (
-            self._drawn is not None
-            and subject.same_parameter(self._pictured)
-            and compared.same_as(self._drawn[0])
-        )
-        if frame.layout != self._left.layout_shown:
-            self._set_cursor(None)
-            module_type = self._workbench.module_type_of(subject.name)
-            names = dim_names(module_type, subject.name, subject.info.shape)
-            labels = layout_labels(names, frame.layout, self._layout_chooser.dims)
-            for plot in (self._right, self._left):
-                plot.show_layout(frame.layout, labels)
-        for plot, pixels in ((self._left, pair.left), (self._right, pair.right)):
-            plot.show_pixels(frame, pixels, same=same)
-        self._drawn = compared, frame
-        drafted = subject.draft is not None
-        self._title.setText(
-            tr("Right: the stack and the draft") if drafted else tr("Right: the stack")
-        )
-        self._legend.setText(legend(pair.overlap, self.colours()))
-        self._pictures.setCurrentIndex(0)
+    def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
+        if isinstance(rendered, str):
+            self._show_message(rendered)
+            return
+        shown = self._chosen_pictures(rendered)
+        layout = rendered.tile_grid.layout
+        if layout != self._pair.left.layout_shown or not subject.same_parameter(self._pictured):
+            self._show_layout(subject, layout)
+        has_overview = self._pipeline.has_overview(rendered)
+        for plot, pixels in zip(self._pair.plots, shown, strict=False):
+            plot.show_tiles(rendered, pixels, has_overview=has_overview)
+        self._show_legend()
         self._request_element()
+        if rendered.is_complete:
+            self._delay_timer.start()
+
+    def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
+        """Return the pictures for the left and the right plot, or only for the left one."""
+        pixels = rendered.painted.pixels
+        if pixels.ndim == 2:  # levels of a mask
+            return [coloured(pixels, step_table(self.colours(), plain=False))]
+        painted = pictures(pixels)
+        return painted[-1:] if self._pair.arrangement == "single" else painted[:2]
+
+    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
+        """Show another parameter, or another layout of it."""
+        self._set_cursor(None)
+        module_type = self._workbench.module_type_of(subject.name)
+        names = dim_names(module_type, subject.name, subject.info.shape)
+        labels = layout_labels(names, layout, self._layout_chooser.dims)
+        for plot in reversed(self._pair.plots):
+            plot.show_layout(layout, labels)
+
+    def _show_overview(self, overview: RenderedView) -> None:
+        for plot, pixels in zip(self._pair.plots, self._chosen_pictures(overview), strict=False):
+            plot.show_whole(pixels)
+
+    def _show_legend(self) -> None:
+        painter, overlap = self._wanted, self._tables.overlap
+        if isinstance(painter, MaskPainter):
+            self._legend.show_subject(painter.subject, self.colours())
+        elif painter is not None and overlap is not None and overlap.name == painter.subject.name:
+            self._legend.setText(legend(overlap, self.colours()))
+        else:
+            self._legend.clear()
 
     def _show_message(self, message: str) -> None:
-        """Show a message in place of the pictures. The comparison can still be changed above it."""
-        if self.subject is None or self._picker.chosen is None:
-            super()._show_message(message)
+        """Show a message in place of the pictures."""
+        self._pipeline.shown = None
+        super()._show_message(message)
+
+    def _fill_in(self) -> None:
+        """Compute what can wait: the overview of the pictures, and the table of all parameters."""
+        if self.subject is None or self._wanted is None:
             return
-        self._stale_timer.stop()
-        self._drawn = None
-        self._reason.setText(message)
-        self._legend.clear()
-        self._element_label.say("")
-        self._pictures.setCurrentWidget(self._reason)
-        self._pages.setCurrentWidget(self._picture_page)
-        self.pictured.emit()
-
-    def _tabulate(self) -> None:
-        """Count the overlap of every parameter."""
-        subject, left = self.subject, self._picker.chosen
-        if subject is None or left is None or not self.isVisible():
-            return
-        compared = Compared(left, subject.resolution)
-
-        def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.audit.diff.comparison import (  # torch: slow to import
-                comparable,
-                left_out,
-                overlaps,
-                summed,
-                with_patterns,
-            )
-
-            left_result, right = left.resolution(), compared.right
-            names = [name for name in right.counts if comparable(left_result, right, name)]
-            rows = overlaps(left_result, right, names, monitor)
-            total = total_text(summed(rows), left_out(left_result, right))
-            return with_patterns(rows, left_result, right, monitor), total
-
-        self._run_job(
-            "compare.table", subject, count, lambda result: self._show_table(compared, *result)
-        )
-
-    def _show_table(self, compared: Compared, rows: tuple[Overlap, ...], total: str) -> None:
-        self._tabulated = compared
-        self._table.show_rows(rows)
-        self._total.setText(total)
+        if self._pipeline.is_current:
+            self._pipeline.request_overview(self._wanted)
+        self._tables.request_overlaps(self.subject)
 
     def picture(self) -> QWidget | None:
-        """Return the widget with both pictures; None while a message replaces them."""
-        visible = self._pictures.currentIndex() == 0 and super().picture() is not None
-        return self._plots if visible else None
+        """Return the widget with the pictures; None while messages replace them."""
+        replaced = all(self._pair.messages)
+        return None if replaced or super().picture() is None else self._pair
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and a description of both pictures."""
+        """Return the name of the parameter, and a description of the pictures."""
         name, what = super().caption()
-        left = self._picker.chosen
-        if left is None:
+        compared = self._tables.compared
+        if self.mode == "film":
+            return name, tr("{what}. {frame}", what=what, frame=self._film_bar.title)
+        if compared is None:
             return name, what
-        right = self._title.text()
-        return name, tr("{what}. Left: {left}. {right}", what=what, left=left.text, right=right)
+        left, right = compared.left.text, compared.right.text
+        return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
     def table(self) -> Table | None:
         """Return how much both states prune of each parameter, in the order on the screen."""
-        compared = self._tabulated
-        if compared is None or self.picture() is None:
+        if self.subject is None or self.picture() is None or not self._tables.is_tabulated:
             return None
-        path = compared.right.checkpoint.path
-        return self._table.as_table(tr("{name} compared", name=path.name))
-
-    def _point_at(self, cell: tuple[int, int] | None) -> None:
-        self._set_cursor(cell)
+        path = self.subject.resolution.checkpoint.path
+        return self._tables.overlaps.as_table(tr("{name} compared", name=path.name))
 
     def _set_cursor(self, cell: tuple[int, int] | None) -> None:
         if cell != self._cursor:
             self._cursor = cell
-            for plot in (self._left, self._right):
+            for plot in self._pair.plots:
                 plot.pin(cell)
             self._request_element()
 
     def _request_element(self) -> None:
-        subject, layout, cursor = self.subject, self._left.layout_shown, self._cursor
-        left = self._picker.chosen
+        painter, cursor, layout = self._wanted, self._cursor, self._pair.left.layout_shown
         if (
-            subject is None
-            or left is None
+            self.subject is None
+            or painter is None
             or layout is None
             or cursor is None
-            or layout.shape != subject.info.shape
+            or layout.shape != self.subject.info.shape
         ):
             self._element_label.say("")
             return
+        if isinstance(painter, ComparePainter):
+            subjects = [side for side in (painter.left, painter.right) if side is not None]
+        else:
+            subjects = [painter.subject]
 
-        def read(_: Monitor) -> tuple[Element, Element]:
+        def read(_: Monitor) -> list[tuple[Subject, Element]]:
             from prune_gui.audit.statistics.element import element_at  # torch: slow to import
 
-            left_result = element_at(left.resolution(), subject.name, layout, *cursor)
-            return left_result, element_at(subject.resolution, subject.name, layout, *cursor)
+            return [
+                (side, element_at(side.resolution, side.name, layout, *cursor)) for side in subjects
+            ]
 
-        self._run_job(
-            "compare.entry",
-            subject,
-            read,
-            lambda result: self._show_element(subject, result, cursor),
-        )
+        def show(sides: list[tuple[Subject, Element]]) -> None:
+            if cursor == self._cursor:
+                self._element_label.say(describe_sides(sides))
 
-    def _show_element(
-        self, subject: Subject, result: tuple[Element, Element], cursor: tuple[int, int]
-    ) -> None:
-        if cursor == self._cursor:
-            self._element_label.say(describe(subject, *result))
+        self._run_job("compare.entry", self.subject, read, show)
 
     def _recolour(self) -> None:
-        for plot in (self._left, self._right):
+        for plot in self._pair.plots:
             plot.recolour(self.colours())
-        self._drawn = None
+        self._pipeline.forget_pictures()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timers."""
+        """Stop the timer."""
         super().hideEvent(event)
-        self._table_timer.stop()
+        self._delay_timer.stop()
 
 
-def describe(subject: Subject, left: Element, right: Element) -> str:
-    """Describe an element: "[3, 17]   0.0125 kept   |   0.0125 pruned by step 2"."""
-    left_result = tr("kept") if left.code == KEPT else tr("pruned")
-    return (
-        f"[{', '.join(map(str, right.index))}]   "
-        f"{format_number(left.value, '.6g')} {left_result}   |   "
-        f"{format_number(right.value, '.6g')} {describe_state(subject, right.code)}"
-    )
-
-
-def _incomparable(left: ComparedState, subject: Subject) -> str | None:
-    """Return why the parameter cannot be compared, as a message; None if it can."""
-    checkpoint, name = left.base.checkpoint, subject.name
-    file = checkpoint.path.name
-    info = checkpoint.tensors.get(name)
-    if info is None:
-        reason = tr("{file} has no parameter {name}.", file=file, name=name)
-    elif info.shape != subject.info.shape:
-        reason = tr(
-            "{file}: {name} has shape {there}, but {here} in this checkpoint.",
-            file=file,
-            name=name,
-            there=list(info.shape),
-            here=list(subject.info.shape),
-        )
-    elif info.not_prunable is not None:
-        why = tr(info.not_prunable)
-        reason = tr("{file}: {name} cannot be pruned: {why}.", file=file, name=name, why=why)
-    else:
-        return None
-    hint = tr("Choose another parameter, or something else to compare with.")
-    return f"{one_line(reason)}\n{hint}"
+def _stack(widget: QWidget, *parts: QWidget | QLayout) -> None:
+    """Lay out parts below each other; the pictures and tables get the remaining height."""
+    layout = QVBoxLayout(widget)
+    layout.setContentsMargins(0, 0, 0, 0)
+    layout.setSpacing(0)
+    for part in parts:
+        if isinstance(part, QLayout):
+            layout.addLayout(part)
+        else:
+            layout.addWidget(part, 1 if isinstance(part, GROWING) else 0)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent
 
 from prune_gui.audit.raster.slice_layout import ParameterLayout
-from prune_gui.audit.rendering.mask_picture import Frame
+from prune_gui.audit.rendering.tile_render import RenderedView
+from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.map_navigation import add_pan_shortcuts
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -48,21 +47,23 @@ class LinkedPlot(MapCanvas):
         self._labels = labels
         self._label_axes()
 
-    def show_pixels(self, frame: Frame, pixels: NDArray[np.uint8], *, same: bool) -> None:
-        """Show the pixels of a frame.
+    def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
+        """Show one of the pictures of rendered tiles, in the layout that is shown.
 
         Args:
-            frame: frame of the layout that is shown.
+            rendered: the tiles.
             pixels: uint8 (cells down, cells across, 4): red, green, blue, opaque.
-            same: whether the pixels show the same masks as the pixels before, in another region.
+            has_overview: whether the whole picture that is shown belongs to them.
         """
-        if not same:
-            self.whole.hide()
-        if (len(frame.rows), len(frame.columns)) == (frame.layout.rows, frame.layout.columns):
+        tile_grid = rendered.tile_grid
+        self.whole.setVisible(has_overview)
+        if tile_grid.is_whole and rendered.is_complete:
             self.show_whole(pixels)
             self.part.hide()
         else:
-            self.show_part(pixels, frame.rows, frame.columns)
+            self.show_part(pixels, tile_grid.rows, tile_grid.columns)
+        self.show_undrawn(on=not (rendered.is_complete or has_overview))
+        self.show_marks(rendered.painted.marks)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         """Stop the timer."""

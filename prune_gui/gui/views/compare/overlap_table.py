@@ -22,7 +22,11 @@ MIN_COLUMN_WIDTH_PX: Final = 48
 
 
 def _number(
-    title: str, value: Callable[[Overlap], float], tip: str = "", spec: str = ","
+    title: str,
+    value: Callable[[Overlap], float],
+    tip: str = "",
+    spec: str = ",",
+    file_title: str = "",
 ) -> Column[Sequence[Overlap]]:
     return Column(
         title=title,
@@ -30,7 +34,7 @@ def _number(
         values=lambda rows: [value(overlap) for overlap in rows],
         tip=tip,
         descending_first=True,
-        file_title=title,
+        file_title=file_title or title,
     )
 
 
@@ -59,14 +63,16 @@ COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
     ),
     _number(deferred("Both"), lambda overlap: overlap.both),
     _number(
-        deferred("Only left"),
+        deferred("Left"),
         lambda overlap: overlap.left,
         deferred("Pruned on the left, kept on the right (revived)"),
+        file_title=deferred("Only left"),
     ),
     _number(
-        deferred("Only right"),
+        deferred("Right"),
         lambda overlap: overlap.right,
         deferred("Kept on the left, pruned on the right"),
+        file_title=deferred("Only right"),
     ),
     _number(
         deferred("IoU"),
@@ -86,6 +92,9 @@ COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
     _patterns_in_file(deferred("n:m on the right"), 1),
 )
 """The columns of the table; the last three are only in files."""
+
+PATTERNS: Final = 5
+"""The column of the patterns."""
 
 
 class OverlapTable(TableView):
@@ -118,8 +127,9 @@ class OverlapTable(TableView):
         self.selectionModel().currentRowChanged.connect(self._current_row_changed)
 
     def show_rows(self, rows: Sequence[Overlap]) -> None:
-        """Replace the rows."""
+        """Replace the rows. Without any n:m pattern, their column makes room for the names."""
         self._model.show(rows)
+        self.setColumnHidden(PATTERNS, not any(any(row.patterns) for row in rows))
 
     def as_table(self, title: str) -> Table:
         """Return the rows in the order on the screen, for export."""

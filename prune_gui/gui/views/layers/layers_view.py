@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,8 +18,10 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.audit.column import Column
+from prune_gui.audit.statistics.read_budget import read_budget
 from prune_gui.audit.view_data.layer_columns import columns_of, describe_node, describe_row
 from prune_gui.audit.view_data.model_subject import ModelSubject
+from prune_gui.audit.view_data.zero_columns import zero_columns
 from prune_gui.gui.views.layers.layer_bars import MAX_BARS, LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapData, TreemapPicture, make_treemap
 from prune_gui.gui.views.view import SETTLE_MS, View
@@ -36,15 +36,11 @@ if TYPE_CHECKING:
     from prune_gui.audit.statistics.layer_rows import Rows
     from prune_gui.audit.statistics.layers import LayerStatistics
     from prune_gui.audit.table import Table
-    from prune_gui.checkpoint import ModuleNode, TensorInfo
+    from prune_gui.checkpoint import ModuleNode
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
-READ_SLICE_S: Final = 0.15
-"""Time for which parameters are read before the picture is updated and other jobs can run."""
-EARLY_READ_LIMIT_BYTES: Final = 1 << 24
-"""Size limit of a parameter that may be read before the counts are shown."""
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""
 FITTING: Final[Literal["fitting"]] = "fitting"
@@ -93,7 +89,7 @@ class LayersView(View[ModelSubject]):
         self._picture_box.addItems([tr("Bars"), tr("Treemap")])
         self._small_box = QCheckBox(tr("Biases and norms"))
         self._small_box.setToolTip(
-            tr("List parameters of less than two dimensions even if nothing of them is pruned")
+            tr("List parameters of fewer than two dimensions even if nothing of them is pruned")
         )
         self._small_box.setChecked(Settings.load().list_biases)
         self._bars, self._treemap = LayerBars(), TreemapPicture()
@@ -167,7 +163,7 @@ class LayersView(View[ModelSubject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution:
+        elif changes.resolution or changes.zeros:
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
@@ -192,13 +188,15 @@ class LayersView(View[ModelSubject]):
     def _show(self, layers_data: LayersData) -> None:
         before, self._found = self._found, layers_data
         checkpoint = layers_data.statistics.checkpoint
-        is_new = before is None or before.statistics.checkpoint is not checkpoint
-        if is_new:
+        if before is not None and before.statistics.checkpoint is not checkpoint:
+            before = None
+        if before is None:
             self._offer_depths(layers_data)
             self._cell_under_cursor = None
         self._model.show(layers_data.rows, layers_data.columns)
         self._small_box.setEnabled(layers_data.rows.grouping.depth is None)
-        if is_new:
+        titles = [column.title for column in layers_data.columns]
+        if before is None or titles[:4] != [column.title for column in before.columns[:4]]:
             self._fit_columns()
         self._show_order()
         if layers_data.treemap is not None:
@@ -310,19 +308,6 @@ class LayersView(View[ModelSubject]):
         self._paint_timer.stop()
 
 
-def read_budget(*, counted: bool) -> Callable[[TensorInfo], bool]:
-    """Return a predicate that is true while there is time left to read a parameter.
-
-    Args:
-        counted: whether the counts are shown already. Before that, parameters larger than
-            `EARLY_READ_LIMIT_BYTES` are not read.
-    """
-    end = time.monotonic() + READ_SLICE_S
-    return lambda info: (
-        time.monotonic() < end and (counted or info.nbytes <= EARLY_READ_LIMIT_BYTES)
-    )
-
-
 def compute_layers(
     subject: ModelSubject,
     before: LayersData | None,
@@ -387,7 +372,7 @@ def compute_layers(
         subject,
         statistics,
         rows,
-        columns_of(rows, subject.draft),
+        columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, statistics.infos)),
         make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
         if size
         else None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.audit.rendering.cell_labels import Texts, is_bright
 from prune_gui.audit.rendering.tile_pipeline import RunJob
-from prune_gui.audit.rendering.tile_render import Painter, RenderedView
+from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
 from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.canvas_items import CellTexts
@@ -43,7 +43,7 @@ class CellTextWriter:
         """Write the texts anew with the next picture, because its colours have changed."""
         self._key = None
 
-    def write(self, painter: Painter, rendered: RenderedView) -> None:
+    def write(self, painter: TextPainter, rendered: RenderedView) -> None:
         """Write the texts of a picture, or remove them if its elements are too small."""
         tile_grid = rendered.tile_grid
         if not (rendered.is_complete and self._canvas.readable and tile_grid.cell == (1, 1)):

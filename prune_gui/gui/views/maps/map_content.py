@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.audit.rendering.colours import Colours
-from prune_gui.audit.rendering.tile_render import Painter, RenderedView
+from prune_gui.audit.rendering.tile_render import RenderedView, TextPainter
 from prune_gui.audit.rendering.tiles import Pixels
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.density_bar import DensityBar
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
 
 
-class Profiler(Painter, Protocol):
+class Profiler(TextPainter, Protocol):
     """A painter that also computes profiles, on the engine's thread."""
 
     @property

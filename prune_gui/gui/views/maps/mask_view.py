@@ -123,8 +123,14 @@ class MaskContent(MapContent):
         """Return the colours of the steps as rich text."""
         is_dense = self.shows_density(rendered.tile_grid.cell)
         plain = self._colour_by.currentData() == "plain"
-        marks = len(rendered.painted.marks)
-        return legend(subject, colours, plain=plain, marks=marks, filled=not is_dense)
+        return legend(
+            subject,
+            colours,
+            plain=plain,
+            marks=len(rendered.painted.marks),
+            zeros=0 if plain else subject.zeros,
+            filled=not is_dense,
+        )
 
     def profile_titles(self) -> Titles:
         """Return the titles of the shares."""

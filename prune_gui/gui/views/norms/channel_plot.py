@@ -26,8 +26,6 @@ DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
 HEADROOM: Final = 1.05
 """Height of the plot, as a multiple of the tallest bar."""
-PRUNED_ALPHA: Final = 110
-"""Opacity of the pruned parts of bars, of 255."""
 MAX_ARROWS: Final = 200
 """Maximum number of bars with an arrow that points beyond the plot; more would cover the bars."""
 MAX_BARS_WITH_GAPS: Final = 200
@@ -197,8 +195,8 @@ class ChannelPlot(Plot):
         left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
         items = []
         for part, code in enumerate(row.measured.channels.codes):
-            colour = QColor(colours.of(code, row.measured.subject.draft))
-            colour.setAlpha(255 if code == KEPT else PRUNED_ALPHA)
+            shade = colours.of if code == KEPT else colours.light_of
+            colour = shade(code, row.measured.subject.draft)
             y0, y1 = bars.tops[part], bars.tops[part + 1]
             items.append(pg.BarGraphItem(x0=left, x1=right, y0=y0, y1=y1, pen=None, brush=colour))
         beyond = bars.tops[-1] > HEADROOM * top

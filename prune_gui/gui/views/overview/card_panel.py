@@ -23,7 +23,10 @@ MAX_HEIGHT_PX: Final = 84
 """Maximum height of the card above the thumbnails."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
-MAX_NAME_CHARS: Final = 60
+MAX_TEXT_PX: Final = 200
+"""Names are elided to this width."""
+MAX_FLAT_WARNINGS: Final = 2
+"""Maximum number of parameters with warnings that the flat card lists."""
 
 
 class CardPanel(QScrollArea):
@@ -109,19 +112,23 @@ class CardPanel(QScrollArea):
             "{count:,} parameter with warnings", "{count:,} parameters with warnings", count
         )
         heading = f'<b style="color: {colours.warning}">{unbroken(heading)}</b>'
-        more = [tr("{count:,} more: see Layers", count=card.more_warnings)][: card.more_warnings]
+        listed = card.warnings[: MAX_FLAT_WARNINGS if self._flat else None]
+        more = [tr("{count:,} more: see Layers", count=count - len(listed))]
+        more = [unbroken(text) for text in more if count > len(listed)]
+        links = [self._link(row, row.label) for row in listed]
         if self._flat:
-            links = (self._link(row, row.label) for row in card.warnings)
-            return SEPARATOR.join((heading, *links, *map(escape, more)))
+            return SEPARATOR.join((heading, *links, *more))
         texts = (
-            f"{self._link(row, row.label)}<br>{escape(one_line(row.text))}" for row in card.warnings
+            f"{link}<br>{escape(one_line(row.text))}"
+            for link, row in zip(links, listed, strict=True)
         )
-        parts = (heading, *texts, *map(escape, more))
+        parts = (heading, *texts, *more)
         return "".join(f'<p style="margin: 0 0 6px 0">{part}</p>' for part in parts)
 
     def _link(self, row: CardRow, text: str) -> str:
         """Return a text as rich text, as a link if the row leads to a parameter."""
-        text = escape(_breakable(one_line(text, MAX_NAME_CHARS)))
+        metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        text = escape(metrics.elidedText(one_line(text), middle, MAX_TEXT_PX))
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)
@@ -142,8 +149,3 @@ class CardPanel(QScrollArea):
         )
         label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         return label
-
-
-def _breakable(name: str) -> str:
-    """Return a dotted name that may wrap after each dot."""
-    return name.replace(".", ".\N{ZERO WIDTH SPACE}")

@@ -39,6 +39,10 @@ SMALL_TEXT: Final = 0.88
 """Size of the texts relative to the font of the widget."""
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
+MAX_CAPTION_PX: Final = 110
+"""Captions outside of blocks are elided to this width."""
+MAX_MEASURED_ROWS: Final = 20
+"""Limit of the rows of a section whose captions are measured, so that this takes no time."""
 PAGE_ROWS: Final = 4
 """Rows that Page Up and Page Down move."""
 STEPS: Final = {
@@ -89,7 +93,8 @@ class ThumbnailGrid(QAbstractScrollArea):
         if before is None or before.arrangement is not data.arrangement:
             self._pointed = ""
             self._fit()
-            self._show_chosen()
+            self.verticalScrollBar().setValue(0)
+            self.horizontalScrollBar().setValue(0)
         self.viewport().update()
 
     def choose(self, name: str | None) -> None:
@@ -132,6 +137,12 @@ class ThumbnailGrid(QAbstractScrollArea):
             for section in self._data.arrangement.sections
             for row in section.rows[:1] + section.rows[-1:]
         }
+        captions = [
+            one_line(caption)
+            for section in self._data.arrangement.sections
+            for row in section.rows[:MAX_MEASURED_ROWS]
+            for caption in row.captions
+        ]
         label_width = max(map(metrics.horizontalAdvance, labels)) + 2 * MARGIN_PX
         self.layout_shown = OverviewLayout.fitting(
             self._data.arrangement,
@@ -139,13 +150,14 @@ class ThumbnailGrid(QAbstractScrollArea):
             round(metrics.height()) + 1,
             round(min(label_width, self.viewport().width() / 4)),
             round(metrics.horizontalAdvance(WIDEST_NUMBER)),
+            min(round(max(map(metrics.horizontalAdvance, captions), default=0)), MAX_CAPTION_PX),
         )
         width, height = self.layout_shown.size
         size = self.viewport().size()
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
         across.setRange(0, max(0, width + MARGIN_PX - size.width()))
         across.setPageStep(size.width())
-        across.setSingleStep(self.layout_shown.pitch)
+        across.setSingleStep(self.layout_shown.side)
         down.setRange(0, max(0, height - size.height()))
         down.setPageStep(size.height())
         down.setSingleStep(self.layout_shown.side // 2)
@@ -176,10 +188,11 @@ class ThumbnailGrid(QAbstractScrollArea):
         left = self.horizontalScrollBar().value() - MARGIN_PX
         top = self.verticalScrollBar().value()
         size = self.viewport().size()
-        first = max(0, left // layout.pitch)
-        last = max(0, (left + size.width() - layout.label_width) // layout.pitch + 1)
         for index, rows in layout.rows_between(top, top + size.height()):
             section = data.arrangement.sections[index]
+            pitch = layout.pitch(section)
+            first = max(0, left // pitch)
+            last = max(0, (left + size.width() - layout.label_width) // pitch + 1)
             for row in rows:
                 for column, name in enumerate(section.rows[row].names[first:last], first):
                     if name is not None:
@@ -227,7 +240,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter.setPen(QPen(QColor(colours.grid), 1.0))
         painter.drawRect(area.adjusted(-0.5, -0.5, 0.5, 0.5))
         cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
-        cell.setWidth(self.layout_shown.pitch)
+        cell.setWidth(self.layout_shown.cell(position).width)
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
         painter.setPen(QColor(colours.foreground) if pruned else self._faint())
         painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, sparsity(pruned, total))
@@ -292,6 +305,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         assert self.layout_shown is not None
         assert self._colours is not None
         layout, line = self.layout_shown, self.layout_shown.line
+        pitch = layout.pitch(section)
         left = layout.label_width + self._offset().x()
         painter.setClipRect(
             QRectF(layout.label_width, y, self.viewport().width(), 2 * line + MARGIN_PX)
@@ -299,13 +313,13 @@ class ThumbnailGrid(QAbstractScrollArea):
         has_groups = any(role.group for role in section.roles)
         start = 0
         for column, role in enumerate(section.roles):
-            x = left + column * layout.pitch
+            x = left + column * pitch
             painter.setPen(QColor(self._colours.foreground))
-            self._write(painter, QRectF(x, y + line * has_groups, layout.pitch, line), role.label)
+            self._write(painter, QRectF(x, y + line * has_groups, pitch, line), role.label)
             is_last = column + 1 == len(section.roles)
             if is_last or section.roles[column + 1].group != role.group:
-                area = QRectF(left + start * layout.pitch, y, layout.pitch, line)
-                area.setRight(x + layout.pitch)
+                area = QRectF(left + start * pitch, y, pitch, line)
+                area.setRight(x + pitch)
                 painter.setPen(self._faint())
                 self._write(painter, area.adjusted(2, 0, -2, 0), role.group)
                 if column > start:

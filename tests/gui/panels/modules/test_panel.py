@@ -123,11 +123,14 @@ def test_selected_matches_exclude_biases_norms_and_embeddings_unless_alone(
     tensors = {name: torch.ones(shape) for name, shape in zip(names, shapes, strict=True)}
     save_file(tensors, tmp_path / "model.safetensors")
     open_file(tmp_path / "model.safetensors")
-    tree, found = window.tree, []
-    tree.found.connect(found.append)
+    tree, counts, targets = window.tree, [], []
+    tree.found.connect(counts.append)
+    tree.targeted.connect(targets.append)
     for text in ("e", "embeddings", "bias"):
         tree.filter.setText(text)
-    assert [set(some) for some in found] == [{names[2]}, {names[0]}, {names[1], names[3]}]
+        tree.target_matches()
+    assert counts == [1, 1, 2]
+    assert [set(some) for some in targets] == [{names[2]}, {names[0]}, {names[1], names[3]}]
 
 
 def test_selecting_filtered_modules_covers_only_the_shown_parameters(demo_window):

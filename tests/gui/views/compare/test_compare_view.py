@@ -5,10 +5,12 @@ from PySide6.QtWidgets import QComboBox, QLabel
 from safetensors.torch import load_file, save_file
 
 from prune_gui.audit.rendering.colours import LIGHT
-from prune_gui.audit.rendering.compare_picture import Shades
+from prune_gui.audit.rendering.compare_picture import ComparePainter, Shades
 from prune_gui.gui.views.compare.compare_view import CompareView
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.session import Settings
+from prune_gui.session.compared_side import FILE, OtherCheckpoint
 
 SHADES = Shades.of(LIGHT)
 
@@ -33,14 +35,12 @@ def other(checkpoint):
     return path
 
 
-def _box(compare):
-    return next(
-        b for b in compare.findChildren(QComboBox) if b.accessibleName() == "What to compare with"
-    )
+def _box(compare, which="left"):
+    return compare._sides.pickers[which]
 
 
-def _choose(compare, bench, text):
-    box = _box(compare)
+def _choose(compare, bench, text, which="left"):
+    box = _box(compare, which)
     index = box.findText(text)
     assert index >= 0
     box.setCurrentIndex(index)
@@ -67,56 +67,86 @@ def _row(compare, name):
 def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, share_of):
     bench.add(bench.step(amount=24))
     assert _box(compare).currentText() == "The original file"
-    assert _text(compare, "What the right picture shows") == "Right: the stack"
-    assert share_of(compare._left, SHADES.right) == 0
-    assert share_of(compare._left, SHADES.kept) == pytest.approx(
-        2 * share_of(compare._right, SHADES.right), rel=0.1
+    assert _box(compare, "right").currentText() == "The stack"
+    assert share_of(compare._pair.left, SHADES.right) == 0
+    assert share_of(compare._pair.left, SHADES.kept) == pytest.approx(
+        2 * share_of(compare._pair.right, SHADES.right), rel=0.1
     )
     assert "only right 24 (50.0 %)" in _text(compare, "Legend")
     assert _row(compare, "fc.weight") == ["0", "0", "24", "0.000"]
     assert "24 only right" in _text(compare, "All parameters that can be compared")
 
 
-def test_a_state_per_step_is_offered(compare, bench):
-    texts = [_box(compare).itemText(i) for i in range(_box(compare).count())]
-    assert texts == ["The original file", "Another checkpoint…"]
-    bench.add(bench.step(amount=6), bench.step(amount=6), bench.step(amount=6))
-    texts = [_box(compare).itemText(i) for i in range(_box(compare).count())]
-    assert texts == [
+def _offered(compare, which="left"):
+    box = _box(compare, which)
+    return [box.itemText(i) for i in range(box.count())]
+
+
+def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, bench):
+    assert _offered(compare) == ["The original file", "The stack", "Another checkpoint…"]
+    bench.add(bench.step(amount=6), bench.step(amount=6))
+    assert _offered(compare) == [
         "The original file",
-        "The stack up to step 1: L1 unstructured",
-        "The stack up to step 2: L1 unstructured",
-        "The stack without the draft",
+        "After step 1: L1 unstructured",
+        "After step 2: L1 unstructured",
+        "The stack",
         "Another checkpoint…",
     ]
+    bench.draft_step(bench.step(amount=6))
+    for which in ("left", "right"):
+        assert _offered(compare, which)[3:] == [
+            "The stack without the draft",
+            "The stack and the draft",
+            "Another checkpoint…",
+        ]
 
 
 def test_a_state_of_the_stack_has_what_its_steps_pruned(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=18))
-    _choose(compare, bench, "The stack up to step 1: L1 unstructured")
+    _choose(compare, bench, "After step 1: L1 unstructured")
     assert _row(compare, "fc.weight") == ["6", "0", "18", "0.250"]
     assert "IoU 0.250" in _text(compare, "Legend")
 
 
 def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compare, bench, share_of):
     bench.add(bench.step(amount=6))
-    _choose(compare, bench, "The stack without the draft")
-    assert share_of(compare, SHADES.right) < 0.001
     bench.draft_step(bench.step(amount=6))
-    assert _text(compare, "What the right picture shows") == "Right: the stack and the draft"
+    _choose(compare, bench, "The stack without the draft")
+    assert _box(compare, "right").currentText() == "The stack and the draft"
     assert _row(compare, "fc.weight") == ["6", "0", "6", "0.500"]
     bench.draft.set(bench.step(amount=1), replaces=0)
     bench.until_idle()
     assert _row(compare, "fc.weight") == ["1", "5", "0", "0.167"]
-    assert share_of(compare._left, SHADES.left) > 0.05
+    assert share_of(compare._pair.left, SHADES.left) > 0.05
+    bench.draft_step(None)
+    assert _box(compare).currentText() == "The stack without the draft"
+    assert share_of(compare, SHADES.right) < 0.001
 
 
-def test_removing_the_chosen_step_selects_the_whole_stack(compare, bench):
+def test_two_steps_can_be_compared_and_exchanged(compare, bench, qtbot):
+    bench.add(bench.step(amount=6), bench.step(amount=18))
+    _choose(compare, bench, "After step 1: L1 unstructured")
+    _choose(compare, bench, "The original file", "right")
+    assert _row(compare, "fc.weight") == ["0", "6", "0", "0.000"]
+    qtbot.mouseClick(compare._sides.swap, Qt.MouseButton.LeftButton)
+    bench.until_idle()
+    assert _box(compare).currentText() == "The original file"
+    assert _box(compare, "right").currentText() == "After step 1: L1 unstructured"
+    assert _row(compare, "fc.weight") == ["0", "0", "6", "0.000"]
+
+
+def test_a_side_whose_step_is_removed_shows_the_stack_and_says_so(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=6))
-    _choose(compare, bench, "The stack up to step 1: L1 unstructured")
+    _choose(compare, bench, "After step 2: L1 unstructured")
     bench.edit(lambda session: session.remove(1))
     bench.until_idle()
     assert _box(compare).currentText() == "The stack without the draft"
+    notice = (
+        "After step 2 is no longer available. The left side shows: The stack without the draft."
+    )
+    assert compare._sides._notice.text() == notice
+    _choose(compare, bench, "After step 1: L1 unstructured")
+    assert not compare._sides._notice.isVisible()
 
 
 def test_a_named_state_can_be_compared(compare, bench):
@@ -134,20 +164,25 @@ def test_a_named_state_can_be_compared(compare, bench):
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("another", [False, True])
-def test_removing_the_chosen_named_state_selects_the_stack(compare, bench, another):
+def test_a_side_whose_named_state_is_removed_shows_the_stack_and_says_so(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
     _choose(compare, bench, "Named state: gentle")
-    if another:
-        bench.add(bench.step(amount=6))
-        bench.edit(lambda session: session.name_state("gentle"))
-    else:
-        bench.edit(lambda session: session.forget_state("gentle"))
+    bench.edit(lambda session: session.forget_state("gentle"))
     bench.until_idle()
     assert _box(compare).currentText() == "The stack without the draft"
-    assert (_box(compare).findText("Named state: gentle") >= 0) is another
+    assert "Named state: gentle is no longer available" in compare._sides._notice.text()
+
+
+def test_a_side_follows_its_named_state(compare, bench):
+    bench.add(bench.step(amount=6))
+    bench.edit(lambda session: session.name_state("gentle"))
+    _choose(compare, bench, "Named state: gentle")
+    bench.add(bench.step(amount=18))
+    bench.edit(lambda session: session.name_state("gentle"))
+    bench.until_idle()
+    assert _box(compare).currentText() == "Named state: gentle"
+    assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
 def test_an_unresolvable_state_reports_an_error(compare, bench):
@@ -166,36 +201,53 @@ def test_an_unresolvable_state_reports_an_error(compare, bench):
 def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monkeypatch, share_of):
     bench.add(bench.step(method="channels", channels=[2, 3, 4, 5], dim=0))
     calls = []
-    monkeypatch.setattr(compare._picker, "_ask", lambda *given: calls.append(given) or other)
+    monkeypatch.setattr(_box(compare), "_ask", lambda *given: calls.append(given) or other)
     _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent
     assert _box(compare).currentText() == "other.safetensors"
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
-    for plot, shade in ((compare._left, SHADES.left), (compare._right, SHADES.right)):
+    for plot, shade in ((compare._pair.left, SHADES.left), (compare._pair.right, SHADES.right)):
         assert share_of(plot, shade) == pytest.approx(share_of(plot, SHADES.both), rel=0.1)
-    assert bench.comparison.resolution.checkpoint.path == other
 
 
 def test_cancelling_the_file_dialog_changes_nothing(compare, bench, monkeypatch):
-    monkeypatch.setattr(compare._picker, "_ask", lambda *_: None)
+    monkeypatch.setattr(_box(compare), "_ask", lambda *_: None)
     _choose(compare, bench, "Another checkpoint…")
     assert _box(compare).currentText() == "The original file"
-    assert bench.comparison.resolution is None
+    assert bench.comparison.chosen["left"] == FILE
 
 
-def test_a_missing_parameter_is_reported_and_another_state_can_be_chosen(compare, bench, other):
+def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
+    compare, bench, other, share_of
+):
+    bench.add(bench.step(amount=24, targets=["other.weight"]))
     bench.comparison.open(other)
-    bench.until_idle()
     bench.choose("other.weight")
     bench.until_idle()
-    assert compare._reason.isVisible()
-    assert "other.safetensors has no parameter other.weight." in compare._reason.text()
+    left, right = compare._pair.messages
+    assert "other.safetensors has no parameter other.weight." in left
+    assert right == ""
+    assert not compare._pair.left.isVisible()
+    assert share_of(compare._pair.right, SHADES.right) > 0.1
+    compare._pair.right.zoom(0.5)
+    bench.until_idle()
+    assert share_of(compare._pair.right, SHADES.right) > 0.1
     bench.choose("conv.weight")
     bench.until_idle()
-    assert "has shape [3, 3], but [4, 3, 5, 2]" in compare._reason.text()
+    assert "has shape [3, 3], but [4, 3, 5, 2]" in compare._pair.messages[0]
     _choose(compare, bench, "The original file")
-    assert not compare._reason.isVisible()
-    assert compare._left.isVisible()
+    assert compare._pair.messages == ("", "")
+    assert compare._pair.left.isVisible()
+
+
+def test_a_side_that_cannot_be_compared_is_named_in_every_kind_of_comparison(compare, bench, other):
+    bench.comparison.open(other)
+    bench.choose("other.weight")
+    for mode in ("swipe", "difference", "sides"):
+        compare._switch.choose(mode)
+        bench.until_idle()
+        assert compare._pair._messages[0].isVisible()
+        assert compare._pair.right.isVisible()
 
 
 def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
@@ -207,42 +259,171 @@ def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench,
     assert "left out" not in _text(compare, "All parameters that can be compared")
 
 
-def test_a_third_checkpoint_replaces_the_other_and_closes_it(compare, bench, other, checkpoint):
-    bench.comparison.open(other)
+def test_each_side_can_be_another_checkpoint(compare, bench, other, checkpoint, monkeypatch):
+    for which, path in (("left", other), ("right", checkpoint)):
+        monkeypatch.setattr(_box(compare, which), "_ask", lambda *_, path=path: path)
+        _choose(compare, bench, "Another checkpoint…", which)
+    assert _box(compare).currentText() == other.name
+    assert _box(compare, "right").currentText() == checkpoint.name
+    assert _row(compare, "fc.weight") == ["0", "24", "0", "0.000"]
+
+
+def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, checkpoint):
+    Settings().with_recent(other).with_recent(checkpoint).save()
+    box = _box(compare, "right")
+    box.showPopup()
+    box.hidePopup()
+    assert "other.safetensors" in _offered(compare, "right")
+    assert checkpoint.name not in _offered(compare, "right")
+    _choose(compare, bench, "other.safetensors", "right")
+    assert bench.comparison.chosen["right"] == OtherCheckpoint(other)
+
+
+def test_the_summary_has_numbers_of_the_parameter_and_of_all(compare, bench):
+    bench.add(bench.step(amount=24))
+    sparsity, energy, pruned, worst = compare._sides.summary.texts()
+    total = bench.session.resolver.after(1).total[1]
+    assert sparsity[:3] == ["Sparsity", "0.0 %", "0.0 %"]
+    assert sparsity[3] == "50.0 %"
+    assert sparsity[5] == "+50.0 pp"
+    assert pruned[1:] == ["0", "0", "24", "24", "+24", "+24"]
+    assert f"{24 / total:.1%}".replace("%", " %") == sparsity[4]
+    kept = bench.shown.mask("fc.weight")
+    weights = bench.session.checkpoint.read("fc.weight").double()
+    share = float((weights[kept] ** 2).sum() / (weights**2).sum())
+    assert energy[3] == worst[4] == f"{100 * share:.2f} %"
+    assert compare._sides.summary._names[1].text() == "Worst on the right: fc.weight"
+    assert not compare._sides.summary._names[0].isVisible()
+
+
+def test_swiping_shows_the_left_side_up_to_the_divider(compare, bench, qtbot, share_of):
+    bench.add(bench.step(amount=1.0))
+    compare._switch.choose("swipe")
     bench.until_idle()
-    before = bench.comparison.resolution.checkpoint
-    bench.comparison.open(checkpoint)
+    assert compare.window().focusWidget() is compare._pair.divider
+    assert share_of(compare._pair, SHADES.right) == pytest.approx(
+        share_of(compare._pair, SHADES.kept), rel=0.1
+    )
+    qtbot.keyClick(compare._pair.divider, Qt.Key.Key_Home)
+    assert share_of(compare._pair, SHADES.kept) < 0.001
+    qtbot.keyClick(compare._pair.divider, Qt.Key.Key_End)
+    assert share_of(compare._pair, SHADES.right) < 0.001
+
+
+def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
+    bench.add(bench.step(amount=1.0))
+    compare._switch.choose("blink")
+    with qtbot.waitSignals([compare._pair.blinked] * 2, timeout=5000):
+        pass
+    compare._pair.left.setFocus()
+    qtbot.keyClick(compare._pair.left, Qt.Key.Key_Space)
+    bench.until_idle()  # no timer is active
+    in_front = compare._pair.right_in_front
+    shade = SHADES.right if in_front else SHADES.kept
+    assert share_of(compare._pair, shade) > 0.2
+    name = "Right: The stack" if in_front else "Left: The original file"
+    assert _text(compare, "Side in front") == name
+
+
+def test_blinking_stops_while_the_view_is_hidden(compare, bench):
+    compare._switch.choose("blink")
+    compare.hide()
     bench.until_idle()
-    assert before.source.file.closed
-    assert _box(compare).currentText() == checkpoint.name
+    compare.show()
+    assert compare._pair._timer.isActive()
+    compare._switch.choose("sides")
+    bench.until_idle()
+
+
+def test_the_difference_is_one_picture_with_both_colours(compare, bench, share_of):
+    bench.add(bench.step(method="channels", channels=[0, 1], dim=0))
+    bench.edit(lambda session: session.name_state("rows"))
+    bench.edit(lambda session: session.undo())
+    bench.add(bench.step(method="channels", channels=[1, 2], dim=0))
+    _choose(compare, bench, "Named state: rows")
+    compare._switch.choose("difference")
+    bench.until_idle()
+    assert not compare._pair.right.isVisible()
+    shares = [share_of(compare._pair, s) for s in (SHADES.left, SHADES.right, SHADES.both)]
+    assert shares == pytest.approx([shares[0]] * 3, rel=0.1)
+    assert shares[0] > 0.05
+
+
+def test_another_kind_of_comparison_draws_no_picture_again(compare, bench, monkeypatch):
+    bench.add(bench.step(amount=24))
+    compare._switch.choose("swipe")
+    bench.until_idle()
+    painted = []
+    paint = ComparePainter.paint
+    monkeypatch.setattr(
+        ComparePainter, "paint", lambda *given: painted.append(given) or paint(*given)
+    )
+    for mode in ("difference", "swipe", "sides"):
+        compare._switch.choose(mode)
+        bench.until_idle()
+    assert painted == []
+
+
+def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
+    bench.add(
+        bench.step(method="channels", channels=[0, 1], dim=0),
+        bench.step(method="channels", channels=[5], dim=0),
+    )
+    compare._switch.choose("film")
+    bench.until_idle()
+    film = compare._film_bar
+    assert film.title == "After step 2: Channels, 37.5 % pruned"
+    by_step = [LIGHT.steps[0], LIGHT.steps[1]]
+    assert all(share_of(compare._pair, shade) > 0.02 for shade in by_step)
+    sight = _sight(compare._pair.left)
+    qtbot.keyClick(film.slider, Qt.Key.Key_Left)
+    bench.until_idle()
+    assert film.title == "After step 1: Channels, 25.0 % pruned"
+    assert share_of(compare._pair, by_step[1]) < 0.001
+    qtbot.keyClick(film.slider, Qt.Key.Key_Left)
+    bench.until_idle()
+    assert film.title == "The original file, 0.0 % pruned"
+    assert share_of(compare._pair, by_step[0]) < 0.001
+    assert _sight(compare._pair.left) == sight
+    assert compare.caption()[1].endswith(film.title)
+
+
+def test_a_film_ends_with_the_draft(compare, bench):
+    bench.add(bench.step(amount=6))
+    compare._switch.choose("film")
+    bench.draft_step(bench.step(amount=6))
+    assert compare._film_bar.title == "With the draft: L1 unstructured, 25.0 % pruned"
+    assert "the draft" in _text(compare, "Legend")
+    bench.draft_step(None)
+    assert compare._film_bar.title == "After step 1: L1 unstructured, 12.5 % pruned"
 
 
 def test_both_pictures_zoom_and_pan_together(compare, bench, qtbot, hand):
-    whole = _sight(compare._left)
-    compare._right.setFocus()
-    qtbot.keyClick(compare._right, Qt.Key.Key_Plus)
-    assert _sight(compare._right)[1] < whole[1]
-    assert _sight(compare._left) == pytest.approx(_sight(compare._right))
-    plot = compare._right
+    whole = _sight(compare._pair.left)
+    compare._pair.right.setFocus()
+    qtbot.keyClick(compare._pair.right, Qt.Key.Key_Plus)
+    assert _sight(compare._pair.right)[1] < whole[1]
+    assert _sight(compare._pair.left) == pytest.approx(_sight(compare._pair.right))
+    plot = compare._pair.right
     hand.drag(plot, hand.point(plot, 2, 2), hand.point(plot, 3, 3))
     bench.until_idle()
-    assert _sight(compare._left) == pytest.approx(_sight(compare._right))
-    qtbot.keyClick(compare._left, Qt.Key.Key_F)
-    assert _sight(compare._right) == pytest.approx(whole, abs=0.01)
-    qtbot.keyClick(compare._left, Qt.Key.Key_1)
-    assert _sight(compare._left)[1] > 20
+    assert _sight(compare._pair.left) == pytest.approx(_sight(compare._pair.right))
+    qtbot.keyClick(compare._pair.left, Qt.Key.Key_F)
+    assert _sight(compare._pair.right) == pytest.approx(whole, abs=0.01)
+    qtbot.keyClick(compare._pair.left, Qt.Key.Key_1)
+    assert _sight(compare._pair.left)[1] > 20
     bench.until_idle()
 
 
 def test_the_element_under_the_cursor_is_described_in_both_states(compare, bench, hand):
     bench.add(bench.step(amount=1.0))
-    hand.hover(compare._right, hand.point(compare._right, 3, 2))
+    hand.hover(compare._pair.right, hand.point(compare._pair.right, 3, 2))
     bench.until_idle()
     value = float(bench.session.checkpoint.read("fc.weight")[2, 3])
     assert _text(compare, "Weight under the cursor on both sides") == (
         f"[2, 3]   {value:.6g} kept   |   {value:.6g} pruned by step 1"
     )
-    assert compare._left._pinned == (2, 3)
+    assert compare._pair.left._pinned == (2, 3)
 
 
 def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
@@ -258,15 +439,14 @@ def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
     assert table.currentIndex().data() == "fc.bias"
 
 
-def test_the_export_contains_both_pictures_and_their_captions(compare, bench):
+def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
     bench.add(bench.step(amount=0.5))
-    _choose(compare, bench, "The original file")
     name, what = compare.caption()
     assert name == "fc.weight"
-    assert what.endswith(". Left: The original file. Right: the stack")
+    assert what.endswith(". Left: The original file. Right: The stack")
     taken = compare.picture()
-    assert taken.isAncestorOf(compare._left)
-    assert taken.isAncestorOf(compare._right)
+    assert taken.isAncestorOf(compare._pair.left)
+    assert taken.isAncestorOf(compare._pair.right)
     assert not taken.findChildren(QComboBox)
     assert not taken.findChildren(OverlapTable)
     assert "only right" in compare.legend().replace("&nbsp;", " ")
@@ -277,7 +457,6 @@ def test_the_exported_table_contains_the_patterns_of_both_sides(compare, bench, 
     save_file({"w": torch.arange(1.0, 65).reshape(4, 16)}, path)
     bench.open_and_choose(path, "w")
     bench.add(bench.step("n_m", n=2, m=4, targets=["w"]))
-    _choose(compare, bench, "The original file")
     taken = compare.table()
     assert taken.title == "wide.safetensors compared"
     assert list(taken.rows) == [("w", 0, 0, 32, 0.0, 64, "", "2:4, 4:8")]
@@ -293,3 +472,19 @@ def test_an_unchanged_view_is_not_rendered_again(compare, bench, monkeypatch):
 def test_without_a_parameter_the_view_says_what_to_do(bench, shown):
     view = shown(CompareView(bench, Viewport()))
     assert "Open a checkpoint" in view._message.text()
+
+
+def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
+    compare, bench, checkpoint, tmp_path
+):
+    mask = torch.arange(48).reshape(8, 6) % 2 == 0
+    save_file({"fc.weight": mask}, tmp_path / "masks.safetensors")
+    other = torch.arange(48, dtype=torch.uint8).reshape(8, 6) % 4 // 3
+    save_file({"fc.weight": other}, tmp_path / "others.safetensors")
+    bench.comparison.open(tmp_path / "masks.safetensors")
+    bench.until_idle()
+    assert _row(compare, "fc.weight")[:3] == ["0", "24", "0"]
+    assert compare._left.isVisible()
+    bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
+    assert compare._left.isVisible()
+    assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]

@@ -34,12 +34,18 @@ def _click(qtbot, table, column):
 def test_there_is_a_row_per_parameter_in_the_order_of_the_file(table):
     model = table.model()
     headings = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
-    assert headings == ["Parameter", "Both", "Only left", "Only right", "IoU", "n:m"]
+    assert headings == ["Parameter", "Both", "Left", "Right", "IoU", "n:m"]
     assert [model.index(0, i).data() for i in range(5)] == ["b", "4,000", "0", "1", "1.000"]
     arrow = "\N{RIGHTWARDS ARROW}"
     followed = [f"2:4 {arrow} 2:4, 4:8", f"none {arrow} 2:4", ""]
     assert [model.index(row, 5).data() for row in range(3)] == followed
     assert _names(table) == ["b", "a", "c"]
+
+
+def test_the_column_of_patterns_is_hidden_without_patterns(table):
+    assert not table.isColumnHidden(5)
+    table.show_rows(ROWS[2:])
+    assert table.isColumnHidden(5)
 
 
 def test_headings_sort_numbers_descending_and_names_ascending(table, qtbot):

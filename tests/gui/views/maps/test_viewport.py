@@ -14,6 +14,8 @@ SIGHT = QRectF(1, 2, 3, 4)
 def tabs(bench, checkpoint, shown):
     made = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
+    made.show_view("mask")
+    bench.until_idle()
     return made
 
 

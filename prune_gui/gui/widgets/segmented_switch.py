@@ -1,0 +1,66 @@
+"""A row of adjoining buttons, of which one is down: a choice among a few."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Generic, TypeVar
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QToolButton, QWidget
+
+Value = TypeVar("Value")
+PADDING_PX: Final = 14
+"""Space beside the text of a button."""
+
+
+class SegmentedSwitch(QWidget, Generic[Value]):
+    """Chooses one of several values. The arrow keys move between the buttons.
+
+    Args:
+        name: the accessible name.
+        texts: text of each value; the first value is chosen.
+        tips: tool tip of each value.
+
+    Signals:
+        changed: the user chose another value.
+    """
+
+    changed = Signal()
+
+    def __init__(self, name: str, texts: Mapping[Value, str], tips: Mapping[Value, str]) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        self._values = list(texts)
+        self._group = QButtonGroup(self)
+        for number, (value, text) in enumerate(texts.items()):
+            button = QToolButton()
+            button.setText(text)
+            button.setCheckable(True)
+            button.setChecked(number == 0)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.setToolTip(tips[value])
+            button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + PADDING_PX)
+            self._group.addButton(button, number)
+            layout.addWidget(button)
+        self._group.idToggled.connect(self._toggled)
+
+    @property
+    def value(self) -> Value:
+        """The chosen value."""
+        return self._values[self._group.checkedId()]
+
+    @property
+    def has_focus(self) -> bool:
+        """Whether one of the buttons has the focus."""
+        return any(button.hasFocus() for button in self._group.buttons())
+
+    def choose(self, value: Value) -> None:
+        """Choose a value as the user does."""
+        self._group.button(self._values.index(value)).setChecked(True)
+
+    def _toggled(self, _number: int, checked: bool) -> None:
+        if checked:
+            self.changed.emit()

@@ -1,0 +1,96 @@
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from prune_gui.audit.diff.summary import summarize
+from prune_gui.audit.statistics import layers
+from prune_gui.errors import Cancelled
+from prune_gui.monitor import Monitor
+
+HALF = {"method": "l1_unstructured", "amount": 0.5}
+ROWS = {"method": "ln_structured", "amount": 2, "dim": 0, "targets": ["v"]}
+
+
+def _tensors():
+    random = torch.Generator().manual_seed(0)
+    return {name: torch.randn(8, 6, generator=random) for name in "vw"}
+
+
+def _summarize(left, right, before=None, name="w", wanted=lambda _: True):
+    return summarize(name, left, right, before, wanted, Monitor())
+
+
+def _share(resolution, *names):
+    pairs = [(resolution.checkpoint.read(n).double() ** 2, resolution.mask(n)) for n in names]
+    return float(sum(e[kept].sum() for e, kept in pairs) / sum(e.sum() for e, _ in pairs))
+
+
+def test_both_sides_are_summarized(resolved):
+    left, right = resolved(HALF, **_tensors()), resolved(HALF, ROWS, **_tensors())
+    found = _summarize(left, right, name="v")
+    for side, resolution in ((found.left, left), (found.right, right)):
+        assert (side.parameter.pruned, side.parameter.total) == resolution.counts["v"]
+        assert (side.everything.pruned, side.everything.total) == resolution.total
+        assert side.parameter.kept_energy == pytest.approx(_share(resolution, "v"))
+        assert side.everything.kept_energy == pytest.approx(_share(resolution, "v", "w"))
+        worst = min("vw", key=lambda name: _share(resolution, name))
+        assert side.worst == (worst, pytest.approx(_share(resolution, worst)))
+    assert found.overlap.name == "v"
+    assert found.overlap.left == 0
+    assert found.is_complete
+
+
+def test_a_state_that_prunes_nothing_has_no_worst_layer(resolved):
+    found = _summarize(resolved(**_tensors()), resolved(HALF, **_tensors()))
+    assert found.left.worst is None
+    assert found.left.everything.kept_energy == 1
+
+
+def test_a_parameter_that_one_side_lacks_has_no_numbers_there(resolved):
+    found = _summarize(resolved(v=_tensors()["v"]), resolved(HALF, **_tensors()))
+    assert found.left.parameter is None
+    assert found.right.parameter.pruned == 24
+    assert found.overlap is None
+
+
+def test_energies_that_are_not_computed_yet_are_unknown_and_follow(resolved):
+    left, right = resolved(HALF, **_tensors()), resolved(ROWS, **_tensors())
+    first = _summarize(left, right, wanted=lambda _: False)
+    assert not first.is_complete
+    assert first.left.parameter.kept_energy is None
+    assert first.left.everything.kept_energy is None
+    assert first.left.worst is None
+    assert first.left.parameter.pruned == 24
+    assert _summarize(left, right, first).is_complete
+
+
+def test_weights_are_read_once_for_two_states_of_one_file(resolved, monkeypatch):
+    whole = resolved(HALF, ROWS, **_tensors())
+    read, compute_batch = [], layers._compute_batch
+
+    def compute(statistics, indices, monitor):
+        read.append(len(indices))
+        return compute_batch(statistics, indices, monitor)
+
+    monkeypatch.setattr(layers, "_compute_batch", compute)
+    found = _summarize(whole, whole)
+    assert read == [2]
+    _summarize(whole, whole, found, name="v")
+    assert read == [2]
+
+
+def test_a_parameter_without_energy_has_an_undefined_share(resolved):
+    left = resolved(w=torch.zeros(4, 4))
+    found = _summarize(left, left)
+    assert np.isnan(found.left.parameter.kept_energy)
+    assert found.left.worst is None
+
+
+def test_it_can_be_cancelled(resolved):
+    stop = threading.Event()
+    stop.set()
+    left, right = resolved(HALF, **_tensors()), resolved(ROWS, **_tensors())
+    with pytest.raises(Cancelled):
+        summarize("w", left, right, None, lambda _: True, Monitor(cancel=stop))

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from prune_gui.audit.raster.profiles import Profiles
     from prune_gui.audit.raster.slice_layout import ParameterLayout
     from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Resolution
+
+
+def marked_resolution(subject: Subject) -> Resolution:
+    """Return the resolution of a subject, with kept zeros of the file marked if there are any."""
+    if subject.zeros:
+        return subject.resolution.marking_zeros(subject.name)
+    return subject.resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +38,7 @@ class MaskPainter:
     @property
     def key(self) -> Hashable:
         """A key that is equal for equal pictures."""
-        return (*self.subject.mask_key, self.subject.draft, self._marks_zeros)
-
-    @property
-    def _marks_zeros(self) -> bool:
-        """Whether kept zeros of the file have a colour of their own."""
-        return self.subject.zeros > 0
+        return (*self.profile_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle.
@@ -45,10 +48,7 @@ class MaskPainter:
         """
         from prune_gui.audit.raster.density import density  # torch: slow to import
 
-        subject = self.subject
-        resolution = subject.resolution
-        if self._marks_zeros:
-            resolution = resolution.marking_zeros(subject.name)
+        subject, resolution = self.subject, marked_resolution(self.subject)
         cells = density(
             resolution, subject.name, layout, part.rows, part.columns, part.cells, monitor
         )
@@ -63,12 +63,12 @@ class MaskPainter:
         return texts(weights(subject.resolution, subject.name), layout, rows, columns)
 
     @property
-    def profile_key(self) -> Hashable:
+    def profile_key(self) -> tuple[Hashable, ...]:
         """A key that is equal for equal profiles."""
-        return self.subject.mask_key
+        return (*self.subject.mask_key, self.subject.zeros > 0)
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the share pruned of each row and column."""
+        """Return the share of each row and column that is pruned, or zero in the file."""
         from prune_gui.audit.raster.profiles import pruned_shares  # torch: slow to import
 
-        return pruned_shares(self.subject.resolution, self.subject.name, layout, monitor)
+        return pruned_shares(marked_resolution(self.subject), self.subject.name, layout, monitor)

@@ -44,6 +44,16 @@ class Subject:
         resolution = self.resolution
         return resolution.checkpoint, self.name, resolution.layers.get(self.name, ())
 
+    @property
+    def marked(self) -> Resolution:
+        """The resolution, in which kept zeros of the file have the code `ZERO`; for pictures."""
+        return self.resolution.marking_zeros(self.name) if self.zeros else self.resolution
+
+    @property
+    def marked_key(self) -> tuple[Hashable, ...]:
+        """A key that is equal for subjects with the same parameter and mask in `marked`."""
+        return *self.mask_key, self.zeros > 0
+
     def same_parameter(self, other: object) -> bool:
         """Return whether both are about the same parameter of the same open file."""
         return (

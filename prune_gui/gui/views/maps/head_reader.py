@@ -9,7 +9,6 @@ from PySide6.QtCore import QPoint, QSignalBlocker
 from PySide6.QtWidgets import QToolTip
 
 from prune_gui.audit.raster.head_bands import HeadBands, head_bands, head_shares
-from prune_gui.audit.rendering.mask_painter import marked_resolution
 from prune_gui.audit.rendering.tile_pipeline import RunJob
 from prune_gui.audit.view_data.subject import Subject
 from prune_gui.gui.views.maps.canvas import MapCanvas
@@ -68,14 +67,13 @@ class HeadReader:
         subject, layout, bands = self._subject, self._layout, self._bands
         if subject is None or layout is None or bands is None:
             return
-        resolution = marked_resolution(subject)
-        key = (subject.mask_key, subject.zeros > 0, layout, bands)
+        key = (subject.marked_key, layout, bands)
         if key == self._key:
             return
         size = subject.info.numel // len(bands.labels)
 
         def compute(monitor: Monitor) -> list[str]:
-            shares = head_shares(resolution, subject.name, layout, bands, monitor)
+            shares = head_shares(subject.marked, subject.name, layout, bands, monitor)
             return [sparsity(round(float(share) * size), size) for share in shares]
 
         def show(shares: list[str]) -> None:

@@ -134,6 +134,10 @@ class MaskContent(MapContent):
             filled=not is_dense,
         )
 
+    def clear_caches(self) -> None:
+        """Forget the contrast, which was set for the previous file."""
+        self.bar.contrast = Contrast()
+
     def profile_titles(self, subject: Subject) -> Titles:
         """Return the titles of the shares."""
         if subject.zeros:

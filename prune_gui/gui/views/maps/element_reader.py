@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 REST_MS: Final = 200
 """Time for which the cursor must rest on an element before its ranks are computed."""
 MAX_RESTED_ELEMENTS: Final = 1 << 26
-"""Limit of the parameters whose ranks are computed when the cursor rests; a rank reads all elements.
+"""Limit of the parameters whose ranks are computed when the cursor rests: ranks read all elements.
 In larger parameters, only the pinned element has ranks."""
 
 

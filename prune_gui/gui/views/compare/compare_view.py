@@ -248,7 +248,7 @@ class CompareView(View[Subject]):
         if self.subject is None or self._picker.chosen is None:
             super()._show_message(message)
             return
-        self._stale_timer.stop()
+        self._stop_timers()
         self._drawn = None
         self._reason.setText(message)
         self._legend.clear()

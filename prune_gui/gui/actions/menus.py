@@ -32,6 +32,11 @@ MENUS: Final = {
         "reload",
         SEPARATOR,
         "open_recipe",
+<<<<<<< HEAD
+=======
+        "own_recipe",
+        "use_masks",
+>>>>>>> h-engine
         "use_elsewhere",
         "save_recipe",
         "save_recipe_as",
@@ -99,7 +104,6 @@ MENUS: Final = {
         "save_preset",
         "manage_presets",
         SEPARATOR,
-        "use_masks",
         "sweep",
         "batch",
         SEPARATOR,

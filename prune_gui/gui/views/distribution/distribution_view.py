@@ -68,6 +68,7 @@ class DistributionView(View[Subject]):
     """An exact histogram, coloured by step, with the cuts. The draft's cut can be dragged."""
 
     lane = "distribution"
+    busy_text = deferred("Computing the histogram of {name}…")
     has_table = True
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,8 @@ class Extent:
     Attributes:
         pruned: number of pruned elements.
         total: number of all elements.
-        kept_energy: share of the energy that is kept, in [0, 1]; None while it is not computed, NaN
-            if there is no energy or it is infinite.
+        kept_energy: share of the energy of the open checkpoint's weights that is kept, in [0, 1];
+            None while it is not computed, NaN if there is no energy or it is infinite.
     """
 
     pruned: int
@@ -41,8 +41,8 @@ class SideSummary:
 
     Attributes:
         statistics: of all its parameters, as far as they are computed.
-        parameter: the chosen parameter; None if the checkpoint has none that can be pruned.
-        everything: all prunable parameters.
+        parameter: the chosen parameter; None if this side has none that can be compared.
+        everything: all parameters; of another checkpoint, those that can be compared.
         worst: the parameter that keeps the smallest share of its energy, and that share; None while
             the statistics are not complete, or if nothing with energy is pruned.
     """
@@ -79,16 +79,22 @@ def summarize(
     name: str,
     left: Resolution,
     right: Resolution,
+    reference: Resolution,
     before: Summary | None,
     wanted: Callable[[TensorInfo], bool],
     monitor: Monitor,
 ) -> Summary:
     """Return the summary of two states, with energies for as many parameters as `wanted` allows.
 
+    The energies of both states are those of the same weights, of `reference`. The pruned weights of
+    another checkpoint are zeros, whose own energy would say nothing about what was lost.
+
     Args:
         name: the chosen parameter.
         left: one state.
         right: the other state.
+        reference: a resolution of the open checkpoint. States of other checkpoints are summarized
+            for the parameters that can be compared with it.
         before: an earlier summary, whose statistics are reused as far as they apply.
         wanted: called before the weights of a parameter are read; False stops the computation.
         monitor: receives the number of bytes read.
@@ -96,6 +102,7 @@ def summarize(
     Raises:
         Cancelled: the monitor was cancelled.
     """
+    left, right = (_measured_on(reference, side) for side in (left, right))
     earlier = [] if before is None else [before.left.statistics, before.right.statistics]
     left_statistics = compute(_start(left, earlier), wanted, monitor)
     right_statistics = compute(_start(right, [*earlier, left_statistics]), wanted, monitor)
@@ -105,12 +112,26 @@ def summarize(
     return Summary(name, _side(name, left_statistics), _side(name, right_statistics), overlap)
 
 
+def _measured_on(reference: Resolution, resolution: Resolution) -> Resolution:
+    """Return a resolution with the same masks for the weights of the open checkpoint."""
+    if resolution.checkpoint is reference.checkpoint:
+        return resolution
+    names = [name for name in reference.counts if comparable(resolution, reference, name)]
+    return replace(
+        resolution,
+        checkpoint=reference.checkpoint,
+        layers={name: resolution.layers[name] for name in names if name in resolution.layers},
+        counts={name: resolution.counts[name] for name in names},
+    )
+
+
 def _start(resolution: Resolution, earlier: list[LayerStatistics]) -> LayerStatistics:
     """Return statistics that reuse those earlier ones of the same file that are furthest."""
     candidates = [
         before if before.resolution is resolution else empty_statistics(resolution, before)
         for before in earlier
         if before.checkpoint is resolution.checkpoint
+        and before.resolution.counts.keys() == resolution.counts.keys()
     ]
     if not candidates:
         return empty_statistics(resolution)

@@ -54,7 +54,7 @@ def summary_rows(summary: Summary | None) -> tuple[SummaryRow, ...]:
         _row(deferred("Sparsity"), "", sides, _sparsity, _sparsity_change),
         _row(
             deferred("Kept energy"),
-            deferred("Sum of the squares of the kept weights, as a share of that of the file"),
+            deferred("Sum of the squares of the kept weights, as a share of all in the open file"),
             sides,
             _kept_energy,
             _energy_change,

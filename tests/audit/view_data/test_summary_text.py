@@ -12,7 +12,7 @@ def _texts(summary):
 
 
 def _summary(left, right, name="w", wanted=True):
-    return summarize(name, left, right, None, lambda _: wanted, Monitor())
+    return summarize(name, left, right, right, None, lambda _: wanted, Monitor())
 
 
 def test_there_is_a_column_for_the_parameter_and_one_for_all(resolved):

@@ -41,8 +41,8 @@ class SideSummary:
 
     Attributes:
         statistics: of all its parameters, as far as they are computed.
-        parameter: the chosen parameter; None if this side has none that can be compared.
-        everything: all parameters; of another checkpoint, those that can be compared.
+        parameter: the chosen parameter; None if it cannot be compared.
+        everything: all parameters that can be compared.
         worst: the parameter that keeps the smallest share of its energy, and that share; None while
             the statistics are not complete, or if nothing with energy is pruned.
     """
@@ -93,8 +93,8 @@ def summarize(
         name: the chosen parameter.
         left: one state.
         right: the other state.
-        reference: a resolution of the open checkpoint. States of other checkpoints are summarized
-            for the parameters that can be compared with it.
+        reference: a resolution of the open checkpoint. Only those of its parameters are summarized
+            that can be compared on both sides.
         before: an earlier summary, whose statistics are reused as far as they apply.
         wanted: called before the weights of a parameter are read; False stops the computation.
         monitor: receives the number of bytes read.
@@ -102,21 +102,24 @@ def summarize(
     Raises:
         Cancelled: the monitor was cancelled.
     """
-    left, right = (_measured_on(reference, side) for side in (left, right))
+    sides = left, right
+    names = [
+        one for one in reference.counts if all(comparable(side, reference, one) for side in sides)
+    ]
+    left, right = (_measured_on(reference, side, names) for side in sides)
     earlier = [] if before is None else [before.left.statistics, before.right.statistics]
     left_statistics = compute(_start(left, earlier), wanted, monitor)
     right_statistics = compute(_start(right, [*earlier, left_statistics]), wanted, monitor)
     overlap = None
-    if comparable(left, right, name):
+    if name in left.counts:
         [overlap] = overlaps(left, right, [name], monitor)
     return Summary(name, _side(name, left_statistics), _side(name, right_statistics), overlap)
 
 
-def _measured_on(reference: Resolution, resolution: Resolution) -> Resolution:
-    """Return a resolution with the same masks for the weights of the open checkpoint."""
-    if resolution.checkpoint is reference.checkpoint:
+def _measured_on(reference: Resolution, resolution: Resolution, names: list[str]) -> Resolution:
+    """Return a resolution of some parameters, with its masks for the weights of the open file."""
+    if resolution.checkpoint is reference.checkpoint and len(names) == len(resolution.counts):
         return resolution
-    names = [name for name in reference.counts if comparable(resolution, reference, name)]
     return replace(
         resolution,
         checkpoint=reference.checkpoint,

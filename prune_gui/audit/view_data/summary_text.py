@@ -149,8 +149,9 @@ def points(change: float, decimals: int) -> str:
     """Return the difference of two shares in percentage points: "+12.5 pp"."""
     if math.isnan(change):
         return UNDEFINED
-    number = format_number(abs(100 * change), f".{decimals}f")
-    return tr("{points} pp", points=_signed(number, change))
+    rounded = round(100 * change, decimals)
+    number = format_number(abs(rounded), f".{decimals}f")
+    return tr("{points} pp", points=_signed(number, rounded))
 
 
 def _signed(text: str, change: float) -> str:

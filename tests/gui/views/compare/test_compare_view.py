@@ -135,15 +135,13 @@ def test_two_steps_can_be_compared_and_exchanged(compare, bench, qtbot):
     assert _row(compare, "fc.weight") == ["0", "0", "6", "0.000"]
 
 
-def test_a_side_whose_step_is_removed_shows_the_stack_and_says_so(compare, bench):
+def test_a_side_whose_step_is_removed_shows_the_file_and_says_so(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=6))
     _choose(compare, bench, "After step 2: L1 unstructured")
     bench.edit(lambda session: session.remove(1))
     bench.until_idle()
-    assert _box(compare).currentText() == "The stack without the draft"
-    notice = (
-        "After step 2 is no longer available. The left side shows: The stack without the draft."
-    )
+    assert _box(compare).currentText() == "The original file"
+    notice = "After step 2 is no longer available. The left side shows: The original file."
     assert compare._sides._notice.text() == notice
     _choose(compare, bench, "After step 1: L1 unstructured")
     assert not compare._sides._notice.isVisible()
@@ -164,13 +162,13 @@ def test_a_named_state_can_be_compared(compare, bench):
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
-def test_a_side_whose_named_state_is_removed_shows_the_stack_and_says_so(compare, bench):
+def test_a_side_whose_named_state_is_removed_shows_the_file_and_says_so(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
     _choose(compare, bench, "Named state: gentle")
     bench.edit(lambda session: session.forget_state("gentle"))
     bench.until_idle()
-    assert _box(compare).currentText() == "The stack without the draft"
+    assert _box(compare).currentText() == "The original file"
     assert "Named state: gentle is no longer available" in compare._sides._notice.text()
 
 

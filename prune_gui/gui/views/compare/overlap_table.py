@@ -134,7 +134,7 @@ class OverlapTable(TableView):
     def show_rows(self, rows: Sequence[Overlap]) -> None:
         """Replace the rows. Without any n:m pattern, their column makes room for the names."""
         self._model.show(rows)
-        self.setColumnHidden(PATTERNS, not any(any(row.patterns) for row in rows))
+        self.setColumnHidden(PATTERNS, all(row.patterns == ((), ()) for row in rows))
         self._fit_names()
 
     def _fit_names(self, resized: int = PATTERNS) -> None:

@@ -75,7 +75,7 @@ class SidePicker(ElidedComboBox):
         choices = [choice for _, choice in self._offered]
         self.setCurrentIndex(choices.index(self._workbench.comparison.chosen[self._which]))
         path = self.currentData(Qt.ItemDataRole.ToolTipRole)
-        self.setToolTip(f"{tr(NAMES[self._which])}: {path or self.currentText()}")
+        self.setToolTip("\n".join((self.accessibleName(), path or self.currentText())))
 
     def _choose(self, row: int) -> None:
         choice, comparison = self._offered[row][1], self._workbench.comparison

@@ -32,11 +32,7 @@ MENUS: Final = {
         "reload",
         SEPARATOR,
         "open_recipe",
-<<<<<<< HEAD
-=======
-        "own_recipe",
         "use_masks",
->>>>>>> h-engine
         "use_elsewhere",
         "save_recipe",
         "save_recipe_as",

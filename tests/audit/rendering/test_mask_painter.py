@@ -18,9 +18,9 @@ WEIGHTS = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
 STEP = {"method": "l1_unstructured", "amount": 2}
 
 
-def _painter(resolution, *, draft=None):
+def _painter(resolution, *, draft=None, zeros=0):
     info = resolution.checkpoint.tensors["w"]
-    return MaskPainter(Subject(resolution, info, draft))
+    return MaskPainter(Subject(resolution, info, draft, FileZeros({"w": zeros})))
 
 
 def test_a_pruned_element_has_the_colour_of_its_step_and_is_rare(resolved):
@@ -69,3 +69,16 @@ def test_kept_zeros_of_the_file_have_their_colour_once_they_are_counted(resolved
     assert has(LIGHT.steps[0], marked) == [[False] * 3, [True, False, False]]
     assert not np.any(has(LIGHT.zero, uncounted))
     assert marked.key != uncounted.key
+
+
+def test_zeros_of_the_file_are_in_the_picture_and_in_the_profiles_once_they_are_counted(resolved):
+    resolution = resolved(w=torch.tensor([[0.0, -2.0, 3.0], [0.0, 0.0, -6.0]]))
+    layout, region = SliceLayout.flattened((2, 3)), TileRegion(range(2), range(3), (2, 3))
+    before, after = (_painter(resolution, zeros=zeros) for zeros in (0, 3))
+    assert before.profile_key != after.profile_key
+    assert not before.paint(layout, region, Monitor()).rare[0].any()
+    np.testing.assert_array_equal(
+        after.paint(layout, region, Monitor()).rare[0], resolution.checkpoint.read("w") == 0
+    )
+    np.testing.assert_allclose(before.profiles(layout, Monitor()).rows, 0)
+    np.testing.assert_allclose(after.profiles(layout, Monitor()).rows, [1 / 3, 2 / 3])

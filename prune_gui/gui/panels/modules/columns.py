@@ -41,6 +41,7 @@ class ColumnWidths(QObject):
         self._tree, self._model = tree, model
         advance = tree.fontMetrics().horizontalAdvance
         self._widths = {column: advance(text) + MARGIN_PX for column, text in WIDEST.items()}
+        self._width_without_bar = advance(WIDEST[TreeColumn.SPARSITY]) + MARGIN_PX // 2
         for column in BARS:
             self._widths[column] += BAR_PX
         self._max_shape_width = advance(WIDEST_SHAPE) + MARGIN_PX
@@ -81,17 +82,23 @@ class ColumnWidths(QObject):
             tree.sizeHintForColumn(TreeColumn.NAME), int(MAX_NAME_SHARE * width)
         )
         self._fitting = True
-        for column, wanted in (
-            self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
-        ).items():
+        widths = self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
+        if self._model.has_zeros and free_width < sum(widths[column] for column in BARS):
+            widths |= {column: self._bar_column_width(column) for column in BARS}
+        for column, wanted in widths.items():
             if column == TreeColumn.ZEROS and not self._model.has_zeros:
                 tree.setColumnHidden(column, True)
                 continue
             free_width -= wanted
             tree.setColumnHidden(column, free_width < 0)
-            if column == TreeColumn.SHAPE and free_width >= 0:
+            if column in (*BARS, TreeColumn.SHAPE) and free_width >= 0:
                 tree.header().resizeSection(column, wanted)
         self._fitting = False
+
+    def _bar_column_width(self, column: TreeColumn) -> int:
+        """Return the width of a column of shares in a narrow tree: without its bar."""
+        is_resized = column in self._resized_by_user
+        return self._widths[column] if is_resized else self._width_without_bar
 
     def _shape_width(self, free_width: int) -> int:
         """Return the width of the shape column, given the width that the names leave."""

@@ -50,7 +50,7 @@ MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
 HEADINGS: Final = (
     deferred("Name"),
     deferred("Sparsity"),
-    deferred("Zero in file"),
+    deferred("Zeros"),
     deferred("Shape"),
     deferred("Type"),
     deferred("Parameters"),

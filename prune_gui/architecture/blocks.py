@@ -6,13 +6,21 @@ numbers form a family; a parameter has the same role in all blocks of a family.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.projections import Projection, projection
+from prune_gui.architecture.projections import (
+    ATTENTION,
+    FUSED_PARAMETERS,
+    Projection,
+    projection,
+)
+from prune_gui.checkpoint.gc_paused import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
 NUMBERED: Final = re.compile(r"\D*\d+")
@@ -23,6 +31,9 @@ MIN_NAMED_SIBLINGS: Final = 3.0
 """Mean number of siblings numbered in their names, so that "attn1" and "attn2" are not blocks."""
 LOOSE_COLUMNS: Final = 6
 """Maximum number of parameters in one row outside of blocks."""
+ATTENTION_PROJECTIONS: Final = frozenset(
+    {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
+)
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
 
 
@@ -30,7 +41,8 @@ class Role(NamedTuple):
     """A column of a section.
 
     Attributes:
-        group: path of the enclosing module in the block, "self_attn"; "" for the block itself.
+        group: path of the enclosing module in the block, such as "self_attn" for all projections of
+            an attention; "" for the block itself.
         label: the projection, or the last component of the path: "q", "conv1", "conv1.bias".
     """
 
@@ -67,6 +79,7 @@ class Section:
     rows: tuple[Row, ...]
 
 
+@gc_paused()
 def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) -> list[Section]:
     """Arrange parameters by blocks and roles; those outside of blocks come last.
 
@@ -128,11 +141,12 @@ def _numbered_prefixes(name: str) -> Iterator[str]:
     module = name.rpartition(".")[0]
     while module:
         parent, _, last = module.rpartition(".")
-        if NUMBERED.fullmatch(last):
+        if last[-1:].isdecimal() and NUMBERED.fullmatch(last):
             yield module
         module = parent
 
 
+@lru_cache(maxsize=1 << 12)
 def _pattern(block: str) -> str:
     return NUMBER.sub("*", block)
 
@@ -184,6 +198,12 @@ def _role(path: str, name: str) -> Role:
     module, _, leaf = path.rpartition(".")
     group, _, last = module.rpartition(".")
     kind = projection(name)
+    if kind in ATTENTION_PROJECTIONS:
+        parts = module.split(".")
+        found = next((i for i, part in enumerate(parts) if ATTENTION.search(part)), len(parts) - 2)
+        group = ".".join(parts[: found + 1])
+    if leaf in FUSED_PARAMETERS:
+        leaf = leaf.rpartition("_")[2]
     label = kind.value if kind else last
     if leaf == "weight" and label:
         return Role(group, label)
@@ -215,9 +235,11 @@ def _loose_rows(names: Sequence[str]) -> Iterator[Row]:
 
 
 def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[Row]:
-    """Yield rows of up to `LOOSE_COLUMNS` parameters; only the first has the label."""
-    for start in range(0, len(names), LOOSE_COLUMNS):
-        of_row = tuple(names[start : start + LOOSE_COLUMNS])
+    """Yield rows of about equal length; only the first has the label."""
+    lines = math.ceil(len(names) / LOOSE_COLUMNS)
+    columns = math.ceil(len(names) / max(1, lines))
+    for start in range(0, len(names), max(1, columns)):
+        of_row = tuple(names[start : start + columns])
         captions = tuple(name[skip:].removesuffix(".weight") for name in of_row)
         yield Row("" if start else label, of_row, captions)
 

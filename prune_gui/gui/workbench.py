@@ -115,6 +115,11 @@ class Workbench(QObject):
         """All parameters, or a message that says why there are none."""
         return model_subject_of(self.session, self.shown, self.draft_number)
 
+    @property
+    def resolve_ticket(self) -> int | None:
+        """The ticket of the last job that resolves the recipe; None before the first."""
+        return self._resolve_ticket
+
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
         return self.session.module_index.module_type_of(parameter) if self.session else ""

@@ -17,6 +17,7 @@ from prune_gui.pruning.lazy import Lazy
 IMPORTED_ON_FIRST_USE: Final = (
     "psutil",
     "prune_gui.audit.diff.comparison",
+    "prune_gui.audit.diff.summary",
     "prune_gui.audit.statistics.cumulative",
     "prune_gui.audit.raster.density",
     "prune_gui.audit.statistics.element",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -17,9 +18,9 @@ from prune_gui.audit.rendering.ramps import rgb
 if TYPE_CHECKING:
     from prune_gui.audit.raster.density import Density
     from prune_gui.audit.rendering.colours import Colours
+    from prune_gui.audit.view_data.subject import Subject
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
-    from prune_gui.recipe.stack import AppliedStep
 
 MAX_CELLS: Final = 48
 """Maximum number of cells of a thumbnail in each direction."""
@@ -45,22 +46,33 @@ class Thumbnail:
     """A parameter in a few cells.
 
     Attributes:
-        applied_steps: the steps that it shows.
+        key: equal for parameters with the same mask and the same zeros.
         needs_weights: whether its shares are those of energy.
         density: the pruned share of each cell, of the elements or of the energy, and the step that
-            pruned the most elements.
+            pruned the most elements. Zeros in the file count as pruned.
     """
 
-    applied_steps: tuple[AppliedStep, ...]
+    key: Hashable
     needs_weights: bool
     density: Density
 
-    def shows(self, resolution: Resolution, name: str, shading: Shading) -> bool:
-        """Return whether it shows a parameter as it is pruned in a resolution."""
-        return (
-            self.needs_weights is shading.needs_weights
-            and self.applied_steps == resolution.layers.get(name, ())
-        )
+    def shows(self, subject: Subject, shading: Shading) -> bool:
+        """Return whether it shows a parameter as it is pruned now."""
+        return self.needs_weights is shading.needs_weights and self.key == subject.marked_key
+
+    def zeros(self, shape: tuple[int, ...]) -> int:
+        """Return the number of elements that are pruned or zero, unless the shares are of energy.
+
+        Args:
+            shape: the shape of the parameter.
+        """
+        from prune_gui.audit.raster.cell_grid import CellGrid  # torch: slow to import
+
+        layout = _layout(shape)
+        down, across = self.density.share.shape
+        grid = CellGrid.over(layout, range(layout.rows), range(layout.columns), (down, across))
+        heights, widths = np.diff(grid.row_edges), np.diff(grid.column_edges)
+        return round(float(heights @ self.density.share.astype(np.float64) @ widths))
 
 
 def proportions(shape: tuple[int, ...]) -> tuple[float, float]:
@@ -70,16 +82,13 @@ def proportions(shape: tuple[int, ...]) -> tuple[float, float]:
     return min(aspect, 1.0), min(1 / aspect, 1.0)
 
 
-def make_thumbnail(
-    resolution: Resolution, name: str, shading: Shading, monitor: Monitor
-) -> Thumbnail:
+def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thumbnail:
     """Compute the thumbnail of a parameter; every element counts.
 
-    Reads nothing if no step targets the parameter.
+    Reads nothing if no step targets the parameter and it has no zeros.
 
     Args:
-        resolution: the resolution.
-        name: name of a prunable parameter.
+        subject: the parameter, its resolution and its zeros.
         shading: decides whether shares are of elements or of energy.
         monitor: receives the number of elements processed.
 
@@ -89,17 +98,17 @@ def make_thumbnail(
     """
     from prune_gui.audit.raster.density import density  # torch: slow to import
 
-    shape = resolution.checkpoint.tensors[name].shape
-    layout = _layout(shape)
-    width, height = proportions(shape)
+    layout = _layout(subject.info.shape)
+    width, height = proportions(subject.info.shape)
     cells = round(MAX_CELLS * height), round(MAX_CELLS * width)
     rows, columns = range(layout.rows), range(layout.columns)
-    applied_steps = resolution.layers.get(name, ())
-    if shading.needs_weights and applied_steps:
+    resolution, name = subject.resolution, subject.name
+    if shading.needs_weights and resolution.layers.get(name, ()):
         found = _pruned_energy(resolution, name, layout, cells, monitor)
     else:
-        found = density(resolution, name, layout, rows, columns, cells, monitor)
-    return Thumbnail(applied_steps, shading.needs_weights, found)
+        marked = resolution if shading.needs_weights else subject.marked
+        found = density(marked, name, layout, rows, columns, cells, monitor)
+    return Thumbnail(subject.marked_key, shading.needs_weights, found)
 
 
 def pixels(

@@ -9,6 +9,7 @@ from prune_gui.audit.statistics.file_zeros import FileZeros
 from prune_gui.audit.view_data.subject import counts_by_code, title
 from prune_gui.language import trn
 from prune_gui.number_formats import sparsity
+from prune_gui.recipe.pruned_by_codes import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
@@ -39,6 +40,11 @@ class ModelSubject:
             isinstance(other, ModelSubject)
             and self.resolution.checkpoint is other.resolution.checkpoint
         )
+
+    @property
+    def zeros(self) -> int:
+        """Number of elements that are zero in the file and do not count as pruned in it."""
+        return max(0, self.file_zeros.zeros - self.counts().get(IN_FILE, 0))
 
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""

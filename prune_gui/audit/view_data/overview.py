@@ -58,11 +58,14 @@ class Picture:
         thumbnail: the cells.
         style: the style of the pixels.
         pixels: uint8 (down, across, 4).
+        zeros: number of elements that are pruned or zero in the file; None if it is unknown, or
+            the number of pruned elements.
     """
 
     thumbnail: Thumbnail
     style: Style
     pixels: NDArray[np.uint8]
+    zeros: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +118,7 @@ class OverviewData:
 
     def describe(self, name: str) -> str:
         """Describe a parameter in a few lines: name, shape and sparsity, what each step pruned."""
-        subject = Subject(
-            self.subject.resolution,
-            self.subject.resolution.checkpoint.tensors[name],
-            self.subject.draft,
-        )
+        subject = parameter_subject(self.subject, name)
         pruned, _ = subject.resolution.counts[name]
         lines = [
             by(subject.title(code), count, pruned)
@@ -174,13 +173,20 @@ def compute_overview(
     else:
         rows = before.rows if statistics is previous else updated_rows(before.rows, statistics)
     blocks = sum(len(section.rows) for section in arrangement.sections if section.roles)
-    if before is not None and before.rows is rows:
+    file_zeros = subject.file_zeros
+    if before is not None and before.rows is rows and before.subject.file_zeros is file_zeros:
         texts = before.card
     else:
-        texts = card(statistics, rows, blocks)
+        texts = card(statistics, rows, blocks, file_zeros)
     return OverviewData(
         subject, arrangement, request.vectors, pictures, is_drawn, statistics, rows, texts
     )
+
+
+def parameter_subject(subject: ModelSubject, name: str) -> Subject:
+    """Return one of the parameters of a model as the subject of a view."""
+    info = subject.resolution.checkpoint.tensors[name]
+    return Subject(subject.resolution, info, subject.draft, subject.file_zeros)
 
 
 def name_lines(name: str, max_chars: int = MAX_LINE_CHARS) -> list[str]:
@@ -214,7 +220,7 @@ def _draw(
     """Return the pictures at a time, and whether all are up to date."""
     from prune_gui.pruning.parallel import run  # torch: slow to import
 
-    resolution, shading = subject.resolution, request.shading
+    shading = request.shading
     style = Style(shading, request.colours, subject.draft)
     wanted = arrangement.nearest_first(request.visible)[: request.limit]
     pending = [
@@ -222,20 +228,22 @@ def _draw(
         for name in wanted
         if (old := before.get(name)) is None
         or old.style != style
-        or not old.thumbnail.shows(resolution, name, shading)
+        or not old.thumbnail.shows(parameter_subject(subject, name), shading)
     ]
     if not pending:
         return before, True
 
     def draw(name: str) -> tuple[str, Picture]:
-        old = before.get(name)
-        if old is not None and old.thumbnail.shows(resolution, name, shading):
+        old, parameter = before.get(name), parameter_subject(subject, name)
+        if old is not None and old.thumbnail.shows(parameter, shading):
             thumbnail = old.thumbnail
         else:
-            thumbnail = make_thumbnail(resolution, name, shading, monitor)
-        return name, Picture(
-            thumbnail, style, pixels(thumbnail, shading, style.colours, style.draft)
-        )
+            thumbnail = make_thumbnail(parameter, shading, monitor)
+        colours = pixels(thumbnail, shading, style.colours, style.draft)
+        zeros = None
+        if parameter.zeros and not shading.needs_weights:
+            zeros = thumbnail.zeros(parameter.info.shape)
+        return name, Picture(thumbnail, style, colours, zeros)
 
     kept = {name: before[name] for name in wanted if name in before}
     done = 0
@@ -246,5 +254,5 @@ def _draw(
                 done += 1
                 if time.monotonic() >= end:
                     break
-    resolution.checkpoint.check()
+    subject.resolution.checkpoint.check()
     return kept, done == len(pending)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -14,11 +15,12 @@ from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_count, sparsity
 
 if TYPE_CHECKING:
+    from prune_gui.audit.statistics.file_zeros import FileZeros
     from prune_gui.audit.statistics.layer_rows import Rows
     from prune_gui.audit.statistics.layers import LayerStatistics
 
-MAX_WARNINGS: Final = 20
-"""Maximum number of parameters whose warnings are listed; the others are counted."""
+MAX_LISTED: Final = 20
+"""Maximum number of parameters in a list of the card; the others are counted."""
 
 
 class CardRow(NamedTuple):
@@ -35,39 +37,59 @@ class CardRow(NamedTuple):
     parameter: str | None = None
 
 
+class CardList(NamedTuple):
+    """A list of parameters with a text about each.
+
+    Attributes:
+        rows: the first `MAX_LISTED` of them.
+        count: the number of all.
+    """
+
+    rows: tuple[CardRow, ...]
+    count: int
+
+
 class Card(NamedTuple):
     """The content of the card.
 
     Attributes:
         facts: the file in numbers.
-        warnings: the parameters with warnings, in file order; at most `MAX_WARNINGS`.
-        more_warnings: the number of further parameters with warnings.
+        patterns: the parameters whose zeros in the file form a pattern, in file order.
+        warnings: the parameters with warnings, in file order.
     """
 
     facts: tuple[CardRow, ...]
-    warnings: tuple[CardRow, ...]
-    more_warnings: int
+    patterns: CardList
+    warnings: CardList
 
 
-def card(statistics: LayerStatistics, rows: Rows, blocks: int) -> Card:
+def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> Card:
     """Return the card of a file.
 
     Args:
         statistics: of all parameters, as far as they are computed.
         rows: the same, with one row per parameter.
         blocks: number of repeated blocks.
+        file_zeros: the zeros of the file, as far as they are counted.
     """
     problems = rows.nearly_empty + rows.nan + rows.infinite + rows.dead
     found = np.flatnonzero(problems).tolist()
-    listed = (
+    warned = [
         CardRow(rows.names[row], tr("; ").join(warnings(rows, row)), rows.names[row])
-        for row in found[:MAX_WARNINGS]
+        for row in found[:MAX_LISTED]
+    ]
+    patterns = {name: text for name in file_zeros.patterns if (text := file_zeros.describe(name))}
+    recognized = [CardRow(name, text, name) for name, text in islice(patterns.items(), MAX_LISTED)]
+    return Card(
+        tuple(_facts(statistics, rows, blocks, file_zeros)),
+        CardList(tuple(recognized), len(patterns)),
+        CardList(tuple(warned), len(found)),
     )
-    more = max(0, len(found) - MAX_WARNINGS)
-    return Card(tuple(_facts(statistics, rows, blocks)), tuple(listed), more)
 
 
-def _facts(statistics: LayerStatistics, rows: Rows, blocks: int) -> Iterator[CardRow]:
+def _facts(
+    statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros
+) -> Iterator[CardRow]:
     pruned, total = statistics.resolution.total
     elements = Counter[str]()
     for info in statistics.infos:
@@ -78,8 +100,11 @@ def _facts(statistics: LayerStatistics, rows: Rows, blocks: int) -> Iterator[Car
     yield CardRow(tr("Data type"), join_items(dtype for dtype, _ in elements.most_common()))
     if blocks:
         yield CardRow(tr("Blocks"), format_number(blocks))
-    yield CardRow(tr("Pruned"), short_count(pruned))
-    yield CardRow(tr("Sparsity"), sparsity(pruned, total))
+    if file_zeros.zeros:
+        share = sparsity(file_zeros.zeros, file_zeros.elements)
+        yield CardRow(tr("Zero in the file"), share)
+    share = sparsity(pruned, total)
+    yield CardRow(tr("Pruned"), tr("{count} ({share})", count=short_count(pruned), share=share))
     yield CardRow(tr("Kept energy"), _kept_energy(statistics))
     if pruned:
         row = int(np.argmax(rows.share))

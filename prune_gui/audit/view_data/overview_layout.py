@@ -185,7 +185,7 @@ class OverviewLayout:
 
     def heading_height(self, section: Section) -> int:
         """Return the height of the title and of the column headings of a section."""
-        lines = bool(section.title or len(self.arrangement.sections) > 1)
+        lines = int(bool(section.title) or len(self.arrangement.sections) > 1)
         lines += bool(section.roles) + any(role.group for role in section.roles)
         return lines * self.line + PADDING_PX
 

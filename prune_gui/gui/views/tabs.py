@@ -77,12 +77,6 @@ class ViewTabs(QWidget):
             self._create(key)
         return self._views[key]
 
-    def show_view(self, key: str) -> None:
-        """Bring the view with a key of `VIEWS` to the front, with the focus in it."""
-        view = self.view(key)
-        self._tabs.setCurrentWidget(view)
-        view.setFocus(Qt.FocusReason.OtherFocusReason)
-
     @property
     def current(self) -> View[Any] | None:
         """The view in front; None until it is created."""
@@ -147,7 +141,7 @@ class ViewTabs(QWidget):
         self._offer_on(view)
         view.pictured.connect(self.changed)
         view.draft_wanted.connect(self.draft_wanted)
-        view.view_wanted.connect(self.show_view)
+        view.view_wanted.connect(self._show_wanted)
         empty = self._tabs.widget(index)
         assert empty is not None
         had_focus = empty.hasFocus()  # the placeholder has the focus if nothing in it accepts it
@@ -175,6 +169,11 @@ class ViewTabs(QWidget):
         if self.isVisible():
             self._make_front()
         self.changed.emit()
+
+    def _show_wanted(self, key: str) -> None:
+        """Bring a view forward with the focus in it."""
+        self.bring_forward(key)
+        self.front.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _on_opened(self, continued: bool) -> None:
         """Bring the first view to the front for another checkpoint, but not for a reloaded one."""

@@ -106,7 +106,7 @@ def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
 
 
 def test_showing_a_view_for_the_first_time_keeps_the_focus_on_the_tab_bar(at_work):
-    at_work.views.show_view("mask")
+    at_work.views.bring_forward("mask")
     at_work.views.view("mask").findChild(QPushButton).setFocus()
     at_work.views._tabs.setCurrentIndex(3)
     assert QApplication.focusWidget() is at_work.views._tabs.tabBar()

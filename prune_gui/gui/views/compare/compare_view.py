@@ -84,6 +84,7 @@ class CompareView(View[Subject]):
         self._tables = ComparedTables(
             self._run_job, partial(self._run_job, long=True), self._sides.summary
         )
+        self._lower = QWidget()
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         self._pipeline = TilePipeline(
             self.lane,
@@ -119,10 +120,11 @@ class CompareView(View[Subject]):
         """Lay out the bars above the splitter of the pictures and the table."""
         self._element_label.setContentsMargins(8, 2, 8, 0)
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
-        upper, lower = QWidget(), QWidget()
+        upper, lower = QWidget(), self._lower
         halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         slices = QHBoxLayout()
-        slices.addWidget(self._layout_chooser)
+        self._layout_chooser.setContentsMargins(8, 0, 0, 0)
+        slices.addWidget(self._layout_chooser, 0, Qt.AlignmentFlag.AlignLeft)
         slices.addWidget(self._layout_chooser.sliders, 1)
         _stack(upper, self._pair, self._element_label, self._legend, slices)
         _stack(lower, self._tables.overlaps, self._tables.total)
@@ -154,7 +156,8 @@ class CompareView(View[Subject]):
     def _change_mode(self) -> None:
         """Show what belongs to the mode."""
         mode = self.mode
-        self._sides.setVisible(mode != "film")
+        for widget in (self._sides, self._lower):  # they are about two states
+            widget.setVisible(mode != "film")
         self._blink_bar.setVisible(mode == "blink")
         self._film_bar.setVisible(mode == "film")
         self._space.setEnabled(mode in ("blink", "film"))
@@ -323,8 +326,12 @@ class CompareView(View[Subject]):
         return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
     def table(self) -> Table | None:
-        """Return how much both states prune of each parameter, in the order on the screen."""
-        if self.subject is None or self.picture() is None or not self._tables.is_tabulated:
+        """Return how much both states prune of each parameter, in the order on the screen.
+
+        None for a film.
+        """
+        visible = self.mode != "film" and self.picture() is not None
+        if self.subject is None or not visible or not self._tables.is_tabulated:
             return None
         path = self.subject.resolution.checkpoint.path
         return self._tables.overlaps.as_table(tr("{name} compared", name=path.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
@@ -15,7 +15,7 @@ from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
     from prune_gui.audit.rendering.colours import Colours
-    from prune_gui.audit.view_data.overview_card import Card, CardRow
+    from prune_gui.audit.view_data.overview_card import Card, CardList, CardRow
 
 WIDTH_PX: Final = 232
 """Width of the card beside the thumbnails."""
@@ -23,10 +23,12 @@ MAX_HEIGHT_PX: Final = 84
 """Maximum height of the card above the thumbnails."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
-MAX_TEXT_PX: Final = 200
+MAX_NAME_PX: Final = 200
 """Names are elided to this width."""
-MAX_FLAT_WARNINGS: Final = 2
-"""Maximum number of parameters with warnings that the flat card lists."""
+MAX_VALUE_PX: Final = 120
+"""Values of facts are elided to this width."""
+MAX_FLAT_ROWS: Final = 2
+"""Maximum number of parameters in each list of the flat card."""
 
 
 class CardPanel(QScrollArea):
@@ -34,9 +36,11 @@ class CardPanel(QScrollArea):
 
     Signals:
         opened: (name) the user clicked a row that leads to a parameter.
+        pointed: (name) the cursor is over such a row; "" if it is over none.
     """
 
     opened = Signal(str)
+    pointed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, widgetResizable=True)
@@ -47,15 +51,17 @@ class CardPanel(QScrollArea):
         self._card: Card | None = None
         self._colours: Colours | None = None
         self._flat = False
-        self._facts, self._warnings = self._label(), self._label()
-        self._warnings.linkActivated.connect(self._open)
-        self._facts.linkActivated.connect(self._open)
+        self._facts, self._warnings, self._patterns = (self._label() for _ in range(3))
+        for label in (self._facts, self._warnings, self._patterns):
+            label.linkActivated.connect(lambda link: self.opened.emit(self._target(link)))
+            label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
         layout = QVBoxLayout(content)
         layout.setContentsMargins(12, 6, 12, 6)
         layout.setSpacing(8)
         layout.addWidget(self._facts)
         layout.addWidget(self._warnings)
+        layout.addWidget(self._patterns)
         layout.addStretch()
         self.setWidget(content)
 
@@ -74,14 +80,16 @@ class CardPanel(QScrollArea):
         if self._flat:
             facts = [
                 f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, row.text)}"
+                f"{self._link(row, row.text, MAX_VALUE_PX)}"
                 for row in card.facts
             ]
             self._facts.setText(SEPARATOR.join(facts))
         else:
             self._facts.setText(self._fact_table(card))
-        self._warnings.setText(self._warning_text(card, colours))
-        self._warnings.setVisible(bool(card.warnings))
+        self._warnings.setText(self._warning_text(card.warnings, colours))
+        self._patterns.setText(self._pattern_text(card.patterns))
+        for label in (self._patterns, self._warnings):
+            label.setVisible(bool(label.text()))
         self._limit_height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
@@ -99,44 +107,50 @@ class CardPanel(QScrollArea):
     def _fact_table(self, card: Card) -> str:
         rows = "".join(
             f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
-            f"<td>{self._link(row, row.text)}</td></tr>"
+            f"<td>{self._link(row, row.text, MAX_VALUE_PX)}</td></tr>"
             for row in card.facts
         )
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
 
-    def _warning_text(self, card: Card, colours: Colours) -> str:
-        if not card.warnings:
-            return ""
-        count = len(card.warnings) + card.more_warnings
-        heading = trn(
-            "{count:,} parameter with warnings", "{count:,} parameters with warnings", count
-        )
-        heading = f'<b style="color: {colours.warning}">{unbroken(heading)}</b>'
-        listed = card.warnings[: MAX_FLAT_WARNINGS if self._flat else None]
-        more = [tr("{count:,} more: see Layers", count=count - len(listed))]
-        more = [unbroken(text) for text in more if count > len(listed)]
-        links = [self._link(row, row.label) for row in listed]
+    def _list(self, heading: str, found: CardList) -> str:
+        """Return a list of parameters as rich text; `heading` is rich text."""
+        rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
+        more = unbroken(tr("{count:,} more: see Layers", count=found.count - len(rows)))
+        rest = [more] if found.count > len(rows) else []
+        links = [self._link(row, row.label, MAX_NAME_PX) for row in rows]
         if self._flat:
-            return SEPARATOR.join((heading, *links, *more))
+            return SEPARATOR.join((heading, *links, *rest))
         texts = (
-            f"{link}<br>{escape(one_line(row.text))}"
-            for link, row in zip(links, listed, strict=True)
+            f"{link}<br>{escape(one_line(row.text))}" for link, row in zip(links, rows, strict=True)
         )
-        parts = (heading, *texts, *more)
+        parts = (heading, *texts, *rest)
         return "".join(f'<p style="margin: 0 0 6px 0">{part}</p>' for part in parts)
 
-    def _link(self, row: CardRow, text: str) -> str:
+    def _pattern_text(self, found: CardList) -> str:
+        text = trn(
+            "{count:,} parameter with a pattern", "{count:,} parameters with a pattern", found.count
+        )
+        return self._list(f"<b>{unbroken(text)}</b>", found) if found.count else ""
+
+    def _warning_text(self, found: CardList, colours: Colours) -> str:
+        text = trn(
+            "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.count
+        )
+        heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
+        return self._list(heading, found) if found.count else ""
+
+    def _link(self, row: CardRow, text: str, width: int) -> str:
         """Return a text as rich text, as a link if the row leads to a parameter."""
         metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
-        text = escape(metrics.elidedText(one_line(text), middle, MAX_TEXT_PX))
+        text = unbroken(metrics.elidedText(one_line(text), middle, width))
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)
         colour = self.palette().link().color().name()
         return f'<a style="color: {colour}" href="{len(self._targets) - 1}">{text}</a>'
 
-    def _open(self, link: str) -> None:
-        self.opened.emit(self._targets[int(QUrl(link).toString())])
+    def _target(self, link: str) -> str:
+        return self._targets[int(link)] if link else ""
 
     def _faint(self) -> str:
         return self.palette().placeholderText().color().name()

@@ -9,7 +9,7 @@ from PySide6.QtGui import QHideEvent, QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QWidget
 
 from prune_gui.audit.rendering.thumbnail import MAX_CELLS, Shading
-from prune_gui.audit.view_data.legend_text import SEPARATOR, unbroken
+from prune_gui.audit.view_data.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.audit.view_data.model_subject import ModelSubject
 from prune_gui.audit.view_data.overview import OverviewRequest, compute_overview
 from prune_gui.errors import one_line
@@ -100,12 +100,13 @@ class OverviewView(View[ModelSubject]):
         self._grid.pointed.connect(self._point_at)
         self._grid.moved.connect(self._on_moved)
         self._card.opened.connect(self._open)
+        self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
         self.pictured.connect(self._continue)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution:
+        elif changes.resolution or changes.zeros:
             self._paint_timer.start()
         if changes.selection:
             self._grid.choose(self._workbench.chosen)
@@ -139,7 +140,8 @@ class OverviewView(View[ModelSubject]):
 
     def _show_legend(self, found: OverviewData) -> None:
         if self.shading is Shading.STEP:
-            self._legend.show_subject(found.subject, self.colours())
+            subject = found.subject
+            self._legend.setText(legend(subject, self.colours(), zeros=subject.zeros))
             return
         energy = self.shading is Shading.ENERGY
         items = [tr("pruned share of the energy") if energy else tr("sparsity")]

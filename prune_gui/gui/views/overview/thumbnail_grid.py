@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QFocusEvent,
     QFont,
     QFontMetricsF,
     QImage,
@@ -26,7 +27,7 @@ from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -39,6 +40,8 @@ SMALL_TEXT: Final = 0.88
 """Size of the texts relative to the font of the widget."""
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
+TEXT_GAP_PX: Final = 2
+"""Gap between a thumbnail and its texts, where the frame of the chosen one is."""
 MAX_CAPTION_PX: Final = 110
 """Captions outside of blocks are elided to this width."""
 MAX_MEASURED_ROWS: Final = 20
@@ -242,16 +245,19 @@ class ThumbnailGrid(QAbstractScrollArea):
         cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
         cell.setWidth(self.layout_shown.cell(position).width)
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
-        painter.setPen(QColor(colours.foreground) if pruned else self._faint())
-        painter.drawText(cell, Qt.AlignmentFlag.AlignCenter, sparsity(pruned, total))
+        zeros = max(pruned, (picture.zeros if picture else None) or 0)
+        painter.setPen(QColor(colours.foreground) if zeros else self._faint())
+        below = cell.translated(0, TEXT_GAP_PX)
+        painter.drawText(below, Qt.AlignmentFlag.AlignCenter, sparsity(zeros, total))
         row = self._data.arrangement.sections[position.section].rows[position.row]
         if row.captions:
-            cell.moveBottom(area.top() - 1)
+            cell.moveBottom(area.top() - TEXT_GAP_PX)
             painter.setPen(self._faint())
             self._write(painter, cell, row.captions[position.column])
         if name in (self._chosen, self._pointed):
             is_chosen = name == self._chosen
-            shade = self.palette().highlight().color() if is_chosen else self._faint()
+            has_focus = is_chosen and self.hasFocus()
+            shade = self.palette().highlight().color() if has_focus else self._faint()
             painter.setPen(QPen(shade, 2.0 if is_chosen else 1.0))
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
 
@@ -270,10 +276,16 @@ class ThumbnailGrid(QAbstractScrollArea):
             section = self._data.arrangement.sections[index]
             for row in rows:
                 tile = layout.tile(Position(index, row, 0))
-                area = QRectF(
-                    MARGIN_PX, tile.y - top, layout.label_width - 2 * MARGIN_PX, tile.height
-                )
+                height = self._row_height(section.rows[row].names) * tile.height
+                width = layout.label_width - 2 * MARGIN_PX
+                area = QRectF(MARGIN_PX, tile.y + tile.height - height - top, width, height)
                 self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
+
+    def _row_height(self, names: Iterable[str | None]) -> float:
+        """Return the height of the highest thumbnail in a row, relative to that of its square."""
+        assert self._data is not None
+        tensors = self._data.subject.resolution.checkpoint.tensors
+        return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
 
     def _draw_headings(self, painter: QPainter) -> None:
         """Draw title and column headings of each section, which stay while it is visible."""
@@ -392,6 +404,16 @@ class ThumbnailGrid(QAbstractScrollArea):
             self.chosen.emit(target)
         else:
             super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the focus at the chosen thumbnail."""
+        super().focusInEvent(event)
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        """Show the chosen thumbnail faintly."""
+        super().focusOutEvent(event)
+        self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Fit the thumbnails to the new size."""

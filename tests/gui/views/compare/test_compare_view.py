@@ -10,7 +10,7 @@ from prune_gui.gui.views.compare.compare_view import CompareView
 from prune_gui.gui.views.compare.overlap_table import OverlapTable
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.session import Settings
-from prune_gui.session.compared_side import FILE, OtherCheckpoint
+from prune_gui.session.compared_side import FILE, OtherCheckpoint, file_text
 
 SHADES = Shades.of(LIGHT)
 
@@ -135,15 +135,13 @@ def test_two_steps_can_be_compared_and_exchanged(compare, bench, qtbot):
     assert _row(compare, "fc.weight") == ["0", "0", "6", "0.000"]
 
 
-def test_a_side_whose_step_is_removed_shows_the_stack_and_says_so(compare, bench):
+def test_a_side_whose_step_is_removed_shows_the_file_and_says_so(compare, bench):
     bench.add(bench.step(amount=6), bench.step(amount=6))
     _choose(compare, bench, "After step 2: L1 unstructured")
     bench.edit(lambda session: session.remove(1))
     bench.until_idle()
-    assert _box(compare).currentText() == "The stack without the draft"
-    notice = (
-        "After step 2 is no longer available. The left side shows: The stack without the draft."
-    )
+    assert _box(compare).currentText() == "The original file"
+    notice = "After step 2 is no longer available. The left side shows: The original file."
     assert compare._sides._notice.text() == notice
     _choose(compare, bench, "After step 1: L1 unstructured")
     assert not compare._sides._notice.isVisible()
@@ -164,13 +162,13 @@ def test_a_named_state_can_be_compared(compare, bench):
     assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
-def test_a_side_whose_named_state_is_removed_shows_the_stack_and_says_so(compare, bench):
+def test_a_side_whose_named_state_is_removed_shows_the_file_and_says_so(compare, bench):
     bench.add(bench.step(amount=6))
     bench.edit(lambda session: session.name_state("gentle"))
     _choose(compare, bench, "Named state: gentle")
     bench.edit(lambda session: session.forget_state("gentle"))
     bench.until_idle()
-    assert _box(compare).currentText() == "The stack without the draft"
+    assert _box(compare).currentText() == "The original file"
     assert "Named state: gentle is no longer available" in compare._sides._notice.text()
 
 
@@ -204,7 +202,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     monkeypatch.setattr(_box(compare), "_ask", lambda *given: calls.append(given) or other)
     _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent
-    assert _box(compare).currentText() == "other.safetensors"
+    assert _box(compare).currentText() == file_text(other)
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
     for plot, shade in ((compare._pair.left, SHADES.left), (compare._pair.right, SHADES.right)):
         assert share_of(plot, shade) == pytest.approx(share_of(plot, SHADES.both), rel=0.1)
@@ -263,8 +261,8 @@ def test_each_side_can_be_another_checkpoint(compare, bench, other, checkpoint, 
     for which, path in (("left", other), ("right", checkpoint)):
         monkeypatch.setattr(_box(compare, which), "_ask", lambda *_, path=path: path)
         _choose(compare, bench, "Another checkpoint…", which)
-    assert _box(compare).currentText() == other.name
-    assert _box(compare, "right").currentText() == checkpoint.name
+    assert _box(compare).currentText() == file_text(other)
+    assert _box(compare, "right").currentText() == file_text(checkpoint)
     assert _row(compare, "fc.weight") == ["0", "24", "0", "0.000"]
 
 
@@ -273,9 +271,9 @@ def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, che
     box = _box(compare, "right")
     box.showPopup()
     box.hidePopup()
-    assert "other.safetensors" in _offered(compare, "right")
-    assert checkpoint.name not in _offered(compare, "right")
-    _choose(compare, bench, "other.safetensors", "right")
+    assert file_text(other) in _offered(compare, "right")
+    assert file_text(checkpoint) not in _offered(compare, "right")
+    _choose(compare, bench, file_text(other), "right")
     assert bench.comparison.chosen["right"] == OtherCheckpoint(other)
 
 

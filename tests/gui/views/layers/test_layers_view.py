@@ -12,7 +12,6 @@ from safetensors.torch import save_file
 from prune_gui.audit.column import Column
 from prune_gui.audit.rendering.colours import DARK, LIGHT
 from prune_gui.audit.view_data import layer_columns
-from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.views.layers import layers_view
 from prune_gui.gui.views.layers.layers_view import LayersView
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
@@ -228,14 +227,6 @@ def test_a_hidden_view_stops_reading(bench, checkpoint, shown, monkeypatch):
     view.pictured.connect(lambda: view.setVisible(not cells(view, NAME)))
     bench.open_and_choose(checkpoint, "fc.weight")
     assert cells(view, ENERGY).count("…") == 7
-
-
-def test_counts_do_not_wait_for_a_large_parameter(monkeypatch):
-    large = TensorInfo("w", (layers_view.EARLY_READ_LIMIT_BYTES,), "float32")
-    assert not layers_view.read_budget(counted=False)(large)
-    assert layers_view.read_budget(counted=True)(large)
-    monkeypatch.setattr(layers_view, "READ_SLICE_S", 0)
-    assert not layers_view.read_budget(counted=True)(large)
 
 
 def test_non_finite_weights_cause_a_warning(layers):

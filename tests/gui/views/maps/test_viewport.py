@@ -14,7 +14,7 @@ SIGHT = QRectF(1, 2, 3, 4)
 def tabs(bench, checkpoint, shown):
     made = shown(ViewTabs(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
-    made.show_view("mask")
+    made.bring_forward("mask")
     bench.until_idle()
     return made
 

@@ -340,7 +340,7 @@ class MainWindow(QMainWindow):
         area = Qt.DockWidgetArea
         left = self._make_dock("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
         right = self._make_dock("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        self.resizeDocks([left, right], [372, 344], Qt.Orientation.Horizontal)
+        self.resizeDocks([left, right], [400, 344], Qt.Orientation.Horizontal)
         history = self._make_dock("History", tr("History"), self.history, area.LeftDockWidgetArea)
         log_dock = self._make_dock("Log", tr("Log"), self.log, area.BottomDockWidgetArea)
         for dock in (history, log_dock):

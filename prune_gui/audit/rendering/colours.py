@@ -7,7 +7,7 @@ from typing import Final
 
 from prune_gui.recipe.pruned_by_codes import IN_FILE, KEPT, ZERO
 
-LIGHT_SHARE: Final = 0.45
+LIGHT_SHARE: Final = 0.55
 """Share of a colour in its light shade; the rest is the background."""
 
 
